@@ -1,0 +1,24 @@
+"""Seqwright: attention models from a file of pairs; trained, resumed, decoded and looked into.
+
+Names are imported when they are used, so that `import seqwright` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqwright.lens.capture import capture as capture
+    from seqwright.presets import build_model as build_model
+
+__version__ = "0.1.0"
+
+_HOMES = {"build_model": "seqwright.presets", "capture": "seqwright.lens.capture"}
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'seqwright' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

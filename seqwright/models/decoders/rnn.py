@@ -1,0 +1,251 @@
+"""The recurrent decoder: with a fixed context vector (Sutskever et al. 2014, Cho et al. 2014) or with attention (Bahdanau et al. 2015,
+Luong et al. 2015).
+
+At each token: attend (from the previous or the current state), step the cells, read out. Where nothing of a step's output goes into the next
+step's input, the whole target goes through the cells at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.errors import ConfigError
+from seqwright.models import Decoder, Encoded
+from seqwright.nn.attention import Attention
+from seqwright.nn.blocks import masked_mean
+from seqwright.nn.dropout import Dropout
+from seqwright.nn.embedding import Embedding
+from seqwright.nn.growth import Keys, select_keys
+from seqwright.nn.masks import Places, Sight, regroup, take
+from seqwright.nn.recurrent import Cell, Recurrent
+from seqwright.nn.recurrent import State as Cells
+from seqwright.registry import unknown
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "bahdanau": {"score": "additive", "projections": "qk", "bias": False},
+    "luong-dot": {"score": "dot", "projections": ""},
+    "luong-general": {"score": "bilinear", "projections": ""},
+    "luong-concat": {"score": "additive", "projections": "qk", "bias": False},
+    "multi-head": {"score": "scaled_dot", "heads": 4},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RnnState:
+    """The cells (layers, R, size), the last output (R, size), and what is known of the source, for groups of `width` rows.
+
+    context (G, memory size): the fixed context vector of a decoder without attention.
+    """
+
+    groups: int
+    cells: Cells
+    output: Tensor
+    memory: Keys | None
+    context: Tensor | None
+    width: int = 1
+
+    def select(self, rows: Sequence[int]) -> RnnState:
+        groups, width = regroup(rows, self.width, self.groups)
+        index = torch.tensor(rows, device=self.output.device)
+        (memory,) = select_keys([self.memory], groups, rows, width)
+        return RnnState(
+            groups=len(rows) // width,
+            cells=tuple(part.index_select(1, index) for part in self.cells),
+            output=self.output.index_select(0, index),
+            memory=memory,
+            context=take(self.context, groups),
+            width=width,
+        )
+
+
+class Rnn(Decoder):
+    """Recurrent layers with or without attention.
+
+    attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head), a table of options of an attention, or none.
+    query: whether the previous state asks the attention (Bahdanau) or the current one (Luong).
+    feed: what goes into the cells beside the embedding: nothing, the context, or the last output (Luong's input feeding).
+    readout: what the output layer gets: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), or a maxout over state, embedding and
+    context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the state s_i that the probability is conditioned on).
+    start: the encoder's final states layer by layer (copy), or tanh of a linear map of a summary of the source (tanh).
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        memory_size: int,
+        size: int = 512,
+        embedding_size: int | None = None,
+        readout_size: int | None = None,
+        layers: int = 1,
+        cell: Cell = "lstm",
+        attention: str | Mapping[str, Any] = "bahdanau",
+        query: Literal["previous", "current"] = "current",
+        feed: Literal["nothing", "context", "output"] = "output",
+        readout: Literal["state", "tanh", "maxout"] = "tanh",
+        start: Literal["copy", "tanh"] = "tanh",
+        dropout: float = 0.1,
+    ):
+        super().__init__()
+        self.query, self.feed, self.cell_size = query, feed, size
+        self.size = size if readout == "state" else readout_size or size
+        self.embedding = Embedding(vocabulary, embedding_size or size)
+        self.attention = _attention(attention, size, memory_size)
+        context_size = memory_size if self.attention is None else self.attention.out_size
+        fed = {"nothing": 0, "context": context_size, "output": self.size}[feed]
+        self.recurrent = Recurrent(
+            self.embedding.size + fed, size=size, layers=layers, cell=cell, dropout=dropout
+        )
+        self.bridge = Bridge(memory_size, self.recurrent, learned=start == "tanh")
+        self.readout = {"state": _State, "tanh": _Tanh, "maxout": _Maxout}[readout](
+            size, self.embedding.size, context_size, self.size
+        )
+        self.dropout = Dropout(dropout)
+        if readout == "state" and self.attention is not None and feed != "context":
+            raise ConfigError('readout = "state" never uses the context of the attention; take readout tanh or feed context')
+
+    @property
+    def sequential(self) -> bool:
+        """Whether a step's input depends on the step before it by more than the cells."""
+        return self.feed == "output" or (self.attention is not None and self.query == "previous")
+
+    def start(self, encoded: Encoded) -> RnnState:
+        rows = len(encoded.hidden)
+        memory = None if self.attention is None else self.attention.keys(encoded.hidden, encoded.places)
+        summary = self.bridge.summary(encoded)
+        cells = self.bridge(encoded, summary)
+        context = summary if self.attention is None else None
+        return RnnState(rows, cells, encoded.hidden.new_zeros(rows, self.size), memory, context)
+
+    def forward(self, tokens: Tensor, state: RnnState, real: Tensor | None = None) -> tuple[Tensor, RnnState]:
+        embedded = self.dropout(self.embedding(tokens))  # (R, T, embedding size)
+        if not self.sequential and real is None:
+            return self._at_once(embedded, state)
+        outputs = []
+        for t in range(tokens.shape[1]):
+            after = self._step(embedded[:, t], state)
+            state = after if real is None else _where(real[:, t], after, state)
+            outputs.append(after.output)
+        return torch.stack(outputs, dim=1), state
+
+    def _step(self, embedded: Tensor, state: RnnState) -> RnnState:
+        """embedded (R, embedding size) -> the state whose output (R, size) is the readout of this token."""
+        context = None
+        if self.query == "previous" or self.attention is None:
+            context = self._context(state.cells[0][-1][:, None], state)[:, 0]
+        fed = {"nothing": (), "context": (context,), "output": (state.output,)}[self.feed]
+        hidden, cells = self.recurrent.step(torch.cat([embedded, *fed], -1), state.cells)  # type: ignore[list-item]
+        if context is None:
+            context = self._context(hidden[:, None], state)[:, 0]
+        output = self.dropout(self.readout(hidden, embedded, context))
+        return replace(state, cells=cells, output=output)
+
+    def _at_once(self, embedded: Tensor, state: RnnState) -> tuple[Tensor, RnnState]:
+        """The same for all tokens (R, T, …) together."""
+        inputs = embedded
+        if self.feed == "context":
+            inputs = torch.cat([embedded, self._context(embedded, state)], -1)
+        hidden, cells = self.recurrent(inputs, state.cells)
+        outputs = self.dropout(self.readout(hidden, embedded, self._context(hidden, state)))
+        return outputs, replace(state, cells=cells, output=outputs[:, -1])
+
+    def _context(self, queries: Tensor, state: RnnState) -> Tensor:
+        """queries (R, Q, size) -> (R, Q, context size)."""
+        rows, count, _ = queries.shape
+        if self.attention is None or state.memory is None:
+            assert state.context is not None
+            fixed = state.context.repeat_interleave(state.width, 0)
+            return fixed[:, None].expand(-1, count, -1)
+        folded = queries.reshape(state.groups, state.width * count, -1)
+        sight = Sight(Places.run(0, count, width=state.width, device=queries.device), state.width)
+        return self.attention(folded, sight, state.memory).view(rows, count, -1)
+
+
+def _attention(spec: str | Mapping[str, Any], size: int, memory_size: int) -> Attention | None:
+    if spec == "none":
+        return None
+    if isinstance(spec, str):
+        if spec not in RECIPES:
+            raise ConfigError(unknown("attention of the rnn decoder", spec, ["none", *RECIPES]))
+        spec = RECIPES[spec]
+    return Attention(size, memory_size, **spec)
+
+
+def _where(real: Tensor, after: RnnState, before: RnnState) -> RnnState:
+    """Rows that have a real token go on, the others stay."""
+    cells = tuple(torch.where(real[None, :, None], a, b) for a, b in zip(after.cells, before.cells, strict=True))
+    return replace(after, cells=cells, output=torch.where(real[:, None], after.output, before.output))
+
+
+class Bridge(nn.Module):
+    """The first state of a decoder, from any encoder.
+
+    copy takes the encoder's final states, layer by layer from the top, and needs the same kind and size of cell. Otherwise each layer starts
+    with tanh(W s) (Bahdanau et al. 2015, A.2.2; Cho et al. 2014, A.1.2), s being the final state of a recurrent encoder's last layer, or the mean
+    of the vectors of one that has none.
+    """
+
+    def __init__(self, memory_size: int, recurrent: Recurrent, *, learned: bool):
+        super().__init__()
+        self.layers, self.parts, self.size = len(recurrent.layers), recurrent.parts, recurrent.size
+        self.map = nn.Linear(memory_size, self.layers * self.parts * self.size) if learned else None
+
+    def summary(self, encoded: Encoded) -> Tensor:
+        """(B, memory size)."""
+        if encoded.final is None:
+            return masked_mean(encoded.hidden, encoded.places)
+        return encoded.final[0][-1]
+
+    def forward(self, encoded: Encoded, summary: Tensor) -> Cells:
+        if self.map is None:
+            return self._copy(encoded)
+        states = torch.tanh(self.map(summary)).view(len(summary), self.parts, self.layers, self.size)
+        return tuple(states.permute(1, 2, 0, 3).contiguous().unbind(0))
+
+    def _copy(self, encoded: Encoded) -> Cells:
+        final = encoded.final
+        wanted = (self.parts, self.layers, self.size)
+        found = None if final is None else (len(final), len(final[0]), final[0].shape[-1])
+        if final is None or found != wanted:
+            raise ConfigError(
+                'start = "copy" needs a recurrent encoder with the decoder\'s cell, layers and size '
+                f'(parts, layers, size: {wanted}, found {found}); take start = "tanh"'
+            )
+        return final
+
+
+class _State(nn.Module):
+    """The state itself."""
+
+    def __init__(self, state: int, embedding: int, context: int, size: int):
+        super().__init__()
+
+    def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        return state
+
+
+class _Tanh(nn.Module):
+    """tanh(W [context; state]) (Luong et al. 2015, eq. 5)."""
+
+    def __init__(self, state: int, embedding: int, context: int, size: int):
+        super().__init__()
+        self.map = nn.Linear(context + state, size, bias=False)
+
+    def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        return torch.tanh(self.map(torch.cat([context, state], -1)))
+
+
+class _Maxout(nn.Module):
+    """max over pairs of U s + V e + C c (Goodfellow et al. 2013)."""
+
+    def __init__(self, state: int, embedding: int, context: int, size: int):
+        super().__init__()
+        self.map = nn.Linear(state + embedding + context, 2 * size)
+
+    def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        return self.map(torch.cat([state, embedded, context], -1)).unflatten(-1, (-1, 2)).amax(-1)

@@ -1,0 +1,83 @@
+"""The Transformer decoder (Vaswani et al. 2017, 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqwright.models import Decoder, Encoded
+from seqwright.nn.blocks import Stack
+from seqwright.nn.embedding import Embedding
+from seqwright.nn.growth import Keys, select_keys
+from seqwright.nn.masks import Places, regroup, take
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerState:
+    """The keys of each block's past and of the memory, for `groups` groups of `width` rows.
+
+    length: how many tokens came before, an int, or (rows,) where padding made the rows differ.
+    """
+
+    groups: int
+    memory: tuple[Keys, ...]
+    past: tuple[Keys | None, ...] | None = None
+    length: int | Tensor = 0
+    width: int = 1
+
+    def select(self, rows: Sequence[int]) -> TransformerState:
+        groups, width = regroup(rows, self.width, self.groups)
+        return TransformerState(
+            groups=len(rows) // width,
+            memory=select_keys(self.memory, groups, rows, width),  # type: ignore[arg-type]
+            past=None if self.past is None else select_keys(self.past, groups, rows, width),
+            length=self.length if isinstance(self.length, int) else take(self.length, rows),
+            width=width,
+        )
+
+
+class Transformer(Decoder):
+    """Embedded tokens through a causal stack that also looks at the memory. The options are those of the stack."""
+
+    passes_to = Stack
+
+    def __init__(self, *, vocabulary: int, memory_size: int, **stack: Any):
+        super().__init__()
+        self.stack = Stack(memory_size=memory_size, causal=True, **stack)
+        self.size = self.stack.size
+        self.embedding = Embedding(vocabulary, self.stack.embedding_size)
+
+    def start(self, encoded: Encoded) -> TransformerState:
+        return TransformerState(len(encoded.hidden), self.stack.memory(encoded.hidden, encoded.places))
+
+    def forward(
+        self, tokens: Tensor, state: TransformerState, real: Tensor | None = None
+    ) -> tuple[Tensor, TransformerState]:
+        rows, count = tokens.shape
+        places, length = self._places(tokens, state, real)
+        embedded = self.embedding(tokens.view(state.groups, -1))  # the rows of a group become one row of queries
+        hidden, past = self.stack(embedded, places, state.past, state.memory, state.width)
+        return hidden.view(rows, count, -1), TransformerState(
+            state.groups, state.memory, past, length, state.width
+        )
+
+    def _places(
+        self, tokens: Tensor, state: TransformerState, real: Tensor | None
+    ) -> tuple[Places, int | Tensor]:
+        """Where the new tokens stand, and how many there are then."""
+        rows, count = tokens.shape
+        if real is None and isinstance(state.length, int):
+            run = Places.run(state.length, count, width=state.width, device=tokens.device)
+            return run, state.length + count
+        before = state.length
+        if isinstance(before, int):
+            before = torch.full((rows,), before, device=tokens.device)
+        if real is None:
+            real = torch.ones_like(tokens, dtype=torch.bool)
+        places = Places.padded(real, before)
+        folded = Places(places.pos.view(state.groups, -1), real.view(state.groups, -1))
+        return folded, before + real.sum(-1)

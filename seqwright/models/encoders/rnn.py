@@ -1,0 +1,68 @@
+"""The recurrent encoder (Sutskever et al. 2014; bidirectional as in Bahdanau et al. 2015, 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from seqwright.data.batch import Tokens
+from seqwright.models import Encoded, Encoder
+from seqwright.models.encoders.transformer import source_places
+from seqwright.nn.dropout import Dropout
+from seqwright.nn.embedding import Embedding
+from seqwright.nn.recurrent import Cell, Recurrent
+
+
+class Rnn(Encoder):
+    """Embedded tokens through recurrent layers.
+
+    size: that of the vectors it hands on; each direction of a bidirectional encoder has half of it.
+    reverse: reads the source backwards (Sutskever et al. 2014, 3.3).
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        size: int = 512,
+        embedding_size: int | None = None,
+        layers: int = 1,
+        cell: Cell = "lstm",
+        bidirectional: bool = True,
+        reverse: bool = False,
+        dropout: float = 0.1,
+    ):
+        super().__init__()
+        self.size, self.reverse = size, reverse
+        self.embedding = Embedding(vocabulary, embedding_size or size)
+        self.recurrent = Recurrent(
+            self.embedding.size,
+            size=size // 2 if bidirectional else size,
+            layers=layers,
+            cell=cell,
+            bidirectional=bidirectional,
+            dropout=dropout,
+        )
+        self.dropout = Dropout(dropout)
+
+    def forward(self, source: Tokens) -> Encoded:
+        places = source_places(source)
+        ids = flipped(source.ids, source.lengths) if self.reverse else source.ids
+        hidden, final = self.recurrent(self.dropout(self.embedding(ids)), lengths=source.lengths)
+        if self.reverse:  # back to the places of the tokens
+            hidden = flipped(hidden, source.lengths)
+        return Encoded(self.dropout(hidden), places, tuple(self._by_layer(part) for part in final))
+
+    def _by_layer(self, part: Tensor) -> Tensor:
+        """(layers · directions, B, n) -> (layers, B, size): the two directions side by side."""
+        directions = self.recurrent.directions
+        return part.unflatten(0, (-1, directions)).transpose(1, 2).flatten(2)
+
+
+def flipped(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each row's real part backwards, padding in its place. x (B, T) or (B, T, D)."""
+    if lengths is None:
+        return x.flip(1)
+    order = torch.arange(x.shape[1], device=x.device)[None]
+    order = torch.where(order < lengths[:, None], lengths[:, None] - 1 - order, order)
+    return x.gather(1, order if x.dim() == 2 else order[..., None].expand_as(x))

@@ -1,0 +1,35 @@
+"""The Transformer encoder (Vaswani et al. 2017, 3.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqwright.data.batch import Tokens
+from seqwright.models import Encoded, Encoder
+from seqwright.nn.blocks import Stack
+from seqwright.nn.embedding import Embedding
+from seqwright.nn.masks import Places
+
+
+class Transformer(Encoder):
+    """Embedded tokens through a stack of blocks. The options are those of the stack."""
+
+    passes_to = Stack
+
+    def __init__(self, *, vocabulary: int, **stack: Any):
+        super().__init__()
+        self.stack = Stack(**stack)
+        self.size = self.stack.size
+        self.embedding = Embedding(vocabulary, self.stack.embedding_size)
+
+    def forward(self, source: Tokens) -> Encoded:
+        places = source_places(source)
+        hidden, _ = self.stack(self.embedding(source.ids), places)
+        return Encoded(hidden, places)
+
+
+def source_places(source: Tokens) -> Places:
+    """Tokens stand at 0, 1, …; what is behind a row's length is not seen."""
+    count = source.ids.shape[1]
+    run = Places.run(0, count, device=source.ids.device)
+    return Places(run.pos, source.real, run.first, run.last)

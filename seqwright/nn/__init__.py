@@ -1,0 +1,1 @@
+"""The parts: one attention and what it is made of, feed-forwards, blocks, recurrent layers, embeddings, loss."""

@@ -1,0 +1,179 @@
+"""The one attention: context = softmax(score(q, k) + bias) · v. Scores, positions, masks and projections are its parts.
+
+| mechanism | projections | score | position |
+|---|---|---|---|
+| Luong et al. 2015, dot / general | "" | dot / bilinear | none |
+| Bahdanau et al. 2015; Luong et al. 2015, concat | "qk" | additive | none |
+| Vaswani et al. 2017 | "qkvo" | scaled_dot | none (outside) |
+| Shaw et al. 2018, rotary, ALiBi | "qkvo" | scaled_dot | shaw, rotary, alibi |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqwright.errors import ConfigError
+from seqwright.nn.dropout import Dropout
+from seqwright.nn.growth import Keys
+from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.positions import POSITIONS
+from seqwright.nn.scores import SCORES
+
+Spec = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Look:
+    """One call of an attention as its recorder gets it, before dropout.
+
+    q (G, H, Q, E): the turned queries, those of all `width` rows that share the keys; scores (G, H, Q, K): what goes into the softmax;
+    weights: what comes out of it.
+    """
+
+    q: Tensor
+    keys: Keys
+    scores: Tensor
+    weights: Tensor
+    width: int
+
+
+class Attention(nn.Module):
+    """Queries of size `size` look at a memory of size `memory_size` (the same by default) with `heads` heads.
+
+    projections: which of query, key, value and output get a linear map; without one, the vectors themselves are split into heads.
+    head_size: the size of a query and a key (default size / heads); value_size: that of a value (default head_size).
+    """
+
+    recorder: Callable[[Look], None] | None = None
+
+    def __init__(
+        self,
+        size: int,
+        memory_size: int | None = None,
+        *,
+        heads: int = 1,
+        head_size: int | None = None,
+        value_size: int | None = None,
+        projections: str = "qkvo",
+        score: Spec = "scaled_dot",
+        position: Spec = "none",
+        mask: Mask = Mask(),
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        memory_size = memory_size or size
+        if unknown := set(projections) - set("qkvo"):
+            raise ConfigError(f"projections = {projections!r} names {sorted(unknown)}; the letters are q, k, v, o")
+        wanted = head_size or _per_head(size if {"q", "k"} & set(projections) else memory_size, heads, "size")
+        self.heads, self.mask, self.projections = heads, mask, projections
+        query_size = wanted if "q" in projections else _per_head(size, heads, "size")
+        self.key_size = wanted if "k" in projections else _per_head(memory_size, heads, "memory_size")
+        self.value_size = (
+            (value_size or wanted) if "v" in projections else _per_head(memory_size, heads, "memory_size")
+        )
+        inner = heads * self.value_size
+        self.out_size = size if "o" in projections else inner
+        self.query = nn.Linear(size, heads * query_size, bias=bias) if "q" in projections else nn.Identity()
+        # for each head its key, then its value: one product for both, and a head is a run of rows
+        projected = self.key_size * ("k" in projections) + self.value_size * ("v" in projections)
+        self.key_value = nn.Linear(memory_size, heads * projected, bias=bias) if projected else nn.Identity()
+        self.out = nn.Linear(inner, size, bias=bias) if "o" in projections else nn.Identity()
+        sizes = {"heads": heads, "query_size": query_size, "key_size": self.key_size, "value_size": self.value_size}
+        self.score = SCORES.build(score, **sizes)
+        self.position = POSITIONS.build(position, **sizes)
+        self.dropout = Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot uniform per projection, biases zero."""
+        if "q" in self.projections:
+            nn.init.xavier_uniform_(self.query.weight)
+        if isinstance(self.key_value, nn.Linear):
+            rows, columns = self.key_value.weight.shape
+            parts = ("k" in self.projections) + ("v" in self.projections)
+            bound = (6 / (columns + rows / parts)) ** 0.5
+            nn.init.uniform_(self.key_value.weight, -bound, bound)
+        if "o" in self.projections:
+            nn.init.xavier_uniform_(self.out.weight)
+        for layer in (self.query, self.key_value, self.out):
+            if isinstance(layer, nn.Linear) and layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+    def keys(self, memory: Tensor, places: Places) -> Keys:
+        """What can be looked at: memory (B, K, memory size) at its places, as keys and values by head."""
+        k, v = self._key_value(memory)
+        return Keys(self.position.turn(k, places), v, places)
+
+    def _key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        plain = self._split(memory) if self.projections.count("k") + self.projections.count("v") < 2 else None
+        mapped = self._split(self.key_value(memory))
+        if plain is None:
+            return mapped[..., : self.key_size], mapped[..., self.key_size :]
+        return (mapped if "k" in self.projections else plain), (mapped if "v" in self.projections else plain)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, T, H · E) -> (B, H, T, E)."""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def forward(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
+        """query (G, Q, size) -> context (G, Q, out size)."""
+        q = self.position.turn(self._split(self.query(query)), sight.queries)  # (G, H, Q, E)
+        context = self._attend(q, sight, keys)  # (G, H, Q, value size)
+        if self.recorder is not None:
+            self._record(q, sight, keys)
+        return self.out(context.transpose(1, 2).flatten(2))
+
+    def _attend(self, q: Tensor, sight: Sight, keys: Keys) -> Tensor:
+        """softmax(score + bias) · v (G, H, Q, value size), by the fused kernel where it computes the same and is faster."""
+        bias, blind = self._bias(q, sight, keys)
+        drops = self.training and self.dropout.rate > 0
+        if self.score.multiplicative and not self.position.needs_weights and not drops and _fused_is_faster(q, keys):
+            context = F.scaled_dot_product_attention(self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=1.0)
+        else:
+            weights = self.dropout(self._weights(q, keys, bias))
+            context = weights @ keys.v
+            extra = self.position.values(weights, sight, keys.places)
+            context = context if extra is None else context + extra
+        return context if blind is None else context.masked_fill(blind, 0.0)
+
+    def _bias(self, q: Tensor, sight: Sight, keys: Keys) -> tuple[Tensor | None, Tensor | None]:
+        """What is added to the scores, by position and mask, and which queries see nothing."""
+        bias, blind = sight.bias(self.mask, keys.places, q.dtype)
+        if not self.position.inside:
+            return bias, blind
+        moved = self.position.bias(self.score.prepare(q), sight, keys.places)
+        return (bias if moved is None else moved if bias is None else moved + bias), blind
+
+    def _weights(self, q: Tensor, keys: Keys, bias: Tensor | None) -> Tensor:
+        scores = self.score(q, keys.k)
+        return (scores if bias is None else scores + bias).softmax(-1)  # (G, H, Q, K)
+
+    def _record(self, q: Tensor, sight: Sight, keys: Keys) -> None:
+        """Computed beside the main path, so that looking cannot change what is seen."""
+        assert self.recorder is not None
+        bias, blind = self._bias(q, sight, keys)
+        scores = self.score(q, keys.k)
+        scores = scores if bias is None else scores + bias
+        weights = scores.softmax(-1)
+        weights = weights if blind is None else weights.masked_fill(blind, 0.0)
+        self.recorder(Look(q, keys, scores, weights, sight.width))
+
+
+def _fused_is_faster(q: Tensor, keys: Keys) -> bool:
+    """The border measured on two CPU cores: one query a row over many rows is better served by plain products."""
+    return q.device.type != "cpu" or q.shape[2] > 1 or q.shape[0] * q.shape[1] <= 64
+
+
+def _per_head(size: int, heads: int, name: str) -> int:
+    if heads < 1 or size % heads:
+        near = [h for h in range(1, size + 1) if size % h == 0]
+        best = min(near, key=lambda h: abs(h - heads))
+        raise ConfigError(f"heads is {heads}, which does not divide {name} {size}; try {best}, or give head_size")
+    return size // heads
+

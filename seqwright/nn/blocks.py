@@ -1,0 +1,172 @@
+"""Blocks and their stack: attention, cross-attention and feed-forward, each with its residual, norm and dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import Tensor, nn
+
+from seqwright.errors import ConfigError
+from seqwright.nn.attention import Attention, Spec
+from seqwright.nn.dropout import Dropout
+from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
+from seqwright.nn.growth import Append, Keys, Last
+from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.positions import POSITIONS
+from seqwright.registry import parse
+
+Norm = Literal["layer", "rms"]
+Order = Literal["pre", "post"]
+NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+class Residual(nn.Module):
+    """The way around a sublayer f.
+
+    post: norm(x + dropout(f(x))) (Vaswani et al. 2017, 5.4); pre: x + dropout(f(norm(x))) (Xiong et al. 2020).
+    """
+
+    def __init__(self, size: int, norm: Norm, order: Order, dropout: float):
+        super().__init__()
+        self.norm = NORMS[norm](size)
+        self.dropout = Dropout(dropout)
+        self.pre = order == "pre"
+
+    def before(self, x: Tensor) -> Tensor:
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
+        total = x + self.dropout(y)
+        return total if self.pre else self.norm(total)
+
+
+class Block(nn.Module):
+    """One layer of a Transformer: self-attention, cross-attention where there is a memory, feed-forward."""
+
+    def __init__(
+        self,
+        size: int,
+        attention: Attention,
+        cross: Attention | None,
+        feed_forward: FeedForward,
+        *,
+        norm: Norm = "layer",
+        order: Order = "pre",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
+        self.around_attention = Residual(size, norm, order, dropout)
+        self.around_cross = None if cross is None else Residual(size, norm, order, dropout)
+        self.around_feed_forward = Residual(size, norm, order, dropout)
+        window = attention.mask.window if attention.mask.causal else None
+        self.growth = Append() if window is None else Last(window)
+
+    def forward(self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None) -> tuple[Tensor, Keys]:
+        """hidden (G, Q, D) -> the same, and the keys that the next call needs."""
+        x = self.around_attention.before(hidden)
+        keys = self.growth(past, self.attention.keys(x, sight.queries), sight)
+        hidden = self.around_attention.after(hidden, self.attention(x, sight, keys))
+        if self.cross is not None and self.around_cross is not None and memory is not None:
+            x = self.around_cross.before(hidden)
+            hidden = self.around_cross.after(hidden, self.cross(x, sight, memory))
+        x = self.around_feed_forward.before(hidden)
+        hidden = self.around_feed_forward.after(hidden, self.feed_forward(x))
+        return hidden, self.growth.keep(keys, sight)
+
+
+class Stack(nn.Module):
+    """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the future.
+
+    heads, cross_heads: a number, or one for each layer (0 where all are gone; then head_size must be given).
+    position: its part outside of the attentions works on the embeddings, its part inside on each self-attention.
+    window: each token sees that many neighbours on each side (the paper's restricted self-attention, section 4).
+    """
+
+    def __init__(
+        self,
+        memory_size: int | None = None,
+        causal: bool = False,
+        *,
+        size: int = 512,
+        layers: int = 6,
+        heads: int | Sequence[int] = 8,
+        cross_heads: int | Sequence[int] | None = None,
+        head_size: int | None = None,
+        hidden: int | None = None,
+        feed_forward: Spec = "plain",
+        position: Spec = "sinusoidal",
+        score: Spec = "scaled_dot",
+        window: int | None = None,
+        norm: Norm = "layer",
+        order: Order = "pre",
+        bias: bool = True,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.size = size
+        inside = POSITIONS.get(parse("position", position)[0]).inside  # type: ignore[attr-defined]
+        self.position = POSITIONS.build("none" if inside else position, size=size)
+        own, across = per_layer("heads", heads, layers), per_layer("cross_heads", cross_heads or heads, layers)
+        common = {"head_size": head_size, "score": score, "bias": bias, "dropout": attention_dropout}
+        self.blocks = nn.ModuleList()
+        for i in range(layers):
+            mask = Mask(causal, window)
+            attention = Attention(
+                size, heads=own[i], mask=mask, position=position if inside else "none", **common
+            )
+            cross = None if memory_size is None else Attention(size, memory_size, heads=across[i], **common)
+            feed = FEED_FORWARDS.build(
+                feed_forward, size=size, hidden=hidden or 4 * size, dropout=activation_dropout, bias=bias
+            )
+            self.blocks.append(Block(size, attention, cross, feed, norm=norm, order=order, dropout=dropout))
+        self.dropout = Dropout(dropout)
+        self.norm = NORMS[norm](size) if order == "pre" else nn.Identity()
+
+    @property
+    def embedding_size(self) -> int:
+        """What the position leaves of the model's size to the embedding."""
+        return self.size - self.position.taken
+
+    def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
+        """The keys of a memory (G, S, memory size) for the cross-attention of each block, projected once."""
+        return tuple(block.cross.keys(hidden, places) for block in self.blocks)  # type: ignore[operator, union-attr]
+
+    def forward(
+        self,
+        embedded: Tensor,
+        places: Places,
+        past: Sequence[Keys | None] | None = None,
+        memory: Sequence[Keys] | None = None,
+        width: int = 1,
+    ) -> tuple[Tensor, tuple[Keys, ...]]:
+        """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of `width` rows."""
+        hidden = self.dropout(self.position.embed(embedded, places))
+        sight = Sight(places, width)
+        kept = []
+        for i, block in enumerate(self.blocks):
+            hidden, keys = block(
+                hidden, sight, None if past is None else past[i], None if memory is None else memory[i]
+            )
+            kept.append(keys)
+        return self.norm(hidden), tuple(kept)
+
+
+def per_layer(name: str, value: int | Sequence[int], layers: int) -> list[int]:
+    if isinstance(value, int):
+        return [value] * layers
+    if len(value) != layers:
+        raise ConfigError(f"{name} = {list(value)} has {len(value)} numbers for {layers} layers; give one number, or one each")
+    return list(value)
+
+
+def masked_mean(hidden: Tensor, places: Places) -> Tensor:
+    """The mean over what is real, (G, K, D) -> (G, D)."""
+    if places.seen is None:
+        return hidden.mean(1)
+    real = places.seen[..., None].to(hidden.dtype)
+    return (hidden * real).sum(1) / real.sum(1).clamp(min=1)
+

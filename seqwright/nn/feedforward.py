@@ -1,0 +1,60 @@
+"""Feed-forwards: what a block does with each token by itself. One class each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqwright.nn.dropout import Dropout
+from seqwright.registry import Registry
+
+FEED_FORWARDS = Registry("feed_forward", "seqwright.nn.feedforward", "seqwright.nn.feedforward:FeedForward")
+
+Activation = Literal["relu", "gelu", "silu"]
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+class FeedForward(nn.Module):
+    """Base: (…, size) -> (…, size)."""
+
+
+class Plain(FeedForward):
+    """W₂ f(W₁ x + b₁) + b₂ (Vaswani et al. 2017, eq. 2)."""
+
+    def __init__(self, *, size: int, hidden: int, activation: Activation = "relu", dropout: float = 0.0, bias: bool = True):
+        super().__init__()
+        self.rise = nn.Linear(size, hidden, bias=bias)
+        self.fall = nn.Linear(hidden, size, bias=bias)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        _glorot(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fall(self.dropout(self.activation(self.rise(x))))
+
+
+class Gated(FeedForward):
+    """W₂ (f(W₁ x) ∘ W₃ x) (Shazeer 2020: SwiGLU with silu, GEGLU with gelu)."""
+
+    def __init__(self, *, size: int, hidden: int, activation: Activation = "silu", dropout: float = 0.0, bias: bool = True):
+        super().__init__()
+        self.rise = nn.Linear(size, 2 * hidden, bias=bias)  # the gate, then what it lets through
+        self.fall = nn.Linear(hidden, size, bias=bias)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        _glorot(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, value = self.rise(x).chunk(2, dim=-1)
+        return self.fall(self.dropout(self.activation(gate) * value))
+
+
+def _glorot(module: nn.Module) -> None:
+    """Glorot uniform weights, zero biases."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -1,0 +1,114 @@
+"""Keys and values, and how they grow while a decoder goes on.
+
+`Append` is the KV cache: its buffers have free room, so that a step writes one place and copies nothing. Old keys stay valid all the same:
+whoever goes on twice from the same past gets a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from seqwright.nn.masks import Places, Sight, take
+
+
+class Room:
+    """Buffers (G, H, C, E) with free room behind the `filled` places."""
+
+    __slots__ = ("filled", "k", "v")
+
+    def __init__(self, k: Tensor, v: Tensor, filled: int):
+        self.k, self.v, self.filled = k, v, filled
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """What can be looked at: k (G, H, K, E), v (G, H, K, value size), and where it stands."""
+
+    k: Tensor
+    v: Tensor
+    places: Places
+    room: Room | None = field(default=None, repr=False)
+
+    @property
+    def groups(self) -> int:
+        return self.k.shape[0]
+
+    @property
+    def count(self) -> int:
+        return self.k.shape[2]
+
+    def select(self, groups: Sequence[int] | None, places: Places) -> Keys:
+        """The keys of other groups, at `places`; groups None: all, as they are."""
+        if groups is None:
+            return Keys(self.k, self.v, places, self.room)
+        return Keys(take(self.k, groups), take(self.v, groups), places)
+
+
+def select_keys(
+    layers: Sequence[Keys | None], groups: Sequence[int] | None, rows: Sequence[int], width: int
+) -> tuple[Keys | None, ...]:
+    """The keys of several layers for other rows. Layers that shared their places still do."""
+    moved: dict[int, Places] = {}
+    for keys in layers:
+        if keys is not None and id(keys.places) not in moved:
+            moved[id(keys.places)] = keys.places.select(groups, rows, width)
+    return tuple(keys and keys.select(groups, moved[id(keys.places)]) for keys in layers)
+
+
+class Append:
+    """Everything is kept: the KV cache."""
+
+    def __call__(self, past: Keys | None, new: Keys, sight: Sight) -> Keys:
+        """What the queries of this call look at: the past and the new."""
+        width = sight.width
+        if past is None:
+            return Keys(new.k, new.v, sight.once("own", new.places, lambda: new.places.own(width)))
+        old = past.places
+        places = sight.once("append", old, lambda: old.append(new.places, new.groups, width))
+        if torch.is_grad_enabled():  # buffers are written in place, which autograd must not meet
+            return Keys(torch.cat([past.k, new.k], 2), torch.cat([past.v, new.v], 2), places)
+        start, end = past.count, past.count + new.count
+        room = past.room
+        if room is None or room.filled != start or end > room.k.shape[2]:
+            room = Room(_roomy(past.k, 2 * end), _roomy(past.v, 2 * end), start)
+        room.k[:, :, start:end] = new.k
+        room.v[:, :, start:end] = new.v
+        room.filled = end
+        return Keys(room.k[:, :, :end], room.v[:, :, :end], places, room)
+
+    def keep(self, keys: Keys, sight: Sight) -> Keys:
+        """What of it the next call still needs."""
+        return keys
+
+
+class Last(Append):
+    """The last `window` positions are kept: enough for an attention that is restricted to that many neighbours."""
+
+    def __init__(self, window: int):
+        self.window = window
+
+    def keep(self, keys: Keys, sight: Sight) -> Keys:
+        """Cuts when twice the window has come together, so that a step costs the same however long the output is."""
+        places = keys.places
+        if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
+            return keys
+        near, fewer = sight.once(("last", self.window), places, lambda: self._fewer(places))
+        return Keys(keys.k[:, :, near], keys.v[:, :, near], fewer)
+
+    def _fewer(self, places: Places) -> tuple[Tensor, Places]:
+        assert places.last is not None
+        first = places.last - self.window + 1
+        near = (places.pos >= first).nonzero().squeeze(-1)
+        seen = None if places.seen is None else places.seen[..., near]
+        return near, Places(places.pos[near], seen, first, places.last)
+
+
+def _roomy(x: Tensor, room: int) -> Tensor:
+    groups, heads, count, size = x.shape
+    buffer = x.new_empty(groups, heads, max(room, 32), size)
+    buffer[:, :, :count] = x
+    return buffer

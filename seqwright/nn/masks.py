@@ -1,0 +1,175 @@
+"""Who may look at whom: the positions of queries and keys, compared in one place. True means "may look", everywhere.
+
+Rows that come of one source (the hypotheses of a beam, say) can share one group of keys: `width` rows of Q tokens are then one row of
+width · Q queries, and `seen` tells which of the shared keys belong to whose past. So a beam moves no keys when it reorders its hypotheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where tokens stand, for G groups of K tokens.
+
+    pos: positions (K,), the same in every group, or (G, K).
+    seen: False for padding (G, K), or for what is not in the past of a row of the group (G, width, K); None: all is seen.
+    first, last: the least and the greatest position where they are known without looking at the tensor, which spares masks.
+    """
+
+    pos: Tensor
+    seen: Tensor | None = None
+    first: int | None = None
+    last: int | None = None
+
+    @classmethod
+    def run(cls, first: int, count: int, *, width: int = 1, device: torch.device | None = None) -> Places:
+        """The positions first, first + 1, …, once for each of `width` rows."""
+        pos = torch.arange(first, first + count, device=device)
+        return cls(pos if width == 1 else pos.repeat(width), first=first, last=first + count - 1)
+
+    @classmethod
+    def padded(cls, real: Tensor, before: Tensor | None = None) -> Places:
+        """Positions that count the real tokens only, after `before` (B,) earlier ones. real (B, T) bool."""
+        pos = real.long().cumsum(-1) - 1
+        return cls((pos if before is None else pos + before[:, None]).clamp(min=0), real)
+
+    @property
+    def count(self) -> int:
+        return self.pos.shape[-1]
+
+    def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Places:
+        """The places of other rows, of which `width` share a group; groups None: the groups stay as they are."""
+        pos = self.pos if self.pos.dim() == 1 else take(self.pos, groups)
+        if self.seen is None or self.seen.dim() == 2:
+            seen = take(self.seen, groups)
+        else:
+            seen = take(self.seen.flatten(0, 1), rows).unflatten(0, (-1, width))
+        return Places(pos, seen, self.first, self.last)
+
+    def append(self, new: Places, groups: int, width: int) -> Places:
+        """These places and, behind them, the new ones, of which each row of a group sees its own."""
+        pos = torch.cat(_same_rows(self.pos, new.pos, groups), dim=-1)
+        first = None if self.first is None or new.first is None else min(self.first, new.first)
+        last = None if self.last is None or new.last is None else max(self.last, new.last)
+        seen = None
+        if not (width == 1 and self.seen is None and new.seen is None):
+            everything = torch.ones((), dtype=torch.bool, device=pos.device)
+            old = everything if self.seen is None else self.seen if self.seen.dim() == 3 else self.seen[:, None]
+            mine = new.own(width).seen
+            mine = everything if mine is None else mine if mine.dim() == 3 else mine[:, None]
+            seen = torch.cat(
+                [old.expand(groups, width, self.count), mine.expand(groups, width, new.count)], dim=-1
+            )  # (G, width, K)
+        return Places(pos, seen, first, last)
+
+    def own(self, width: int) -> Places:
+        """New tokens of `width` rows as keys of their group: each row sees its own run of them."""
+        if width == 1:
+            return self
+        eye = torch.eye(width, dtype=torch.bool, device=self.pos.device)
+        seen = eye.repeat_interleave(self.count // width, dim=1)[None]  # (1, width, width · Q)
+        return Places(self.pos, seen if self.seen is None else seen & self.seen[:, None], self.first, self.last)
+
+
+def _same_rows(one: Tensor, other: Tensor, groups: int) -> list[Tensor]:
+    if one.dim() == other.dim():
+        return [one, other]
+    return [x if x.dim() == 2 else x.expand(groups, -1) for x in (one, other)]
+
+
+def take(value: Any, rows: Sequence[int] | None) -> Any:
+    """Rows of a tensor. None, as value or as rows, changes nothing."""
+    if value is None or rows is None:
+        return value
+    return value.index_select(0, torch.tensor(rows, device=value.device))
+
+
+def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | None, int]:
+    """What selecting `rows` means for groups of `width` rows: the groups to take (None: all, as they are) and the new width.
+
+    Rows that come in equal runs, each out of one group, go on sharing it; any others get a group each.
+    """
+    owners = [row // width for row in rows]
+    run = next((i for i, owner in enumerate(owners) if owner != owners[0]), len(owners)) or 1
+    if len(owners) % run or any(owner != owners[i - i % run] for i, owner in enumerate(owners)):
+        run = 1
+    taken = owners[::run]
+    return (None if taken == list(range(groups)) else taken), run
+
+
+@dataclass(frozen=True)
+class Mask:
+    """What an attention forbids beside padding: the future, and what is further away than `window` neighbours."""
+
+    causal: bool = False
+    window: int | None = None
+
+    def allowed(self, queries: Places, keys: Places, width: int = 1) -> Tensor | None:
+        """True: may look. Broadcastable to (G, 1, Q, K), Q being the queries of all rows of a group; None: everything."""
+        parts: list[Tensor] = []
+        known = None not in (queries.first, queries.last, keys.first, keys.last)
+        if self.causal and not (known and keys.last <= queries.first):  # type: ignore[operator]
+            parts.append(distance(queries, keys) >= 0)
+        if self.window is not None and not (known and _reach(queries, keys) <= self.window):
+            parts.append(distance(queries, keys).abs() <= self.window)
+        if keys.seen is not None and keys.seen.dim() == 2:
+            parts.append(keys.seen[:, None, None, :])
+        elif keys.seen is not None:
+            parts.append(keys.seen.repeat_interleave(queries.count // width, dim=1)[:, None])
+        if not parts:
+            return None
+        allowed = parts[0]
+        for part in parts[1:]:
+            allowed = allowed & part
+        return allowed
+
+
+def distance(queries: Places, keys: Places) -> Tensor:
+    """q_pos − k_pos, (G or 1, 1, Q, K)."""
+    return (queries.pos[..., :, None] - keys.pos[..., None, :]).view(-1, 1, queries.count, keys.count)
+
+
+def _reach(queries: Places, keys: Places) -> int:
+    return max(queries.last - keys.first, keys.last - queries.first)  # type: ignore[operator]
+
+
+class Sight:
+    """What the queries of one call may see, worked out once and shared by all layers."""
+
+    def __init__(self, queries: Places, width: int = 1):
+        self.queries, self.width = queries, width
+        self._known: dict[Hashable, tuple[Any, object]] = {}
+
+    def once(self, key: Hashable, about: object, compute: Callable[[], Value]) -> Value:
+        """The value of `compute`, worked out once per call for this key and this object."""
+        found = self._known.get((key, id(about)))
+        if found is None:
+            found = self._known[key, id(about)] = (compute(), about)  # `about` is held so that its id stays its own
+        return found[0]
+
+    def distance(self, keys: Places) -> Tensor:
+        """q_pos − k_pos, (G or 1, 1, Q, K)."""
+        return self.once("distance", keys, lambda: distance(self.queries, keys))
+
+    def bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """What to add to the scores, 0 or very low (G or 1, 1, Q, K), and which queries see nothing at all (…, Q, 1)."""
+        return self.once((mask, dtype), keys, lambda: self._bias(mask, keys, dtype))
+
+    def _bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        allowed = mask.allowed(self.queries, keys, self.width)
+        if allowed is None:
+            return None, None
+        # half of the least number: a score can be added without overflow, and the exponential is exactly zero
+        low = torch.finfo(dtype).min / 2
+        bias = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, low)
+        blind = ~allowed.any(-1, keepdim=True)
+        return bias, (blind if bool(blind.any()) else None)

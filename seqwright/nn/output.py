@@ -1,0 +1,95 @@
+"""The output layer and the loss of next-token models.
+
+The loss is computed for a few hundred rows at a time, together with its gradients: the matrix of rows × vocabulary, the largest of a small
+model, never exists whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import Function
+
+ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum and a count; whoever needs a mean divides once."""
+
+    total: Tensor
+    count: int
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total / max(self.count, 1)
+
+
+class Output(nn.Module):
+    """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017)."""
+
+    def __init__(self, size: int, vocabulary: int, *, weight: nn.Parameter | None = None, bias: bool = False):
+        super().__init__()
+        if weight is None:
+            weight = nn.Parameter(torch.empty(vocabulary, size))
+            nn.init.normal_(weight, std=size**-0.5)
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, D) -> (…, V)."""
+        return F.linear(hidden, self.weight, self.bias)
+
+    def loss(self, hidden: Tensor, expected: Tensor, *, ignore: int = 0, smoothing: float = 0.0) -> Loss:
+        """Cross-entropy with label smoothing (Szegedy et al. 2016), summed over all that is not `ignore`.
+
+        hidden (B, T, D), expected (B, T). Equal to F.cross_entropy(…, reduction="sum").
+        """
+        real = (expected != ignore).flatten().nonzero().squeeze(-1)
+        rows, targets = hidden.flatten(0, -2), expected.flatten()
+        if len(real) < len(targets):
+            rows, targets = rows.index_select(0, real), targets.index_select(0, real)
+        return Loss(_CrossEntropy.apply(rows, self.weight, self.bias, targets, smoothing), len(targets))
+
+
+class _CrossEntropy(Function):
+    """Σ over rows of −Σ_v t_v log softmax(W h + b)_v, t = (1 − ε) · one-hot + ε / V. The gradient of the scores is softmax − t."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float) -> Tensor:
+        wants = any(ctx.needs_input_grad)
+        share = smoothing / len(weight)
+        total = torch.zeros((), dtype=rows.dtype, device=rows.device)
+        to_rows = torch.empty_like(rows) if wants else None
+        to_weight = torch.zeros_like(weight) if wants else None
+        to_bias = torch.zeros_like(bias) if wants and bias is not None else None
+        for start in range(0, len(rows), ROWS):
+            h, y = rows[start : start + ROWS], targets[start : start + ROWS, None]
+            log_probs = F.linear(h, weight, bias).log_softmax(-1)  # (n, V)
+            total -= (1 - smoothing) * log_probs.gather(1, y).sum()
+            if smoothing:
+                total -= share * log_probs.sum()
+            if to_rows is None or to_weight is None:
+                continue
+            slope = log_probs.exp_()
+            slope.scatter_add_(1, y, slope.new_full(y.shape, smoothing - 1))
+            torch.mm(slope, weight, out=to_rows[start : start + ROWS])
+            to_weight.addmm_(slope.t(), h)
+            if to_bias is not None:
+                to_bias += slope.sum(0)
+        if smoothing and to_rows is not None and to_weight is not None:  # the −ε/V of every symbol, taken out of the loop
+            to_rows -= share * weight.sum(0)
+            to_weight -= share * rows.sum(0)
+            if to_bias is not None:
+                to_bias -= share * len(rows)
+        ctx.gradients = (to_rows, to_weight, to_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (None if g is None else g * grads[0] for g in ctx.gradients)
+        return (*scaled, None, None)

@@ -1,0 +1,198 @@
+"""Positions: how a model knows the order of its tokens. One class each; all hooks are neutral unless a class says otherwise.
+
+`embed` works once on the embeddings; `turn`, `bias` and `values` work inside every self-attention.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.errors import ConfigError, InputError
+from seqwright.nn.masks import Places, Sight
+from seqwright.registry import Registry
+
+POSITIONS = Registry("position", "seqwright.nn.positions", "seqwright.nn.positions:Position")
+
+Combine = Literal["add", "concat"]
+
+
+class Position(nn.Module):
+    """Base: no position at all."""
+
+    inside = False  # True: works inside the attentions, so that each of them has one of its own
+    taken = 0  # how many of the model's dimensions a concatenated position takes away from the embedding
+    needs_weights = False  # True: `values` must be asked for, which the fused kernels cannot do
+
+    def embed(self, x: Tensor, places: Places) -> Tensor:
+        """x (B, T, D − taken) -> (B, T, D)."""
+        return x
+
+    def turn(self, x: Tensor, places: Places) -> Tensor:
+        """Queries or keys (B, H, T, E) made aware of where they stand."""
+        return x
+
+    def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor | None:
+        """What to add to the scores (B, H, Q, K), from the prepared queries q (B, H, Q, E)."""
+        return None
+
+    def values(self, weights: Tensor, sight: Sight, keys: Places) -> Tensor | None:
+        """What to add to the context (B, H, Q, E), from the weights (B, H, Q, K)."""
+        return None
+
+
+class NoPosition(Position):
+    """A bag of words."""
+
+    key = "none"
+
+
+class _Table(Position):
+    """Vectors by position, added to the embedding or set beside it."""
+
+    def __init__(self, size: int, combine: Combine, dimensions: int | None):
+        super().__init__()
+        if combine == "add" and dimensions is not None:
+            raise ConfigError(f"dimensions = {dimensions} is for combine = \"concat\"; an added position has the model's size")
+        self.combine = combine
+        self.dimensions = size if combine == "add" else (dimensions or size // 4)
+        if not 0 < self.dimensions <= size or (combine == "concat" and self.dimensions == size):
+            raise ConfigError(f"{self.dimensions} position dimensions do not fit into a model of size {size}")
+        self.taken = 0 if combine == "add" else self.dimensions
+
+    def vectors(self, places: Places) -> Tensor:
+        """(T, dimensions) or (B, T, dimensions)."""
+        raise NotImplementedError
+
+    def embed(self, x: Tensor, places: Places) -> Tensor:
+        vectors = self.vectors(places)
+        if self.combine == "add":
+            return x + vectors
+        return torch.cat([x, vectors.expand(*x.shape[:2], -1)], dim=-1)
+
+
+class Sinusoidal(_Table):
+    """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same (Vaswani et al. 2017, 3.5)."""
+
+    def __init__(self, *, size: int, combine: Combine = "add", dimensions: int | None = None, base: float = 10000.0):
+        super().__init__(size, combine, dimensions)
+        self.base = base
+        self.register_buffer("table", self._rows(0).to(torch.get_default_dtype()), persistent=False)
+
+    def _rows(self, count: int) -> Tensor:
+        even = torch.arange(0, self.dimensions, 2, dtype=torch.float64)
+        angles = torch.arange(count, dtype=torch.float64)[:, None] * self.base ** (-even / self.dimensions)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, : self.dimensions]
+
+    def vectors(self, places: Places) -> Tensor:
+        needed = 1 + (int(places.pos.max()) if places.last is None else places.last)
+        if len(self.table) < needed:
+            with torch.inference_mode(False):  # the table outlives the call
+                self.table = self._rows(max(needed, 2 * len(self.table), 256)).to(self.table)
+        if places.first is not None and places.last is not None and places.last - places.first + 1 == places.count:
+            return self.table[places.first : places.last + 1]
+        return self.table[places.pos]
+
+
+class Learned(_Table):
+    """A trained vector for each of the first `length` positions (Gehring et al. 2017)."""
+
+    def __init__(self, *, size: int, length: int = 512, combine: Combine = "add", dimensions: int | None = None):
+        super().__init__(size, combine, dimensions)
+        self.table = nn.Parameter(torch.empty(length, self.dimensions))
+        nn.init.normal_(self.table, std=self.dimensions**-0.5)
+
+    def vectors(self, places: Places) -> Tensor:
+        last, length = int(places.pos.max()) if places.last is None else places.last, len(self.table)
+        if last >= length:
+            raise InputError(
+                f"position {last + 1} is beyond the learned table of {length} positions; "
+                f"shorten the text, or train with position.length = {last + 1} or another position"
+            )
+        return self.table[places.pos]
+
+
+class Shaw(Position):
+    """Learned vectors for the distance, clipped, added to keys and values (Shaw et al. 2018, eq. 3 and 4).
+
+    e_ij = q_i·(k_j + aᴷ_ij), z_i = Σ_j α_ij (v_j + aⱽ_ij). The q·a part is computed once per distance and then picked, so that nothing of
+    size Q × K × E exists.
+    """
+
+    inside = True
+
+    def __init__(
+        self,
+        *,
+        heads: int,
+        key_size: int,
+        value_size: int,
+        distance: int = 16,
+        per_head: bool = False,
+        values: bool = True,
+    ):
+        super().__init__()
+        self.distance = distance
+        owners, count = heads if per_head else 1, 2 * distance + 1
+        self.key_table = nn.Parameter(torch.empty(owners, count, key_size))
+        self.value_table = nn.Parameter(torch.empty(owners, count, value_size)) if values else None
+        self.needs_weights = values
+        for table in self.parameters():
+            nn.init.xavier_uniform_(table)
+
+    def _index(self, sight: Sight, keys: Places) -> Tensor:
+        """The clipped distance k_pos − q_pos as a row of the tables, (G or 1, 1, Q, K)."""
+        limit = self.distance
+        return sight.once(("shaw", limit), keys, lambda: (-sight.distance(keys)).clamp(-limit, limit) + limit)
+
+    def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor:
+        by_distance = q @ self.key_table.transpose(-1, -2)  # (B, H, Q, 2·distance + 1)
+        index = self._index(sight, keys).expand(*q.shape[:3], -1)
+        return by_distance.gather(-1, index)
+
+    def values(self, weights: Tensor, sight: Sight, keys: Places) -> Tensor | None:
+        if self.value_table is None:
+            return None
+        index = self._index(sight, keys).expand_as(weights)
+        by_distance = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1).scatter_add(-1, index, weights)
+        return by_distance @ self.value_table
+
+
+class Rotary(Position):
+    """Pairs of dimensions (2i, 2i+1) turned by pos / base^(2i/E), so that q·k depends on the distance (Su et al. 2021, eq. 15)."""
+
+    inside = True
+
+    def __init__(self, *, key_size: int, base: float = 10000.0):
+        super().__init__()
+        if key_size % 2:
+            raise ConfigError(f"position rotary turns pairs of dimensions, but a head has {key_size}; take an even head_size")
+        speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64) / key_size)
+        self.register_buffer("speeds", speeds, persistent=False)
+
+    def turn(self, x: Tensor, places: Places) -> Tensor:
+        angles = places.pos[..., None].double() * self.speeds.double()  # (T, E/2) or (B, T, E/2)
+        turns = torch.polar(torch.ones_like(angles), angles)
+        turns = turns.to(torch.complex64 if x.dtype != torch.float64 else torch.complex128)
+        if turns.dim() == 3:
+            turns = turns[:, None]
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).to(turns.real.dtype))
+        return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
+
+
+class Alibi(Position):
+    """Scores fall with the distance, at a slope of 2^(−8h/H) for head h (Press et al. 2022); symmetric where the future is visible."""
+
+    inside = True
+
+    def __init__(self, *, heads: int):
+        super().__init__()
+        slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+        self.register_buffer("slopes", slopes[:, None, None], persistent=False)
+
+    def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor:
+        distance = sight.distance(keys).abs()
+        return -(self.slopes.to(q.dtype) * distance)

@@ -1,0 +1,206 @@
+"""Named models: those of the papers, with their sizes, and our own. Plain data; nothing here needs torch.
+
+`resolve` turns what a user writes (a preset, options for the whole model, options for a part) into the complete description of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from seqwright.errors import ConfigError
+from seqwright.registry import unknown
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model description, where it comes from, and what is known to differ from there."""
+
+    source: str
+    model: dict[str, Any]
+    note: str = ""
+
+
+def _transformer(**options: Any) -> dict[str, Any]:
+    return {
+        "encoder": {"kind": "transformer", **options},
+        "decoder": {"kind": "transformer", **options},
+        "share": True,
+        "tie": True,
+    }
+
+
+def _luong(attention: str) -> dict[str, Any]:
+    rnn = {"kind": "rnn", "cell": "lstm", "layers": 4, "size": 1000, "dropout": 0.2}
+    reads = {"bidirectional": False, "reverse": True}
+    says = {"attention": attention, "query": "current", "feed": "output", "readout": "tanh", "start": "copy"}
+    return {"encoder": {**rnn, **reads}, "decoder": {**rnn, **says}, "share": False, "tie": False}
+
+
+_VASWANI_BASE = {"layers": 6, "size": 512, "hidden": 2048, "heads": 8, "order": "post", "dropout": 0.1}
+_VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dropout": 0.3}
+
+PRESETS: dict[str, Preset] = {
+    "sutskever2014": Preset(
+        "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks, 3.4",
+        {
+            "encoder": {
+                "kind": "rnn",
+                "cell": "lstm",
+                "layers": 4,
+                "size": 1000,
+                "bidirectional": False,
+                "reverse": True,
+                "dropout": 0.0,
+            },
+            "decoder": {
+                "kind": "rnn",
+                "cell": "lstm",
+                "layers": 4,
+                "size": 1000,
+                "attention": "none",
+                "feed": "nothing",
+                "readout": "state",
+                "start": "copy",
+                "dropout": 0.0,
+            },
+            "share": False,
+            "tie": False,
+        },
+    ),
+    "cho2014": Preset(
+        "Cho et al. 2014, Learning Phrase Representations using RNN Encoder-Decoder, A.1",
+        {
+            "encoder": {
+                "kind": "rnn",
+                "cell": "gru",
+                "size": 1000,
+                "embedding_size": 100,
+                "bidirectional": False,
+                "dropout": 0.0,
+            },
+            "decoder": {
+                "kind": "rnn",
+                "cell": "gru",
+                "size": 1000,
+                "embedding_size": 100,
+                "readout_size": 500,
+                "attention": "none",
+                "feed": "context",
+                "readout": "maxout",
+                "start": "tanh",
+                "dropout": 0.0,
+            },
+            "share": False,
+            "tie": False,
+        },
+        "torch's GRU applies the reset gate after the state's matrix; the summary is the last state itself, without its own tanh layer",
+    ),
+    "bahdanau2015": Preset(
+        "Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate, A.2",
+        {
+            "encoder": {
+                "kind": "rnn",
+                "cell": "gru",
+                "size": 2000,
+                "embedding_size": 620,
+                "bidirectional": True,
+                "dropout": 0.0,
+            },
+            "decoder": {
+                "kind": "rnn",
+                "cell": "gru",
+                "size": 1000,
+                "embedding_size": 620,
+                "readout_size": 500,
+                "attention": "bahdanau",
+                "query": "previous",
+                "feed": "context",
+                "readout": "maxout",
+                "start": "tanh",
+                "dropout": 0.0,
+            },
+            "share": False,
+            "tie": False,
+        },
+        "torch's GRU; the first state is made of the final states of both directions, not of the backward one alone",
+    ),
+    "luong2015-dot": Preset("Luong, Pham & Manning 2015, Effective Approaches to Attention-based NMT, 4.1", _luong("luong-dot")),
+    "luong2015-general": Preset("Luong, Pham & Manning 2015, 4.1", _luong("luong-general")),
+    "luong2015-concat": Preset("Luong, Pham & Manning 2015, 4.1", _luong("luong-concat")),
+    "vaswani2017-base": Preset("Vaswani et al. 2017, Attention Is All You Need, table 3", _transformer(**_VASWANI_BASE)),
+    "vaswani2017-big": Preset("Vaswani et al. 2017, table 3", _transformer(**_VASWANI_BIG)),
+    "shaw2018": Preset(
+        "Shaw, Uszkoreit & Vaswani 2018, Self-Attention with Relative Position Representations, 4.1 (base)",
+        _transformer(**_VASWANI_BASE, position={"kind": "shaw", "distance": 16, "per_head": True}),
+    ),
+    "tiny": Preset("ours", _transformer(layers=4, size=128, hidden=256, heads=4, dropout=0.3)),
+    "small": Preset("ours", _transformer(layers=4, size=256, hidden=1024, heads=4, dropout=0.2)),
+    "base": Preset("ours", _transformer(layers=6, size=512, hidden=2048, heads=8, dropout=0.1)),
+}
+
+PARTS = ("encoder", "decoder")
+
+
+def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The complete description of a model: its kind, its own options, and a table for each part.
+
+    Starts from `preset`, if one is named. An option that the model itself does not have goes to every part that has it (layers = 2), unless the
+    part says otherwise; one that nobody has is an error. Naming another kind of part than the preset's drops the preset's options for that part.
+    """
+    from seqwright.models import MODELS  # torch is loaded only now
+
+    given = {"preset": model} if isinstance(model, str) else dict(model)
+    name = given.pop("preset", None)
+    if name is not None and name not in PRESETS:
+        raise ConfigError(unknown("preset", name, list(PRESETS)))
+    start = {} if name is None else PRESETS[name].model
+    kind = given.pop("kind", start.get("kind", "encoder_decoder"))
+    own = MODELS.options(kind)
+    parts = {part: _part(part, start.get(part), given.pop(part, None)) for part in PARTS if part in own}
+    result = {"kind": kind, **{key: value for key, value in start.items() if key not in PARTS}}
+    for key, value in given.items():
+        if key in own:
+            result[key] = value
+        else:
+            _pass_down(key, value, parts, own)
+    for part, (table, explicit) in parts.items():
+        result[part] = {**table, **explicit}
+    return result
+
+
+def _part(part: str, start: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The table of a part before and after what is said of it explicitly."""
+    table = _as_table(start) if start is not None else {"kind": "transformer"}
+    explicit = {} if given is None else _as_table(given)
+    if explicit.get("kind", table["kind"]) != table["kind"]:
+        table = {"kind": explicit["kind"]}
+    return table, explicit
+
+
+def _as_table(spec: str | Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": spec} if isinstance(spec, str) else dict(spec)
+
+
+def _pass_down(key: str, value: Any, parts: dict[str, tuple[dict[str, Any], dict[str, Any]]], own: Mapping[str, Any]) -> None:
+    from seqwright.models import DECODERS, ENCODERS
+
+    registries = {"encoder": ENCODERS, "decoder": DECODERS}
+    known: set[str] = set()
+    for part, (table, explicit) in parts.items():
+        options = registries[part].options(explicit.get("kind", table["kind"]))
+        known |= set(options)
+        if key in options:
+            table[key] = value
+    if key not in known:
+        raise ConfigError(unknown("option of the model", key, sorted(known | set(own))))
+
+
+def build_model(model: str | Mapping[str, Any], *, source_vocabulary: int, target_vocabulary: int) -> Any:
+    """A model with fresh weights from a preset's name or a description."""
+    from seqwright.models import MODELS
+
+    return MODELS.build(
+        resolve(model), source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+    )

@@ -1,0 +1,116 @@
+"""Names of parts: a key in a configuration becomes a class, imported when it is asked for.
+
+A registry looks into one home. In a module the parts are its public classes that derive from the base, and a class
+`ScaledDot` has the name `scaled_dot` (or what it says in `key`); in a package each file is one part, and the file name is the name. So a new part is
+one class in one place, and nothing else has to know. `my.module:Class` reaches code outside of Seqwright.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from seqwright.errors import ConfigError
+
+
+class Registry:
+    """The parts of one kind: `kind` for messages, `home` where they live, `base` what they derive from ("module:Class")."""
+
+    def __init__(self, kind: str, home: str, base: str):
+        self.kind, self.home, self._base = kind, home, base
+
+    @property
+    def base(self) -> type:
+        module, name = self._base.split(":")
+        return getattr(importlib.import_module(module), name)
+
+    def names(self) -> list[str]:
+        return sorted(self._package_names() or self._classes(self.home))
+
+    def get(self, name: str) -> type:
+        """The class of that name; an unknown name is an error that names the nearest one."""
+        if ":" in name:
+            return self._outside(name)
+        package = self._package_names()
+        if name in package:
+            (found,) = self._classes(f"{self.home}.{name}").values()
+            return found
+        classes = {} if package else self._classes(self.home)
+        if name in classes:
+            return classes[name]
+        raise ConfigError(unknown(self.kind, name, self.names()))
+
+    def options(self, name: str) -> dict[str, inspect.Parameter]:
+        """The options of a part: the keyword-only arguments of its constructor."""
+        return options_of(self.get(name))
+
+    def build(self, spec: str | Mapping[str, Any], **given: Any) -> Any:
+        """Make a part from its name, or from a mapping with its name under `kind` and options beside it.
+
+        What the surroundings know (`given`: sizes, say) goes to the parts that want it.
+        """
+        name, options = parse(self.kind, spec)
+        part = self.get(name)
+        known = options_of(part)
+        for key in options:
+            if key not in known:
+                raise ConfigError(unknown(f"option of {self.kind} {name}", key, sorted(known)))
+        wanted = {key: value for key, value in given.items() if key in known and key not in options}
+        return part(**wanted, **options)
+
+    def _package_names(self) -> list[str]:
+        paths = getattr(importlib.import_module(self.home), "__path__", None)
+        return [] if paths is None else [m.name for m in pkgutil.iter_modules(paths) if not m.name.startswith("_")]
+
+    def _classes(self, module: str) -> dict[str, type]:
+        base, loaded = self.base, importlib.import_module(module)
+        return {
+            vars(thing).get("key", snake_case(name)): thing
+            for name, thing in vars(loaded).items()
+            if inspect.isclass(thing) and issubclass(thing, base) and thing is not base
+            and thing.__module__ == module and not name.startswith("_")
+        }
+
+    def _outside(self, name: str) -> type:
+        module, _, attribute = name.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"{self.kind} {name!r} cannot be imported: {error}") from error
+        if not (inspect.isclass(found) and issubclass(found, self.base)):
+            raise ConfigError(f"{self.kind} {name!r} is not a {self.base.__name__}")
+        return found
+
+
+def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A spec is a name, or a mapping with the name under `kind` and the options beside it."""
+    if isinstance(spec, str):
+        return spec, {}
+    options = dict(spec)
+    if "kind" not in options:
+        raise ConfigError(f"{kind} {options} does not say which: add kind = \"...\"")
+    return options.pop("kind"), options
+
+
+def options_of(part: type) -> dict[str, inspect.Parameter]:
+    """The keyword-only arguments of a class, and those of the class that it passes its other arguments to (`passes_to`)."""
+    parameters = inspect.signature(part).parameters.values()
+    own = {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    further = getattr(part, "passes_to", None)
+    return own if further is None else {**options_of(further), **own}
+
+
+def unknown(kind: str, name: str, known: list[str]) -> str:
+    """One line: the wrong name, the nearest right one, and all of them."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown {kind} {name!r}; {hint}there are: {', '.join(known)}"
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
