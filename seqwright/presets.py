@@ -1,6 +1,7 @@
 """Named models: those of the papers, with their sizes, and our own. Plain data; nothing here needs torch.
 
-`resolve` turns what a user writes (a preset, options for the whole model, options for a part) into the complete description of a model.
+`resolve` turns what a user writes (a preset, options for the whole model, options for a part) into the
+complete description of a model.
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ PRESETS: dict[str, Preset] = {
             "share": False,
             "tie": False,
         },
-        "torch's GRU applies the reset gate after the state's matrix; the summary is the last state itself, without its own tanh layer",
+        "torch's GRU; the summary is the last state itself, without a tanh layer of its own",
     ),
     "bahdanau2015": Preset(
-        "Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate, A.2",
+        "Bahdanau, Cho & Bengio 2015, NMT by Jointly Learning to Align and Translate, A.2",
         {
             "encoder": {
                 "kind": "rnn",
@@ -124,12 +125,16 @@ PRESETS: dict[str, Preset] = {
             "share": False,
             "tie": False,
         },
-        "torch's GRU; the first state is made of the final states of both directions, not of the backward one alone",
+        "torch's GRU; the first state is made of the final states of both directions, not of one",
     ),
-    "luong2015-dot": Preset("Luong, Pham & Manning 2015, Effective Approaches to Attention-based NMT, 4.1", _luong("luong-dot")),
+    "luong2015-dot": Preset(
+        "Luong, Pham & Manning 2015, Effective Approaches to Attention-based NMT, 4.1", _luong("luong-dot")
+    ),
     "luong2015-general": Preset("Luong, Pham & Manning 2015, 4.1", _luong("luong-general")),
     "luong2015-concat": Preset("Luong, Pham & Manning 2015, 4.1", _luong("luong-concat")),
-    "vaswani2017-base": Preset("Vaswani et al. 2017, Attention Is All You Need, table 3", _transformer(**_VASWANI_BASE)),
+    "vaswani2017-base": Preset(
+        "Vaswani et al. 2017, Attention Is All You Need, table 3", _transformer(**_VASWANI_BASE)
+    ),
     "vaswani2017-big": Preset("Vaswani et al. 2017, table 3", _transformer(**_VASWANI_BIG)),
     "shaw2018": Preset(
         "Shaw, Uszkoreit & Vaswani 2018, Self-Attention with Relative Position Representations, 4.1 (base)",
@@ -146,8 +151,9 @@ PARTS = ("encoder", "decoder")
 def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     """The complete description of a model: its kind, its own options, and a table for each part.
 
-    Starts from `preset`, if one is named. An option that the model itself does not have goes to every part that has it (layers = 2), unless the
-    part says otherwise; one that nobody has is an error. Naming another kind of part than the preset's drops the preset's options for that part.
+    Starts from `preset`, if one is named. An option that the model itself does not have goes to every part
+    that has it (layers = 2), unless the part says otherwise; one that nobody has is an error. Naming another
+    kind of part than the preset's drops the preset's options for that part.
     """
     from seqwright.models import MODELS  # torch is loaded only now
 
@@ -183,7 +189,9 @@ def _as_table(spec: str | Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": spec} if isinstance(spec, str) else dict(spec)
 
 
-def _pass_down(key: str, value: Any, parts: dict[str, tuple[dict[str, Any], dict[str, Any]]], own: Mapping[str, Any]) -> None:
+def _pass_down(
+    key: str, value: Any, parts: dict[str, tuple[dict[str, Any], dict[str, Any]]], own: Mapping[str, Any]
+) -> None:
     from seqwright.models import DECODERS, ENCODERS
 
     registries = {"encoder": ENCODERS, "decoder": DECODERS}

@@ -1,8 +1,9 @@
 """Names of parts: a key in a configuration becomes a class, imported when it is asked for.
 
-A registry looks into one home. In a module the parts are its public classes that derive from the base, and a class
-`ScaledDot` has the name `scaled_dot` (or what it says in `key`); in a package each file is one part, and the file name is the name. So a new part is
-one class in one place, and nothing else has to know. `my.module:Class` reaches code outside of Seqwright.
+A registry looks into one home. In a module the parts are its public classes that derive from the base, and a
+class `ScaledDot` has the name `scaled_dot` (or what it says in `key`); in a package each file is one part,
+and the file name is the name. So a new part is one class in one place, and nothing else has to know.
+`my.module:Class` reaches code outside of Seqwright.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +21,9 @@ from seqwright.errors import ConfigError
 
 
 class Registry:
-    """The parts of one kind: `kind` for messages, `home` where they live, `base` what they derive from ("module:Class")."""
+    """The parts of one kind: `kind` for messages, `home` where they live, `base` what they derive from
+    ("module:Class").
+    """
 
     def __init__(self, kind: str, home: str, base: str):
         self.kind, self.home, self._base = kind, home, base
@@ -57,23 +61,24 @@ class Registry:
         name, options = parse(self.kind, spec)
         part = self.get(name)
         known = options_of(part)
-        for key in options:
-            if key not in known:
-                raise ConfigError(unknown(f"option of {self.kind} {name}", key, sorted(known)))
+        check_options(f"{self.kind} {name}", part, options)
         wanted = {key: value for key, value in given.items() if key in known and key not in options}
         return part(**wanted, **options)
 
     def _package_names(self) -> list[str]:
         paths = getattr(importlib.import_module(self.home), "__path__", None)
-        return [] if paths is None else [m.name for m in pkgutil.iter_modules(paths) if not m.name.startswith("_")]
+        return [] if paths is None else [m.name for m in pkgutil.iter_modules(paths) if not m.ispkg]
 
     def _classes(self, module: str) -> dict[str, type]:
         base, loaded = self.base, importlib.import_module(module)
         return {
             vars(thing).get("key", snake_case(name)): thing
             for name, thing in vars(loaded).items()
-            if inspect.isclass(thing) and issubclass(thing, base) and thing is not base
-            and thing.__module__ == module and not name.startswith("_")
+            if inspect.isclass(thing)
+            and issubclass(thing, base)
+            and thing is not base
+            and thing.__module__ == module
+            and not name.startswith("_")
         }
 
     def _outside(self, name: str) -> type:
@@ -93,16 +98,38 @@ def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]
         return spec, {}
     options = dict(spec)
     if "kind" not in options:
-        raise ConfigError(f"{kind} {options} does not say which: add kind = \"...\"")
+        raise ConfigError(f'{kind} {options} does not say which: add kind = "..."')
     return options.pop("kind"), options
 
 
 def options_of(part: type) -> dict[str, inspect.Parameter]:
-    """The keyword-only arguments of a class, and those of the class that it passes its other arguments to (`passes_to`)."""
+    """The keyword-only arguments of a class, and those of the class that it passes its other arguments to
+    (`passes_to`).
+    """
     parameters = inspect.signature(part).parameters.values()
     own = {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
     further = getattr(part, "passes_to", None)
     return own if further is None else {**options_of(further), **own}
+
+
+def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
+    """Refuses an option that the part does not have, and a word that is none of those the option knows."""
+    known = options_of(part)
+    for key, value in options.items():
+        if key not in known:
+            raise ConfigError(unknown(f"option of {what}", key, sorted(known)))
+        words = _words(part, key)
+        if isinstance(value, str) and words and value not in words:
+            raise ConfigError(unknown(f"{key} of {what}", value, words))
+
+
+def _words(part: type, key: str) -> list[str]:
+    """The words that an option annotated with a Literal alone may be."""
+    home = part
+    while key not in inspect.signature(home).parameters:
+        home = home.passes_to  # type: ignore[attr-defined]
+    hint = typing.get_type_hints(home.__init__).get(key)  # type: ignore[misc]
+    return list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else []
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:

@@ -11,13 +11,17 @@ from seqwright.nn.attention import Attention, Look
 
 
 class Captured(dict[str, list[Tensor]]):
-    """The weights of each attention (`decoder.stack.blocks.2.cross`), one tensor (G, H, Q, K) for each time it was called."""
+    """The weights of each attention (`decoder.stack.blocks.2.cross`), one tensor (G, H, Q, K) for each time
+    it was called.
+    """
 
     def __getitem__(self, name: str) -> list[Tensor]:
         try:
             return super().__getitem__(name)
         except KeyError:
-            raise KeyError(f"no attention {name!r} was used; there are: {', '.join(self) or 'none'}") from None
+            raise KeyError(
+                f"no attention {name!r} was used; there are: {', '.join(self) or 'none'}"
+            ) from None
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Whole models, and the contract that their parts and the search keep.
 
-An encoder makes an `Encoded` of a source. A decoder starts a state from it, and maps tokens and a state to hidden vectors and the next state:
-the whole target in training, a token in decoding, a prompt before it, by the same call. A state can be asked for other rows (`select`).
+An encoder makes an `Encoded` of a source. A decoder starts a state from it, and maps tokens and a state to
+hidden vectors and the next state: the whole target in training, a token in decoding, a prompt before it, by
+the same call. A state can be asked for other rows (`select`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ DECODERS = Registry("decoder", "seqwright.models.decoders", "seqwright.models:De
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder hands on: a vector per place (B, S, D), the places, and, if it is recurrent, the states it ended with.
+    """What an encoder hands on: a vector per place (B, S, D), the places, and, if it is recurrent, the states
+    it ended with.
 
     final: the tensors of a recurrent state, each (layers, B, size of a layer's output).
     """
@@ -50,7 +52,9 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens and a state become hidden vectors of `size` and the next state. `memory_size` is that of the encoder's vectors."""
+    """Tokens and a state become hidden vectors of `size` and the next state. `memory_size` is that of the
+    encoder's vectors.
+    """
 
     size: int
 
@@ -59,7 +63,9 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def forward(self, tokens: Tensor, state: Any, real: Tensor | None = None) -> tuple[Tensor, Any]:
-        """tokens (R, T), real (R, T) False for padding at the left -> (R, T, size), and the state behind them."""
+        """tokens (R, T), real (R, T) False for padding at the left -> (R, T, size), and the state behind
+        them.
+        """
         raise NotImplementedError
 
 

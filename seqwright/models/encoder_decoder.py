@@ -18,7 +18,8 @@ Spec = str | Mapping[str, Any]
 class EncoderDecoder(Model):
     """p(target | source), token by token.
 
-    share: source and target have one vocabulary and one embedding. tie: the output layer is the target's embedding.
+    share: source and target have one vocabulary and one embedding. tie: the output layer is the target's
+    embedding.
     """
 
     def __init__(
@@ -36,13 +37,19 @@ class EncoderDecoder(Model):
         self.encoder = ENCODERS.build(encoder, vocabulary=source_vocabulary)
         self.decoder = DECODERS.build(decoder, vocabulary=target_vocabulary, memory_size=self.encoder.size)
         if share:
-            _check_same("share", "source embedding", self.encoder.embedding, "target embedding", self.decoder.embedding)
+            _check_same(
+                "share",
+                "source embedding",
+                self.encoder.embedding,
+                "target embedding",
+                self.decoder.embedding,
+            )
             self.encoder.embedding = self.decoder.embedding
         size = self.decoder.size
         if tie and self.decoder.embedding.size != size:
             raise ConfigError(
-                f"tie needs a target embedding of the decoder's output size {size}, not {self.decoder.embedding.size}; "
-                "make them equal or set tie = false"
+                f"tie needs a target embedding of the decoder's output size {size}, "
+                f"not {self.decoder.embedding.size}; make them equal or set tie = false"
             )
         weight = self.decoder.embedding.weight if tie else None
         self.output = Output(size, target_vocabulary, weight=weight, bias=output_bias)
@@ -69,4 +76,6 @@ class EncoderDecoder(Model):
 def _check_same(option: str, one: str, first: Any, other: str, second: Any) -> None:
     a, b = (first.vocabulary, first.size), (second.vocabulary, second.size)
     if a != b:
-        raise ConfigError(f"{option} needs equal shapes, but the {one} is {a[0]} × {a[1]} and the {other} {b[0]} × {b[1]}")
+        raise ConfigError(
+            f"{option} needs equal shapes, but the {one} is {a[0]} × {a[1]} and the {other} {b[0]} × {b[1]}"
+        )

@@ -1,4 +1,5 @@
-"""The one attention: context = softmax(score(q, k) + bias) · v. Scores, positions, masks and projections are its parts.
+"""The one attention: context = softmax(score(q, k) + bias) · v. Scores, positions, masks and projections are
+its parts.
 
 | mechanism | projections | score | position |
 |---|---|---|---|
@@ -25,14 +26,15 @@ from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
 Spec = str | Mapping[str, Any]
+EVERYTHING = Mask()
 
 
 @dataclass(frozen=True)
 class Look:
     """One call of an attention as its recorder gets it, before dropout.
 
-    q (G, H, Q, E): the turned queries, those of all `width` rows that share the keys; scores (G, H, Q, K): what goes into the softmax;
-    weights: what comes out of it.
+    q (G, H, Q, E): the turned queries, those of all `width` rows that share the keys.
+    scores (G, H, Q, K): what goes into the softmax; weights: what comes out of it.
     """
 
     q: Tensor
@@ -45,8 +47,11 @@ class Look:
 class Attention(nn.Module):
     """Queries of size `size` look at a memory of size `memory_size` (the same by default) with `heads` heads.
 
-    projections: which of query, key, value and output get a linear map; without one, the vectors themselves are split into heads.
-    head_size: the size of a query and a key (default size / heads); value_size: that of a value (default head_size).
+    projections: which of query, key, value and output get a linear map; without one, the vectors themselves
+    are split into heads.
+    head_size: the size of a query and a key (default size / heads); value_size: that of a value (default
+    head_size). heads may be 0, with a head_size: what is left when all heads are pruned is the bias of the
+    output.
     """
 
     recorder: Callable[[Look], None] | None = None
@@ -62,29 +67,38 @@ class Attention(nn.Module):
         projections: str = "qkvo",
         score: Spec = "scaled_dot",
         position: Spec = "none",
-        mask: Mask = Mask(),
+        mask: Mask = EVERYTHING,
         bias: bool = True,
         dropout: float = 0.0,
     ):
         super().__init__()
         memory_size = memory_size or size
         if unknown := set(projections) - set("qkvo"):
-            raise ConfigError(f"projections = {projections!r} names {sorted(unknown)}; the letters are q, k, v, o")
+            raise ConfigError(
+                f"projections = {projections!r} names {sorted(unknown)}; the letters are q, k, v, o"
+            )
         wanted = head_size or _per_head(size if {"q", "k"} & set(projections) else memory_size, heads, "size")
         self.heads, self.mask, self.projections = heads, mask, projections
-        query_size = wanted if "q" in projections else _per_head(size, heads, "size")
+        self.query_size = wanted if "q" in projections else _per_head(size, heads, "size")
         self.key_size = wanted if "k" in projections else _per_head(memory_size, heads, "memory_size")
         self.value_size = (
             (value_size or wanted) if "v" in projections else _per_head(memory_size, heads, "memory_size")
         )
         inner = heads * self.value_size
         self.out_size = size if "o" in projections else inner
-        self.query = nn.Linear(size, heads * query_size, bias=bias) if "q" in projections else nn.Identity()
+        self.query = (
+            nn.Linear(size, heads * self.query_size, bias=bias) if "q" in projections else nn.Identity()
+        )
         # for each head its key, then its value: one product for both, and a head is a run of rows
         projected = self.key_size * ("k" in projections) + self.value_size * ("v" in projections)
         self.key_value = nn.Linear(memory_size, heads * projected, bias=bias) if projected else nn.Identity()
         self.out = nn.Linear(inner, size, bias=bias) if "o" in projections else nn.Identity()
-        sizes = {"heads": heads, "query_size": query_size, "key_size": self.key_size, "value_size": self.value_size}
+        sizes = {
+            "heads": heads,
+            "query_size": self.query_size,
+            "key_size": self.key_size,
+            "value_size": self.value_size,
+        }
         self.score = SCORES.build(score, **sizes)
         self.position = POSITIONS.build(position, **sizes)
         self.dropout = Dropout(dropout)
@@ -92,14 +106,14 @@ class Attention(nn.Module):
 
     def reset_parameters(self) -> None:
         """Glorot uniform per projection, biases zero."""
-        if "q" in self.projections:
+        if isinstance(self.query, nn.Linear):
             nn.init.xavier_uniform_(self.query.weight)
         if isinstance(self.key_value, nn.Linear):
             rows, columns = self.key_value.weight.shape
             parts = ("k" in self.projections) + ("v" in self.projections)
             bound = (6 / (columns + rows / parts)) ** 0.5
             nn.init.uniform_(self.key_value.weight, -bound, bound)
-        if "o" in self.projections:
+        if isinstance(self.out, nn.Linear):
             nn.init.xavier_uniform_(self.out.weight)
         for layer in (self.query, self.key_value, self.out):
             if isinstance(layer, nn.Linear) and layer.bias is not None:
@@ -111,30 +125,40 @@ class Attention(nn.Module):
         return Keys(self.position.turn(k, places), v, places)
 
     def _key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        plain = self._split(memory) if self.projections.count("k") + self.projections.count("v") < 2 else None
-        mapped = self._split(self.key_value(memory))
-        if plain is None:
-            return mapped[..., : self.key_size], mapped[..., self.key_size :]
-        return (mapped if "k" in self.projections else plain), (mapped if "v" in self.projections else plain)
+        if "k" in self.projections and "v" in self.projections:
+            both = self._split(self.key_value(memory), self.key_size + self.value_size)
+            return both[..., : self.key_size], both[..., self.key_size :]
+        k = self.key_value(memory) if "k" in self.projections else memory
+        v = self.key_value(memory) if "v" in self.projections else memory
+        return self._split(k, self.key_size), self._split(v, self.value_size)
 
-    def _split(self, x: Tensor) -> Tensor:
+    def _split(self, x: Tensor, size: int) -> Tensor:
         """(B, T, H · E) -> (B, H, T, E)."""
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, size).transpose(1, 2)
 
     def forward(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
         """query (G, Q, size) -> context (G, Q, out size)."""
-        q = self.position.turn(self._split(self.query(query)), sight.queries)  # (G, H, Q, E)
+        q = self.position.turn(self._split(self.query(query), self.query_size), sight.queries)  # (G, H, Q, E)
         context = self._attend(q, sight, keys)  # (G, H, Q, value size)
         if self.recorder is not None:
             self._record(q, sight, keys)
         return self.out(context.transpose(1, 2).flatten(2))
 
     def _attend(self, q: Tensor, sight: Sight, keys: Keys) -> Tensor:
-        """softmax(score + bias) · v (G, H, Q, value size), by the fused kernel where it computes the same and is faster."""
+        """softmax(score + bias) · v (G, H, Q, value size), by the fused kernel where it computes the same and
+        is faster.
+        """
         bias, blind = self._bias(q, sight, keys)
         drops = self.training and self.dropout.rate > 0
-        if self.score.multiplicative and not self.position.needs_weights and not drops and _fused_is_faster(q, keys):
-            context = F.scaled_dot_product_attention(self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=1.0)
+        if (
+            self.score.multiplicative
+            and not self.position.needs_weights
+            and not drops
+            and _fused_is_faster(q, keys)
+        ):
+            context = F.scaled_dot_product_attention(
+                self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=1.0
+            )
         else:
             weights = self.dropout(self._weights(q, keys, bias))
             context = weights @ keys.v
@@ -166,14 +190,18 @@ class Attention(nn.Module):
 
 
 def _fused_is_faster(q: Tensor, keys: Keys) -> bool:
-    """The border measured on two CPU cores: one query a row over many rows is better served by plain products."""
-    return q.device.type != "cpu" or q.shape[2] > 1 or q.shape[0] * q.shape[1] <= 64
+    """The border measured on two CPU cores: one query a row over many rows is better served by plain
+    products.
+    """
+    rows, heads, queries, _ = q.shape
+    return heads > 0 and (q.device.type != "cpu" or queries > 1 or rows * heads <= 64)
 
 
 def _per_head(size: int, heads: int, name: str) -> int:
     if heads < 1 or size % heads:
         near = [h for h in range(1, size + 1) if size % h == 0]
         best = min(near, key=lambda h: abs(h - heads))
-        raise ConfigError(f"heads is {heads}, which does not divide {name} {size}; try {best}, or give head_size")
+        raise ConfigError(
+            f"heads is {heads}, which does not divide {name} {size}; try {best}, or give head_size"
+        )
     return size // heads
-

@@ -1,9 +1,11 @@
-"""Blocks and their stack: attention, cross-attention and feed-forward, each with its residual, norm and dropout."""
+"""Blocks and their stack: attention, cross-attention and feed-forward, each with its residual, norm and
+dropout.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -24,7 +26,8 @@ NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 class Residual(nn.Module):
     """The way around a sublayer f.
 
-    post: norm(x + dropout(f(x))) (Vaswani et al. 2017, 5.4); pre: x + dropout(f(norm(x))) (Xiong et al. 2020).
+    post: norm(x + dropout(f(x))) (Vaswani et al. 2017, 5.4); pre: x + dropout(f(norm(x))) (Xiong et al.
+    2020).
     """
 
     def __init__(self, size: int, norm: Norm, order: Order, dropout: float):
@@ -63,7 +66,9 @@ class Block(nn.Module):
         window = attention.mask.window if attention.mask.causal else None
         self.growth = Append() if window is None else Last(window)
 
-    def forward(self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None) -> tuple[Tensor, Keys]:
+    def forward(
+        self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
+    ) -> tuple[Tensor, Keys]:
         """hidden (G, Q, D) -> the same, and the keys that the next call needs."""
         x = self.around_attention.before(hidden)
         keys = self.growth(past, self.attention.keys(x, sight.queries), sight)
@@ -77,11 +82,14 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the future.
+    """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the
+    future.
 
     heads, cross_heads: a number, or one for each layer (0 where all are gone; then head_size must be given).
-    position: its part outside of the attentions works on the embeddings, its part inside on each self-attention.
-    window: each token sees that many neighbours on each side (the paper's restricted self-attention, section 4).
+    position: its part outside of the attentions works on the embeddings, its part inside on each
+    self-attention.
+    window: each token sees that many neighbours on each side (the paper's restricted self-attention, section
+    4).
     """
 
     def __init__(
@@ -110,8 +118,16 @@ class Stack(nn.Module):
         self.size = size
         inside = POSITIONS.get(parse("position", position)[0]).inside  # type: ignore[attr-defined]
         self.position = POSITIONS.build("none" if inside else position, size=size)
-        own, across = per_layer("heads", heads, layers), per_layer("cross_heads", cross_heads or heads, layers)
-        common = {"head_size": head_size, "score": score, "bias": bias, "dropout": attention_dropout}
+        own, across = (
+            per_layer("heads", heads, layers),
+            per_layer("cross_heads", heads if cross_heads is None else cross_heads, layers),
+        )
+        common: dict[str, Any] = {
+            "head_size": head_size,
+            "score": score,
+            "bias": bias,
+            "dropout": attention_dropout,
+        }
         self.blocks = nn.ModuleList()
         for i in range(layers):
             mask = Mask(causal, window)
@@ -143,7 +159,9 @@ class Stack(nn.Module):
         memory: Sequence[Keys] | None = None,
         width: int = 1,
     ) -> tuple[Tensor, tuple[Keys, ...]]:
-        """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of `width` rows."""
+        """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of
+        `width` rows.
+        """
         hidden = self.dropout(self.position.embed(embedded, places))
         sight = Sight(places, width)
         kept = []
@@ -159,7 +177,9 @@ def per_layer(name: str, value: int | Sequence[int], layers: int) -> list[int]:
     if isinstance(value, int):
         return [value] * layers
     if len(value) != layers:
-        raise ConfigError(f"{name} = {list(value)} has {len(value)} numbers for {layers} layers; give one number, or one each")
+        raise ConfigError(
+            f"{name} = {list(value)} has {len(value)} numbers for {layers} layers; give one, or one each"
+        )
     return list(value)
 
 
@@ -169,4 +189,3 @@ def masked_mean(hidden: Tensor, places: Places) -> Tensor:
         return hidden.mean(1)
     real = places.seen[..., None].to(hidden.dtype)
     return (hidden * real).sum(1) / real.sum(1).clamp(min=1)
-

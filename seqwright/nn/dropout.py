@@ -1,8 +1,8 @@
 """Dropout whose random numbers are cheap on a CPU.
 
-`torch.nn.functional.dropout` draws one Bernoulli number per element on a single thread; here eight elements share the bytes of one 64-bit
-random number. The price is a rate that is a multiple of 1/256. The bytes come from a generator that is seeded by torch's own, so that
-`torch.manual_seed` decides everything as usual.
+`torch.nn.functional.dropout` draws one Bernoulli number per element on a single thread; here eight elements
+share the bytes of one 64-bit random number. The price is a rate that is a multiple of 1/256. The bytes come
+from a generator that is seeded by torch's own, so that `torch.manual_seed` decides everything as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from seqwright.errors import ConfigError
 
 
 class Dropout(nn.Module):
-    """Zeroes each element with probability `rate` (to the nearest 1/256) and scales the others by 1 / (1 − rate), in training only."""
+    """Zeroes each element with probability `rate` (to the nearest 1/256) and scales the others by 1 / (1 −
+    rate), in training only.
+    """
 
     def __init__(self, rate: float = 0.0):
         super().__init__()

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """A vector for each id, drawn with deviation size^−½ and, with `scale`, multiplied by √size (Vaswani et al. 2017, 3.4)."""
+    """A vector for each id, drawn with deviation size^−½ and, with `scale`, multiplied by √size (Vaswani et
+    al. 2017, 3.4).
+    """
 
     def __init__(self, vocabulary: int, size: int, *, scale: bool = True):
         super().__init__()

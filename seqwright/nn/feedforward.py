@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from seqwright.registry import Registry
 FEED_FORWARDS = Registry("feed_forward", "seqwright.nn.feedforward", "seqwright.nn.feedforward:FeedForward")
 
 Activation = Literal["relu", "gelu", "silu"]
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -23,7 +24,15 @@ class FeedForward(nn.Module):
 class Plain(FeedForward):
     """W₂ f(W₁ x + b₁) + b₂ (Vaswani et al. 2017, eq. 2)."""
 
-    def __init__(self, *, size: int, hidden: int, activation: Activation = "relu", dropout: float = 0.0, bias: bool = True):
+    def __init__(
+        self,
+        *,
+        size: int,
+        hidden: int,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ):
         super().__init__()
         self.rise = nn.Linear(size, hidden, bias=bias)
         self.fall = nn.Linear(hidden, size, bias=bias)
@@ -38,7 +47,15 @@ class Plain(FeedForward):
 class Gated(FeedForward):
     """W₂ (f(W₁ x) ∘ W₃ x) (Shazeer 2020: SwiGLU with silu, GEGLU with gelu)."""
 
-    def __init__(self, *, size: int, hidden: int, activation: Activation = "silu", dropout: float = 0.0, bias: bool = True):
+    def __init__(
+        self,
+        *,
+        size: int,
+        hidden: int,
+        activation: Activation = "silu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ):
         super().__init__()
         self.rise = nn.Linear(size, 2 * hidden, bias=bias)  # the gate, then what it lets through
         self.fall = nn.Linear(hidden, size, bias=bias)

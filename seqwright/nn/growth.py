@@ -1,7 +1,7 @@
 """Keys and values, and how they grow while a decoder goes on.
 
-`Append` is the KV cache: its buffers have free room, so that a step writes one place and copies nothing. Old keys stay valid all the same:
-whoever goes on twice from the same past gets a copy.
+`Append` is the KV cache: its buffers have free room, so that a step writes one place and copies nothing. Old
+keys stay valid all the same: whoever goes on twice from the same past gets a copy.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ class Room:
 
     def __init__(self, k: Tensor, v: Tensor, filled: int):
         self.k, self.v, self.filled = k, v, filled
+
+    def can_take(self, start: int, end: int) -> bool:
+        """Whether places start … end − 1 are free, there, and writable in this mode of torch."""
+        writable = torch.is_inference_mode_enabled() or not self.k.is_inference()
+        return self.filled == start and end <= self.k.shape[2] and writable
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +78,7 @@ class Append:
             return Keys(torch.cat([past.k, new.k], 2), torch.cat([past.v, new.v], 2), places)
         start, end = past.count, past.count + new.count
         room = past.room
-        if room is None or room.filled != start or end > room.k.shape[2]:
+        if room is None or not room.can_take(start, end):
             room = Room(_roomy(past.k, 2 * end), _roomy(past.v, 2 * end), start)
         room.k[:, :, start:end] = new.k
         room.v[:, :, start:end] = new.v
@@ -86,13 +91,17 @@ class Append:
 
 
 class Last(Append):
-    """The last `window` positions are kept: enough for an attention that is restricted to that many neighbours."""
+    """The last `window` positions are kept: enough for an attention that is restricted to that many
+    neighbours.
+    """
 
     def __init__(self, window: int):
         self.window = window
 
     def keep(self, keys: Keys, sight: Sight) -> Keys:
-        """Cuts when twice the window has come together, so that a step costs the same however long the output is."""
+        """Cuts when twice the window has come together, so that a step costs the same however long the output
+        is.
+        """
         places = keys.places
         if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
             return keys

@@ -1,7 +1,9 @@
-"""Who may look at whom: the positions of queries and keys, compared in one place. True means "may look", everywhere.
+"""Who may look at whom: the positions of queries and keys, compared in one place. True means "may look",
+everywhere.
 
-Rows that come of one source (the hypotheses of a beam, say) can share one group of keys: `width` rows of Q tokens are then one row of
-width · Q queries, and `seen` tells which of the shared keys belong to whose past. So a beam moves no keys when it reorders its hypotheses.
+Rows that come of one source (the hypotheses of a beam, say) can share one group of keys: `width` rows of Q
+tokens are then one row of width · Q queries, and `seen` tells which of the shared keys belong to whose past.
+So a beam moves no keys when it reorders its hypotheses.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ class Places:
     """Where tokens stand, for G groups of K tokens.
 
     pos: positions (K,), the same in every group, or (G, K).
-    seen: False for padding (G, K), or for what is not in the past of a row of the group (G, width, K); None: all is seen.
-    first, last: the least and the greatest position where they are known without looking at the tensor, which spares masks.
+    seen: False for padding (G, K), or for what is not in the past of a row of the group (G, width, K); None:
+    all is seen.
+    first, last: the least and the greatest position where they are known without looking at the tensor, which
+    spares masks.
     """
 
     pos: Tensor
@@ -47,7 +51,7 @@ class Places:
         return self.pos.shape[-1]
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Places:
-        """The places of other rows, of which `width` share a group; groups None: the groups stay as they are."""
+        """The places of other rows, of which `width` share a group; groups None: the groups stay."""
         pos = self.pos if self.pos.dim() == 1 else take(self.pos, groups)
         if self.seen is None or self.seen.dim() == 2:
             seen = take(self.seen, groups)
@@ -63,7 +67,9 @@ class Places:
         seen = None
         if not (width == 1 and self.seen is None and new.seen is None):
             everything = torch.ones((), dtype=torch.bool, device=pos.device)
-            old = everything if self.seen is None else self.seen if self.seen.dim() == 3 else self.seen[:, None]
+            old = (
+                everything if self.seen is None else self.seen if self.seen.dim() == 3 else self.seen[:, None]
+            )
             mine = new.own(width).seen
             mine = everything if mine is None else mine if mine.dim() == 3 else mine[:, None]
             seen = torch.cat(
@@ -77,7 +83,9 @@ class Places:
             return self
         eye = torch.eye(width, dtype=torch.bool, device=self.pos.device)
         seen = eye.repeat_interleave(self.count // width, dim=1)[None]  # (1, width, width · Q)
-        return Places(self.pos, seen if self.seen is None else seen & self.seen[:, None], self.first, self.last)
+        return Places(
+            self.pos, seen if self.seen is None else seen & self.seen[:, None], self.first, self.last
+        )
 
 
 def _same_rows(one: Tensor, other: Tensor, groups: int) -> list[Tensor]:
@@ -90,11 +98,12 @@ def take(value: Any, rows: Sequence[int] | None) -> Any:
     """Rows of a tensor. None, as value or as rows, changes nothing."""
     if value is None or rows is None:
         return value
-    return value.index_select(0, torch.tensor(rows, device=value.device))
+    return value.index_select(0, torch.tensor(rows, dtype=torch.long, device=value.device))
 
 
 def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | None, int]:
-    """What selecting `rows` means for groups of `width` rows: the groups to take (None: all, as they are) and the new width.
+    """What selecting `rows` means for groups of `width` rows: the groups to take (None: all, as they are) and
+    the new width.
 
     Rows that come in equal runs, each out of one group, go on sharing it; any others get a group each.
     """
@@ -108,13 +117,17 @@ def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | N
 
 @dataclass(frozen=True)
 class Mask:
-    """What an attention forbids beside padding: the future, and what is further away than `window` neighbours."""
+    """What an attention forbids beside padding: the future, and what is further away than `window`
+    neighbours.
+    """
 
     causal: bool = False
     window: int | None = None
 
     def allowed(self, queries: Places, keys: Places, width: int = 1) -> Tensor | None:
-        """True: may look. Broadcastable to (G, 1, Q, K), Q being the queries of all rows of a group; None: everything."""
+        """True: may look. Broadcastable to (G, 1, Q, K), Q being the queries of all rows of a group; None:
+        everything.
+        """
         parts: list[Tensor] = []
         known = None not in (queries.first, queries.last, keys.first, keys.last)
         if self.causal and not (known and keys.last <= queries.first):  # type: ignore[operator]
@@ -153,7 +166,10 @@ class Sight:
         """The value of `compute`, worked out once per call for this key and this object."""
         found = self._known.get((key, id(about)))
         if found is None:
-            found = self._known[key, id(about)] = (compute(), about)  # `about` is held so that its id stays its own
+            found = self._known[key, id(about)] = (
+                compute(),
+                about,
+            )  # `about` is held so that its id stays its own
         return found[0]
 
     def distance(self, keys: Places) -> Tensor:
@@ -161,7 +177,9 @@ class Sight:
         return self.once("distance", keys, lambda: distance(self.queries, keys))
 
     def bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-        """What to add to the scores, 0 or very low (G or 1, 1, Q, K), and which queries see nothing at all (…, Q, 1)."""
+        """What to add to the scores, 0 or very low (G or 1, 1, Q, K), and which queries see nothing at all
+        (…, Q, 1).
+        """
         return self.once((mask, dtype), keys, lambda: self._bias(mask, keys, dtype))
 
     def _bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:

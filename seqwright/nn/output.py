@@ -1,7 +1,7 @@
 """The output layer and the loss of next-token models.
 
-The loss is computed for a few hundred rows at a time, together with its gradients: the matrix of rows × vocabulary, the largest of a small
-model, never exists whole.
+The loss is computed for a few hundred rows at a time, together with its gradients: the matrix of rows ×
+vocabulary, the largest of a small model, never exists whole.
 """
 
 from __future__ import annotations
@@ -53,43 +53,60 @@ class Output(nn.Module):
         rows, targets = hidden.flatten(0, -2), expected.flatten()
         if len(real) < len(targets):
             rows, targets = rows.index_select(0, real), targets.index_select(0, real)
-        return Loss(_CrossEntropy.apply(rows, self.weight, self.bias, targets, smoothing), len(targets))
+        if torch.is_grad_enabled():
+            return Loss(_CrossEntropy.apply(rows, self.weight, self.bias, targets, smoothing), len(targets))
+        return Loss(_cross_entropy(rows, self.weight, self.bias, targets, smoothing), len(targets))
 
 
 class _CrossEntropy(Function):
-    """Σ over rows of −Σ_v t_v log softmax(W h + b)_v, t = (1 − ε) · one-hot + ε / V. The gradient of the scores is softmax − t."""
-
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float) -> Tensor:
-        wants = any(ctx.needs_input_grad)
-        share = smoothing / len(weight)
-        total = torch.zeros((), dtype=rows.dtype, device=rows.device)
-        to_rows = torch.empty_like(rows) if wants else None
-        to_weight = torch.zeros_like(weight) if wants else None
-        to_bias = torch.zeros_like(bias) if wants and bias is not None else None
-        for start in range(0, len(rows), ROWS):
-            h, y = rows[start : start + ROWS], targets[start : start + ROWS, None]
-            log_probs = F.linear(h, weight, bias).log_softmax(-1)  # (n, V)
-            total -= (1 - smoothing) * log_probs.gather(1, y).sum()
-            if smoothing:
-                total -= share * log_probs.sum()
-            if to_rows is None or to_weight is None:
-                continue
-            slope = log_probs.exp_()
-            slope.scatter_add_(1, y, slope.new_full(y.shape, smoothing - 1))
-            torch.mm(slope, weight, out=to_rows[start : start + ROWS])
-            to_weight.addmm_(slope.t(), h)
-            if to_bias is not None:
-                to_bias += slope.sum(0)
-        if smoothing and to_rows is not None and to_weight is not None:  # the −ε/V of every symbol, taken out of the loop
-            to_rows -= share * weight.sum(0)
-            to_weight -= share * rows.sum(0)
-            if to_bias is not None:
-                to_bias -= share * len(rows)
-        ctx.gradients = (to_rows, to_weight, to_bias)
-        return total
+    def forward(
+        ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+    ) -> Tensor:
+        to_bias = None if bias is None else torch.zeros_like(bias)
+        ctx.slopes = (torch.empty_like(rows), torch.zeros_like(weight), to_bias)
+        return _cross_entropy(rows, weight, bias, targets, smoothing, ctx.slopes)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = (None if g is None else g * grads[0] for g in ctx.gradients)
+        scaled = (None if slope is None else slope * grads[0] for slope in ctx.slopes)
         return (*scaled, None, None)
+
+
+def _cross_entropy(
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    slopes: tuple[Tensor, Tensor, Tensor | None] | None = None,
+) -> Tensor:
+    """Σ over rows of −Σ_v t_v log softmax(W h + b)_v with t = (1 − ε) · one-hot + ε / V.
+
+    `slopes`, if given, are filled with the gradients of rows, weight and bias; that of the scores is softmax
+    − t.
+    """
+    share = smoothing / len(weight)
+    total = torch.zeros((), dtype=rows.dtype, device=rows.device)
+    for start in range(0, len(rows), ROWS):
+        h, y = rows[start : start + ROWS], targets[start : start + ROWS, None]
+        log_probs = F.linear(h, weight, bias).log_softmax(-1)  # (n, V)
+        total -= (1 - smoothing) * log_probs.gather(1, y).sum()
+        if smoothing:
+            total -= share * log_probs.sum()
+        if slopes is None:
+            continue
+        to_rows, to_weight, to_bias = slopes
+        slope = log_probs.exp_()
+        slope.scatter_add_(1, y, slope.new_full(y.shape, smoothing - 1))
+        torch.mm(slope, weight, out=to_rows[start : start + ROWS])
+        to_weight.addmm_(slope.t(), h)
+        if to_bias is not None:
+            to_bias += slope.sum(0)
+    if slopes is not None and smoothing:  # the −ε/V of every symbol, taken out of the loop
+        to_rows, to_weight, to_bias = slopes
+        to_rows -= share * weight.sum(0)
+        to_weight -= share * rows.sum(0)
+        if to_bias is not None:
+            to_bias -= share * len(rows)
+    return total

@@ -1,11 +1,11 @@
-"""Positions: how a model knows the order of its tokens. One class each; all hooks are neutral unless a class says otherwise.
+"""Positions: how a model knows the order of its tokens. One class each; all hooks are neutral unless a class
+says otherwise.
 
 `embed` works once on the embeddings; `turn`, `bias` and `values` work inside every self-attention.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import torch
@@ -56,7 +56,9 @@ class _Table(Position):
     def __init__(self, size: int, combine: Combine, dimensions: int | None):
         super().__init__()
         if combine == "add" and dimensions is not None:
-            raise ConfigError(f"dimensions = {dimensions} is for combine = \"concat\"; an added position has the model's size")
+            raise ConfigError(
+                f'dimensions = {dimensions} is for combine = "concat"; an added one has the model\'s size'
+            )
         self.combine = combine
         self.dimensions = size if combine == "add" else (dimensions or size // 4)
         if not 0 < self.dimensions <= size or (combine == "concat" and self.dimensions == size):
@@ -77,10 +79,14 @@ class _Table(Position):
 class Sinusoidal(_Table):
     """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same (Vaswani et al. 2017, 3.5)."""
 
-    def __init__(self, *, size: int, combine: Combine = "add", dimensions: int | None = None, base: float = 10000.0):
+    def __init__(
+        self, *, size: int, combine: Combine = "add", dimensions: int | None = None, base: float = 10000.0
+    ):
         super().__init__(size, combine, dimensions)
         self.base = base
         self.register_buffer("table", self._rows(0).to(torch.get_default_dtype()), persistent=False)
+
+    table: Tensor
 
     def _rows(self, count: int) -> Tensor:
         even = torch.arange(0, self.dimensions, 2, dtype=torch.float64)
@@ -92,7 +98,11 @@ class Sinusoidal(_Table):
         if len(self.table) < needed:
             with torch.inference_mode(False):  # the table outlives the call
                 self.table = self._rows(max(needed, 2 * len(self.table), 256)).to(self.table)
-        if places.first is not None and places.last is not None and places.last - places.first + 1 == places.count:
+        if (
+            places.first is not None
+            and places.last is not None
+            and places.last - places.first + 1 == places.count
+        ):
             return self.table[places.first : places.last + 1]
         return self.table[places.pos]
 
@@ -100,7 +110,9 @@ class Sinusoidal(_Table):
 class Learned(_Table):
     """A trained vector for each of the first `length` positions (Gehring et al. 2017)."""
 
-    def __init__(self, *, size: int, length: int = 512, combine: Combine = "add", dimensions: int | None = None):
+    def __init__(
+        self, *, size: int, length: int = 512, combine: Combine = "add", dimensions: int | None = None
+    ):
         super().__init__(size, combine, dimensions)
         self.table = nn.Parameter(torch.empty(length, self.dimensions))
         nn.init.normal_(self.table, std=self.dimensions**-0.5)
@@ -118,8 +130,8 @@ class Learned(_Table):
 class Shaw(Position):
     """Learned vectors for the distance, clipped, added to keys and values (Shaw et al. 2018, eq. 3 and 4).
 
-    e_ij = q_i·(k_j + aᴷ_ij), z_i = Σ_j α_ij (v_j + aⱽ_ij). The q·a part is computed once per distance and then picked, so that nothing of
-    size Q × K × E exists.
+    e_ij = q_i·(k_j + aᴷ_ij), z_i = Σ_j α_ij (v_j + aⱽ_ij). The q·a part is computed once per distance and
+    then picked, so that nothing of size Q × K × E exists.
     """
 
     inside = True
@@ -157,24 +169,30 @@ class Shaw(Position):
         if self.value_table is None:
             return None
         index = self._index(sight, keys).expand_as(weights)
-        by_distance = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1).scatter_add(-1, index, weights)
+        by_distance = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1).scatter_add(
+            -1, index, weights
+        )
         return by_distance @ self.value_table
 
 
 class Rotary(Position):
-    """Pairs of dimensions (2i, 2i+1) turned by pos / base^(2i/E), so that q·k depends on the distance (Su et al. 2021, eq. 15)."""
+    """Pairs of dimensions (2i, 2i+1) turned by pos / base^(2i/E), so that q·k depends on the distance (Su et
+    al. 2021, eq. 15).
+    """
 
     inside = True
 
     def __init__(self, *, key_size: int, base: float = 10000.0):
         super().__init__()
         if key_size % 2:
-            raise ConfigError(f"position rotary turns pairs of dimensions, but a head has {key_size}; take an even head_size")
-        speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64) / key_size)
-        self.register_buffer("speeds", speeds, persistent=False)
+            raise ConfigError(
+                f"position rotary turns pairs of dimensions, but a head has {key_size}; take an even one"
+            )
+        # not a buffer: converting the model to half precision must not round the angles
+        self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)
 
     def turn(self, x: Tensor, places: Places) -> Tensor:
-        angles = places.pos[..., None].double() * self.speeds.double()  # (T, E/2) or (B, T, E/2)
+        angles = places.pos[..., None].double() * self.speeds.to(x.device)  # (T, E/2) or (B, T, E/2)
         turns = torch.polar(torch.ones_like(angles), angles)
         turns = turns.to(torch.complex64 if x.dtype != torch.float64 else torch.complex128)
         if turns.dim() == 3:
@@ -184,12 +202,15 @@ class Rotary(Position):
 
 
 class Alibi(Position):
-    """Scores fall with the distance, at a slope of 2^(−8h/H) for head h (Press et al. 2022); symmetric where the future is visible."""
+    """Scores fall with the distance, at a slope of 2^(−8h/H) for head h (Press et al. 2022); symmetric where
+    the future is visible.
+    """
 
     inside = True
 
     def __init__(self, *, heads: int):
         super().__init__()
+        self.slopes: Tensor
         slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 

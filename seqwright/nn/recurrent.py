@@ -1,12 +1,13 @@
-"""Recurrent layers: LSTM and GRU with an explicit state. Whole sequences and single steps use the same weights.
+"""Recurrent layers: LSTM and GRU with an explicit state. Whole sequences and single steps use the same
+weights.
 
-The cells are torch's. Its GRU applies the reset gate after the product with the state's matrix, where Cho et al. 2014 apply it before; the
-rest is as in the papers.
+The cells are torch's. Its GRU applies the reset gate after the product with the state's matrix, where Cho et
+al. 2014 apply it before; the rest is as in the papers.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +16,17 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seqwright.nn.dropout import Dropout
 
 Cell = Literal["lstm", "gru"]
-CELLS = {"lstm": (nn.LSTM, torch.lstm_cell), "gru": (nn.GRU, torch.gru_cell)}
+CELLS: dict[str, tuple[Any, Any]] = {"lstm": (nn.LSTM, torch.lstm_cell), "gru": (nn.GRU, torch.gru_cell)}
 
-State = tuple[Tensor, ...]  # (hidden, memory cells) of an LSTM, (hidden,) of a GRU; each (layers · directions, B, size)
+State = tuple[
+    Tensor, ...
+]  # (hidden, memory cells) of an LSTM, (hidden,) of a GRU; each (layers · directions, B, size)
 
 
 class Recurrent(nn.Module):
-    """`layers` layers of cells of `size`, each in one direction or in both (their outputs side by side), dropout between layers."""
+    """`layers` layers of cells of `size`, each in one direction or in both (their outputs side by side),
+    dropout between layers.
+    """
 
     def __init__(
         self,
@@ -38,7 +43,9 @@ class Recurrent(nn.Module):
         self.directions = 2 if bidirectional else 1
         make, self._step = CELLS[cell]
         sizes = [input_size] + [size * self.directions] * (layers - 1)
-        self.layers = nn.ModuleList(make(n, size, batch_first=True, bidirectional=bidirectional) for n in sizes)
+        self.layers = nn.ModuleList(
+            make(n, size, batch_first=True, bidirectional=bidirectional) for n in sizes
+        )
         self.dropout = Dropout(dropout)
 
     @property
@@ -55,8 +62,12 @@ class Recurrent(nn.Module):
         zeros = weight.new_zeros(len(self.layers) * self.directions, rows, self.size)
         return (zeros,) * self.parts
 
-    def forward(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, State]:
-        """x (B, T, input size) -> (B, T, out size) and the state after each row's last real token. Padding stands at the right."""
+    def forward(
+        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """x (B, T, input size) -> (B, T, out size) and the state after each row's last real token. Padding
+        stands at the right.
+        """
         state = self.empty(len(x)) if state is None else state
         ends: list[State] = []
         for i, layer in enumerate(self.layers):
@@ -66,12 +77,16 @@ class Recurrent(nn.Module):
             ends.append(end)
         return x, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
 
-    def _layer(self, layer: nn.Module, x: Tensor, start: State, lengths: Tensor | None) -> tuple[Tensor, State]:
+    def _layer(
+        self, layer: nn.Module, x: Tensor, start: State, lengths: Tensor | None
+    ) -> tuple[Tensor, State]:
         given = start if self.cell == "lstm" else start[0]
         if lengths is None:
             out, end = layer(x, given)
         else:
-            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            packed = pack_padded_sequence(
+                x, lengths.cpu().clamp(min=1), batch_first=True, enforce_sorted=False
+            )
             out, end = layer(packed, given)
             out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
         return out, (end if self.cell == "lstm" else (end,))
@@ -82,7 +97,9 @@ class Recurrent(nn.Module):
         for i, layer in enumerate(self.layers):
             x = self.dropout(x) if i else x
             given = tuple(part[i] for part in state) if self.cell == "lstm" else state[0][i]
-            end = self._step(x, given, layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+            end = self._step(
+                x, given, layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
+            )
             ends.append(end if self.cell == "lstm" else (end,))
             x = ends[-1][0]
         return x, tuple(torch.stack(parts) for parts in zip(*ends, strict=True))

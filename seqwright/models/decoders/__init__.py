@@ -1,1 +1,3 @@
-"""Decoders: tokens and a state become hidden vectors and the next state. One file each; the file name is the key."""
+"""Decoders: tokens and a state become hidden vectors and the next state. One file each; the file name is the
+key.
+"""

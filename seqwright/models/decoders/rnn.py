@@ -1,8 +1,8 @@
-"""The recurrent decoder: with a fixed context vector (Sutskever et al. 2014, Cho et al. 2014) or with attention (Bahdanau et al. 2015,
-Luong et al. 2015).
+"""The recurrent decoder: with a fixed context vector (Sutskever et al. 2014, Cho et al. 2014) or with
+attention (Bahdanau et al. 2015, Luong et al. 2015).
 
-At each token: attend (from the previous or the current state), step the cells, read out. Where nothing of a step's output goes into the next
-step's input, the whole target goes through the cells at once.
+At each token: attend (from the previous or the current state), step the cells, read out. Where nothing of a
+step's output goes into the next step's input, the whole target goes through the cells at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from seqwright.nn.growth import Keys, select_keys
 from seqwright.nn.masks import Places, Sight, regroup, take
 from seqwright.nn.recurrent import Cell, Recurrent
 from seqwright.nn.recurrent import State as Cells
-from seqwright.registry import unknown
+from seqwright.registry import check_options, unknown
 
 RECIPES: dict[str, dict[str, Any]] = {
     "bahdanau": {"score": "additive", "projections": "qk", "bias": False},
@@ -37,7 +37,8 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class RnnState:
-    """The cells (layers, R, size), the last output (R, size), and what is known of the source, for groups of `width` rows.
+    """The cells (layers, R, size), the last output (R, size), and what is known of the source, for groups of
+    `width` rows.
 
     context (G, memory size): the fixed context vector of a decoder without attention.
     """
@@ -51,7 +52,7 @@ class RnnState:
 
     def select(self, rows: Sequence[int]) -> RnnState:
         groups, width = regroup(rows, self.width, self.groups)
-        index = torch.tensor(rows, device=self.output.device)
+        index = torch.tensor(rows, dtype=torch.long, device=self.output.device)
         (memory,) = select_keys([self.memory], groups, rows, width)
         return RnnState(
             groups=len(rows) // width,
@@ -66,12 +67,16 @@ class RnnState:
 class Rnn(Decoder):
     """Recurrent layers with or without attention.
 
-    attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head), a table of options of an attention, or none.
+    attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head), a table of options of
+    an attention, or none.
     query: whether the previous state asks the attention (Bahdanau) or the current one (Luong).
-    feed: what goes into the cells beside the embedding: nothing, the context, or the last output (Luong's input feeding).
-    readout: what the output layer gets: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), or a maxout over state, embedding and
-    context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the state s_i that the probability is conditioned on).
-    start: the encoder's final states layer by layer (copy), or tanh of a linear map of a summary of the source (tanh).
+    feed: what goes into the cells beside the embedding: nothing, the context, or the last output (Luong's
+    input feeding).
+    readout: what the output layer gets: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), or a
+    maxout over state, embedding and context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the
+    state s_i that the probability is conditioned on).
+    start: the encoder's final states layer by layer (copy), or tanh of a linear map of a summary of the
+    source (tanh).
     """
 
     def __init__(
@@ -106,8 +111,21 @@ class Rnn(Decoder):
             size, self.embedding.size, context_size, self.size
         )
         self.dropout = Dropout(dropout)
-        if readout == "state" and self.attention is not None and feed != "context":
-            raise ConfigError('readout = "state" never uses the context of the attention; take readout tanh or feed context')
+        self._check(readout)
+
+    def _check(self, readout: str) -> None:
+        if self.attention is None:
+            return
+        if self.feed == "context" and self.query == "current":
+            raise ConfigError(
+                'feed = "context" needs the context before the state that query = "current" asks with; '
+                'take query = "previous", or feed = "output"'
+            )
+        if readout == "state" and self.feed != "context":
+            raise ConfigError(
+                'readout = "state" never uses the context of the attention; take readout "tanh" or "maxout", '
+                'or feed = "context" with query = "previous"'
+            )
 
     @property
     def sequential(self) -> bool:
@@ -173,21 +191,25 @@ def _attention(spec: str | Mapping[str, Any], size: int, memory_size: int) -> At
         if spec not in RECIPES:
             raise ConfigError(unknown("attention of the rnn decoder", spec, ["none", *RECIPES]))
         spec = RECIPES[spec]
+    check_options("attention of the rnn decoder", Attention, spec)
     return Attention(size, memory_size, **spec)
 
 
 def _where(real: Tensor, after: RnnState, before: RnnState) -> RnnState:
     """Rows that have a real token go on, the others stay."""
-    cells = tuple(torch.where(real[None, :, None], a, b) for a, b in zip(after.cells, before.cells, strict=True))
+    cells = tuple(
+        torch.where(real[None, :, None], a, b) for a, b in zip(after.cells, before.cells, strict=True)
+    )
     return replace(after, cells=cells, output=torch.where(real[:, None], after.output, before.output))
 
 
 class Bridge(nn.Module):
     """The first state of a decoder, from any encoder.
 
-    copy takes the encoder's final states, layer by layer from the top, and needs the same kind and size of cell. Otherwise each layer starts
-    with tanh(W s) (Bahdanau et al. 2015, A.2.2; Cho et al. 2014, A.1.2), s being the final state of a recurrent encoder's last layer, or the mean
-    of the vectors of one that has none.
+    copy takes the encoder's final states, layer by layer from the top, and needs the same kind and size of
+    cell. Otherwise each layer starts with tanh(W s) (Bahdanau et al. 2015, A.2.2; Cho et al. 2014, A.1.2), s
+    being the final state of a recurrent encoder's last layer, or the mean of the vectors of one that has
+    none.
     """
 
     def __init__(self, memory_size: int, recurrent: Recurrent, *, learned: bool):

@@ -41,7 +41,9 @@ class TransformerState:
 
 
 class Transformer(Decoder):
-    """Embedded tokens through a causal stack that also looks at the memory. The options are those of the stack."""
+    """Embedded tokens through a causal stack that also looks at the memory. The options are those of the
+    stack.
+    """
 
     passes_to = Stack
 
@@ -59,7 +61,9 @@ class Transformer(Decoder):
     ) -> tuple[Tensor, TransformerState]:
         rows, count = tokens.shape
         places, length = self._places(tokens, state, real)
-        embedded = self.embedding(tokens.view(state.groups, -1))  # the rows of a group become one row of queries
+        embedded = self.embedding(
+            tokens.view(state.groups, -1)
+        )  # the rows of a group become one row of queries
         hidden, past = self.stack(embedded, places, state.past, state.memory, state.width)
         return hidden.view(rows, count, -1), TransformerState(
             state.groups, state.memory, past, length, state.width

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import Tokens
+from seqwright.errors import ConfigError
 from seqwright.models import Encoded, Encoder
 from seqwright.models.encoders.transformer import source_places
 from seqwright.nn.dropout import Dropout
@@ -34,6 +35,11 @@ class Rnn(Encoder):
     ):
         super().__init__()
         self.size, self.reverse = size, reverse
+        if bidirectional and size % 2:
+            raise ConfigError(
+                f"size of the rnn encoder is {size}; two directions share it, so it must be even: "
+                f"take {size + 1}, or bidirectional = false"
+            )
         self.embedding = Embedding(vocabulary, embedding_size or size)
         self.recurrent = Recurrent(
             self.embedding.size,

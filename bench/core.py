@@ -1,0 +1,114 @@
+"""Speed of the core on this machine, against the same work done by others. `python -m bench.core --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import Any
+
+from bench.contest import Entry, compete
+from bench.shapes import SHAPES, sentences, training_batches
+from bench.training import real_tokens, step_flops
+
+BARS = {
+    ("tiny", "train"): 2.0,
+    ("base", "train"): 1.2,
+    ("tiny", 1, 1): 4.0,
+    ("tiny", 5, 1): 3.0,
+    ("tiny", 5, 32): 1.6,
+    ("base", 1, 1): 1.5,
+    ("base", 5, 1): 1.5,
+    ("base", 5, 32): 1.3,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", nargs="+", default=["tiny", "base"], choices=list(SHAPES))
+    parser.add_argument("--what", nargs="+", default=["train", "decode"], choices=["train", "decode"])
+    parser.add_argument("--data", help="folder of Multi30k; without it, random ids with like lengths")
+    parser.add_argument("--seconds", type=float, default=8.0, help="length of one round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", help="append the results to this file, one line each")
+    options = parser.parse_args()
+    for shape in options.shapes:
+        if "train" in options.what:
+            training(shape, options)
+        if "decode" in options.what:
+            for beam, rows in ((1, 1), (5, 1), (1, 32), (5, 32)):
+                decoding(shape, beam, rows, options)
+
+
+def training(shape: str, options: argparse.Namespace) -> None:
+    common = {"shape": shape, "data": options.data, "seconds": options.seconds}
+    peak = Entry("matrix-multiply peak", "bench.training:matmul_peak", {"seconds": 2.0})
+    entries = [
+        Entry("seqwright", "bench.training:ours", common),
+        Entry("torch.nn.Transformer", "bench.training:torch_transformer", common),
+        Entry(
+            "torch.nn.Transformer, freed pages kept",
+            "bench.training:torch_transformer",
+            {**common, "keep_memory": True},
+        ),
+        Entry(
+            "seqwright, dropout as in the paper",
+            "bench.training:ours",
+            {**common, "attention_dropout": 0.0, "activation_dropout": 0.0},
+        ),
+    ]
+    compete([*entries, peak], options.rounds)
+    batches = training_batches(sentences(options.data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, 24)
+    flops = sum(step_flops(SHAPES[shape], batch) for batch in batches[:6])
+    share = flops / sum(map(real_tokens, batches[:6])) * entries[0].rate / 1e9 / peak.rate
+    title = f"{shape}: training, tokens a second, batches of {SHAPES[shape].tokens} target tokens"
+    table(title, entries, entries[1], BARS[shape, "train"], options)
+    print(f"  matrix-multiply peak {peak.rate:.0f} GFLOP/s; training reaches {share:.0%} of it\n")
+
+
+def decoding(shape: str, beam: int, rows: int, options: argparse.Namespace) -> None:
+    common = {"shape": shape, "rows": rows, "beam": beam, "seconds": options.seconds}
+    entries = [
+        Entry("seqwright", "bench.decoding:ours", common),
+        Entry("Hugging Face generate", "bench.decoding:hugging_face", common),
+        *(
+            Entry(
+                f"CTranslate2 {kind}, {n} threads",
+                "bench.decoding:ctranslate2",
+                {**common, "kind": kind, "threads": n},
+            )
+            for kind in ("float32", "int8")
+            for n in (1, 2)
+        ),
+    ]
+    compete(entries, options.rounds)
+    what = "greedy" if beam == 1 else f"beam {beam}"
+    table(
+        f"{shape}: {what}, batch {rows}, tokens per second",
+        entries,
+        entries[1],
+        BARS.get((shape, beam, rows)),
+        options,
+    )
+
+
+def table(
+    title: str, entries: list[Entry], rival: Entry, bar: float | None, options: argparse.Namespace
+) -> None:
+    """Prints the medians, the ratios to the rival, and whether the first reaches its bar."""
+    print(title)
+    for entry in entries:
+        spread = f"{min(entry.rates):.0f}–{max(entry.rates):.0f}" if entry.rates else entry.failure
+        print(f"  {entry.name:42s} {entry.rate:9.0f}  ({spread})  × {entry.rate / rival.rate:.2f}")
+    ratio = entries[0].rate / rival.rate
+    if bar is not None and not math.isnan(ratio):
+        print(f"  {'reached' if ratio >= bar else 'NOT REACHED'}: × {ratio:.2f}, the bar is × {bar}")
+    print(flush=True)
+    if options.json:
+        results: dict[str, Any] = {entry.name: entry.rates or entry.failure for entry in entries}
+        with open(options.json, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"what": title, "rates": results}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Training steps per second of one shape, by contender: ours, and an equal model built of
+torch.nn.Transformer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bench.shapes import SHAPES, Shape, real_tokens, sentences, training_batches
+from seqwright.data.batch import PAD, Batch
+
+BATCHES = 24
+SMOOTHING = 0.1
+
+
+def our_model(shape: Shape, **options: Any) -> nn.Module:
+    """With dropout at every place where torch.nn.Transformer has it."""
+    from seqwright.presets import build_model
+
+    description = {
+        "preset": "base",
+        "layers": shape.layers,
+        "size": shape.size,
+        "hidden": shape.hidden,
+        "heads": shape.heads,
+        "dropout": shape.dropout,
+        "attention_dropout": shape.dropout,
+        "activation_dropout": shape.dropout,
+        **options,
+    }
+    return build_model(description, source_vocabulary=shape.vocabulary, target_vocabulary=shape.vocabulary)
+
+
+def ours(
+    shape: str, data: str | None, seconds: float, keep_memory: bool = True, **options: Any
+) -> Iterator[Any]:
+    from seqwright.runtime import freeze_objects, keep_freed_memory
+
+    if keep_memory:
+        keep_freed_memory()
+    model = our_model(SHAPES[shape], **options)
+    batches = training_batches(sentences(data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, BATCHES)
+    freeze_objects()
+    yield from rounds(model, lambda batch: model.loss(batch, smoothing=SMOOTHING).mean, batches, seconds)
+
+
+def torch_transformer(
+    shape: str, data: str | None, seconds: float, keep_memory: bool = False
+) -> Iterator[Any]:
+    from seqwright.runtime import keep_freed_memory
+
+    if keep_memory:
+        keep_freed_memory()
+    model = TorchTransformer(SHAPES[shape])
+    batches = training_batches(sentences(data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, BATCHES)
+
+    def loss(batch: Batch) -> Tensor:
+        scores = model(batch).flatten(0, 1)
+        return F.cross_entropy(scores, batch.expected.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
+
+    yield from rounds(model, loss, batches, seconds)
+
+
+class TorchTransformer(nn.Module):
+    """The same model out of torch's own parts."""
+
+    def __init__(self, shape: Shape):
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocabulary, shape.size)
+        nn.init.normal_(self.embedding.weight, std=shape.size**-0.5)
+        self.transformer = nn.Transformer(
+            d_model=shape.size,
+            nhead=shape.heads,
+            num_encoder_layers=shape.layers,
+            num_decoder_layers=shape.layers,
+            dim_feedforward=shape.hidden,
+            dropout=shape.dropout,
+            batch_first=True,
+            norm_first=True,
+        )
+        self.rate = shape.dropout
+        even = torch.arange(0, shape.size, 2)
+        angles = torch.arange(512)[:, None] * 10000.0 ** (-even / shape.size)
+        self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], -1).flatten(1))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
+        return F.dropout(x + self.positions[: ids.shape[1]], self.rate, self.training)
+
+    def forward(self, batch: Batch) -> Tensor:
+        padding = None if batch.source.real is None else ~batch.source.real
+        causal = nn.Transformer.generate_square_subsequent_mask(batch.target.ids.shape[1])
+        hidden = self.transformer(
+            self.embed(batch.source.ids),
+            self.embed(batch.target.ids),
+            tgt_mask=causal,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
+        )
+        return F.linear(hidden, self.embedding.weight)
+
+
+def rounds(
+    model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch], seconds: float
+) -> Iterator[tuple[float, float] | None]:
+    """Steps of training over the batches in turn; the work of a round is its real tokens."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    model.train()
+    done = 0
+
+    def step(batch: Batch) -> None:
+        optimizer.zero_grad()
+        loss(batch).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    for batch in batches[:3]:
+        step(batch)
+    yield None
+    while True:
+        work, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            batch = batches[done % len(batches)]
+            step(batch)
+            work += real_tokens(batch)
+            done += 1
+        yield work, time.perf_counter() - start
+
+
+def step_flops(shape: Shape, batch: Batch) -> int:
+    """Floating-point operations in the matrix products of one step, both ways, padding included."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = our_model(shape)
+    with FlopCounterMode(display=False) as counter:
+        model.loss(batch).mean.backward()
+    return counter.get_total_flops()
+
+
+def matmul_peak(seconds: float, size: int = 2048) -> Iterator[Any]:
+    """Rounds of square matrix products; the work is GFLOP."""
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    out = a @ b
+    yield None
+    while True:
+        count, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            torch.mm(a, b, out=out)
+            count += 1
+        yield count * 2 * size**3 / 1e9, time.perf_counter() - start

@@ -1,0 +1,1 @@
+"""From files to batches: reading, checking, tokenizers, the store and the plan."""

@@ -1,0 +1,259 @@
+"""A store gives back what was put in, opens only when it is whole, and survives being killed."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqwright.data import store as store_module
+from seqwright.data.store import Example, Ragged, Store
+from seqwright.errors import InputError, WriteError
+
+PAIRS = [([5, 6, 7], [8]), ([], [9, 9]), ([4], [])]
+rows_of_ids = st.lists(st.integers(0, 69_999), max_size=6)
+any_text = st.text(st.characters(), max_size=5)  # lone surrogates included
+
+
+def build(folder: Path, pairs=PAIRS, key: str = "k", vocabulary: int = 100, **options) -> Store:
+    return Store.build(folder, pairs, key=key, vocabulary=vocabulary, **options)
+
+
+def contents(store: Store) -> list[tuple[list[int], list[int]]]:
+    return [(store.source(i).tolist(), store.target(i).tolist()) for i in range(len(store))]
+
+
+def hidden(folder: Path) -> set[str]:
+    return {path.name for path in folder.parent.iterdir()} - {folder.name}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    examples=st.lists(
+        st.tuples(rows_of_ids, rows_of_ids, any_text, any_text, st.integers(1, 1 << 31)), max_size=8
+    ),
+    extras=st.booleans(),
+    arrays=st.booleans(),
+    chunk=st.integers(1, 30),
+)
+def test_everything_comes_back(examples, extras, arrays, chunk):
+    form = (lambda row: np.array(row, dtype=np.uint32)) if arrays else list
+    pairs = [
+        Example(form(x), form(y), (a, b) if extras else None, (1, line) if extras else None)
+        for x, y, a, b, line in examples
+    ]
+    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(store_module, "CHUNK", chunk):
+        store = build(Path(scratch, "s"), iter(pairs), vocabulary=70_000, inputs=["a.tsv", "b.tsv"])
+        assert contents(store) == [(x, y) for x, y, *_ in examples]
+        assert store.lengths.source.tolist() == [len(x) for x, *_ in examples]
+        assert store.lengths.target.tolist() == [len(y) for _, y, *_ in examples]
+        assert store.lengths.source.dtype == np.int32
+        if extras:
+            assert [store.texts(i) for i in range(len(store))] == [(a, b) for _, _, a, b, _ in examples]
+            assert [store.place(i) for i in range(len(store))] == [f"b.tsv:{line}" for *_, line in examples]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_gather_takes_rows_in_the_order_asked_for(data):
+    numbers = np.array(data.draw(st.lists(st.integers(0, 2), max_size=6)), dtype=np.int32)
+    with tempfile.TemporaryDirectory() as scratch:
+        store = build(Path(scratch, "s"))
+        for side, gathered in zip((store.source, store.target), store.gather(numbers), strict=True):
+            expected = Ragged.of([side(number) for number in numbers])
+            assert gathered.flat.tolist() == expected.flat.tolist()
+            assert gathered.lengths.tolist() == expected.lengths.tolist()
+
+
+@pytest.mark.parametrize(("vocabulary", "dtype"), [(1 << 16, "<u2"), ((1 << 16) + 1, "<u4")])
+def test_ids_are_as_small_as_the_vocabulary_allows(tmp_path, vocabulary, dtype):
+    store = build(tmp_path / "s", [([vocabulary - 1], [0])], vocabulary=vocabulary)
+    assert store.source(0).dtype == np.dtype(dtype)
+    assert contents(store) == [([vocabulary - 1], [0])]
+
+
+def test_fingerprint_is_of_the_content_alone(tmp_path):
+    first = build(tmp_path / "a", key="one")
+    with mock.patch.object(store_module, "CHUNK", 1):
+        again = build(tmp_path / "b", key="other")
+    shifted = build(tmp_path / "c", [([5, 6], [7, 8]), *PAIRS[1:]])
+    assert first.fingerprint == again.fingerprint != shifted.fingerprint
+
+
+def test_a_known_key_opens_and_another_builds(tmp_path):
+    def untouched() -> Iterator[tuple]:
+        raise AssertionError("the pairs were read")
+        yield
+
+    options = {"vocabulary": 100}
+    Store.open_or_build(tmp_path / "s", PAIRS, key="one", **options)
+    assert contents(Store.open_or_build(tmp_path / "s", untouched(), key="one", **options)) == PAIRS
+    assert contents(Store.open_or_build(tmp_path / "s", PAIRS[:1], key="two", **options)) == PAIRS[:1]
+    assert hidden(tmp_path / "s") == {".s.lock"}
+
+
+@pytest.mark.parametrize("harm", ["shorter", "longer", "gone"])
+def test_a_damaged_file_is_named_and_then_built_again(tmp_path, harm):
+    folder = tmp_path / "s"
+    pairs = [Example([1], [2], ("a", "b"), (0, 1))]
+    names = list(build(folder, pairs, inputs=["f"]).header.files)
+    assert len(names) == 9
+    for name in names:
+        path = folder / name
+        if harm == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-1] if harm == "shorter" else path.read_bytes() + b"x")
+        with pytest.raises(InputError, match=name):
+            Store.open(folder)
+        store = Store.open_or_build(folder, pairs, key="k", vocabulary=100, inputs=["f"])
+        assert store.texts(0) == ("a", "b")
+
+
+def test_offsets_that_do_not_fit_are_refused(tmp_path):
+    build(tmp_path / "s")
+    path = tmp_path / "s" / "source.offsets"
+    path.write_bytes(np.array([0, 3, 3, 5], dtype="<i8").tobytes())
+    with pytest.raises(InputError, match=r"source\.offsets"):
+        Store.open(tmp_path / "s")
+
+
+def test_foreign_headers_are_refused(tmp_path):
+    build(tmp_path / "s")
+    path = tmp_path / "s" / "store.json"
+    fields = json.loads(path.read_text())
+    for text, rule in [
+        (json.dumps({**fields, "format": 99}), "format 99"),
+        ("{", "header"),
+        ("[]", "header"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(InputError, match=rule):
+            Store.open(tmp_path / "s")
+    with pytest.raises(InputError, match="not a store"):
+        Store.open(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "rule"),
+    [
+        ([([1], [2]), ([3, 100], [4])], "source of pair 2 has the id 100"),
+        ([([1], [2]), ([], []), ([3], [4, -1])], "target of pair 3 has the id -1"),
+        ([([1], [2]), ([1], [2], ("a", "b"))], "has not texts, but pair 2"),
+        ([([1], [2], None, (0, 1)), ([1], [2])], "has a place, but pair 2"),
+    ],
+)
+def test_bad_pairs_are_named_and_leave_nothing(tmp_path, pairs, rule):
+    with pytest.raises(InputError, match=rule):
+        build(tmp_path / "s", pairs)
+    assert not (tmp_path / "s").exists()
+    assert hidden(tmp_path / "s") == {".s.lock"}
+
+
+def test_what_is_not_a_store_is_not_overwritten(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    (tmp_path / "notes").write_text("weeks of work")
+    for name in ("thesis", "notes"):
+        with pytest.raises(WriteError, match="not a store"):
+            build(tmp_path / name)
+    assert (tmp_path / "thesis" / "chapter.txt").exists()
+    assert (tmp_path / "notes").is_file()
+
+
+def test_a_full_disk_keeps_the_old_store(tmp_path):
+    build(tmp_path / "s")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[1]))
+    try:
+        with pytest.raises(WriteError, match="cannot be written"):
+            build(tmp_path / "s", [([1] * 5000, [1])] * 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert contents(Store.open(tmp_path / "s")) == PAIRS
+    assert hidden(tmp_path / "s") == {".s.lock"}
+
+
+def test_trouble_with_the_input_is_not_called_trouble_with_the_output(tmp_path):
+    def broken() -> Iterator[tuple]:
+        yield PAIRS[0]
+        raise OSError("the input went away")
+
+    with pytest.raises(OSError, match="went away"):
+        build(tmp_path / "s", broken())
+    assert not (tmp_path / "s").exists()
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from seqwright.data import store
+folder, moment, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+calls = 0
+def deadly(function):
+    def call(*arguments):
+        global calls
+        calls += 1
+        if calls == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+    return call
+if moment == "pair":
+    pairs = deadly(lambda: ([1, 2], [3]))
+else:
+    pairs = lambda: ([1, 2], [3])
+    home = os if moment == "fsync" else pathlib.Path
+    setattr(home, moment, deadly(getattr(home, moment)))
+store.CHUNK = 20
+store.Store.build(folder, (pairs() for _ in range(50)), key="new", vocabulary=100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"), [("pair", 40), ("fsync", 1), ("fsync", 5), ("fsync", 7), ("rename", 2)]
+)
+@pytest.mark.parametrize("before", ["nothing", "a store"])
+def test_a_killed_build_never_looks_finished(tmp_path, moment, number, before):
+    folder = tmp_path / "s"
+    if before == "a store":
+        build(folder, key="old")
+    elif moment == "rename":
+        number = 1  # with nothing to put aside, the first rename is the one that counts
+    child = subprocess.run([sys.executable, "-c", KILLED, str(folder), moment, str(number)], check=False)
+    assert child.returncode == -signal.SIGKILL
+    if folder.exists():
+        found = Store.open(folder)
+        assert contents(found) == (PAIRS if found.header.key == "old" else [([1, 2], [3])] * 50)
+    assert contents(Store.open_or_build(folder, PAIRS, key="mine", vocabulary=100)) == PAIRS
+    assert hidden(folder) == {".s.lock"}
+
+
+AT_ONCE = """
+import sys, time
+from pathlib import Path
+from seqwright.data.store import Store
+folder, name = Path(sys.argv[1]), sys.argv[2]
+def pairs():
+    folder.with_name(name).touch()
+    for number in range(20):
+        time.sleep(.02)
+        yield [number], [number]
+assert len(Store.open_or_build(folder, pairs(), key="k", vocabulary=100)) == 20
+"""
+
+
+def test_of_several_processes_one_builds(tmp_path):
+    command = [sys.executable, "-c", AT_ONCE, str(tmp_path / "s")]
+    children = [subprocess.Popen([*command, f"built-{number}"]) for number in range(3)]
+    assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
+    assert len(list(tmp_path.glob("built-*"))) == 1
