@@ -37,13 +37,13 @@ def sentences(data: str | None, vocabulary: int, seed: int = 1) -> tuple[Ragged,
     """
     if data is None:
         return _random_pairs(vocabulary, np.random.default_rng(seed))
-    from seqwright.data.tokenizers import train_tokenizer
+    from seqwright.data.tokenizer import train_tokenizer
 
     texts = [
         (Path(data) / "lc.norm.tok" / f"train.{side}").read_text(encoding="utf-8").split("\n")[:-1]
         for side in ("en", "de")
     ]
-    tokenizer = train_tokenizer("bpe", texts[0] + texts[1], size=vocabulary)
+    tokenizer = train_tokenizer("bpe", texts[0] + texts[1], max_size=vocabulary)
     source, target = (Ragged.of(tokenizer.encode_batch(side)) for side in texts)
     return source, target
 

@@ -7,12 +7,14 @@ the same call. A state can be asked for other rows (`select`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+import torch
 from torch import Tensor, nn
 
+from seqwright.errors import ModelError
 from seqwright.nn.masks import Places
 from seqwright.nn.output import Loss
 from seqwright.registry import Registry
@@ -71,6 +73,22 @@ class Decoder(nn.Module):
 
 class Model(nn.Module):
     """What training and search need of a model, whatever it is made of."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """All there is to save, by name. A tied weight is there once."""
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+    @torch.no_grad()
+    def take_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copies weights in; they must be all, and of the right shapes."""
+        own = self.weights()
+        if own.keys() != weights.keys():
+            odd = sorted(own.keys() ^ weights.keys())
+            raise ModelError(
+                f"the weights are not those of this model: {', '.join(odd[:5])} on one side only"
+            )
+        for name, weight in weights.items():
+            own[name].copy_(weight)
 
     def forward(self, batch: Any) -> Tensor:
         """The scores of all symbols at each place of the target (B, T, V)."""

@@ -71,7 +71,9 @@ class Append:
         """What the queries of this call look at: the past and the new."""
         width = sight.width
         if past is None:
-            return Keys(new.k, new.v, sight.once("own", new.places, lambda: new.places.own(width)))
+            return Keys(
+                new.k, new.v, sight.once("own", new.places, lambda: new.places.own(new.groups, width))
+            )
         old = past.places
         places = sight.once("append", old, lambda: old.append(new.places, new.groups, width))
         if torch.is_grad_enabled():  # buffers are written in place, which autograd must not meet

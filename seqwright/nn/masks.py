@@ -70,19 +70,21 @@ class Places:
             old = (
                 everything if self.seen is None else self.seen if self.seen.dim() == 3 else self.seen[:, None]
             )
-            mine = new.own(width).seen
+            mine = new.own(groups, width).seen
             mine = everything if mine is None else mine if mine.dim() == 3 else mine[:, None]
             seen = torch.cat(
                 [old.expand(groups, width, self.count), mine.expand(groups, width, new.count)], dim=-1
             )  # (G, width, K)
         return Places(pos, seen, first, last)
 
-    def own(self, width: int) -> Places:
+    def own(self, groups: int, width: int) -> Places:
         """New tokens of `width` rows as keys of their group: each row sees its own run of them."""
         if width == 1:
             return self
         eye = torch.eye(width, dtype=torch.bool, device=self.pos.device)
-        seen = eye.repeat_interleave(self.count // width, dim=1)[None]  # (1, width, width · Q)
+        seen = eye.repeat_interleave(self.count // width, dim=1).expand(
+            groups, -1, -1
+        )  # (G, width, width · Q)
         return Places(
             self.pos, seen if self.seen is None else seen & self.seen[:, None], self.first, self.last
         )

@@ -153,7 +153,7 @@ class Shaw(Position):
         self.value_table = nn.Parameter(torch.empty(owners, count, value_size)) if values else None
         self.needs_weights = values
         for table in self.parameters():
-            nn.init.xavier_uniform_(table)
+            nn.init.normal_(table, std=table.shape[-1] ** -0.5)
 
     def _index(self, sight: Sight, keys: Places) -> Tensor:
         """The clipped distance k_pos − q_pos as a row of the tables, (G or 1, 1, Q, K)."""
@@ -197,7 +197,9 @@ class Rotary(Position):
         turns = turns.to(torch.complex64 if x.dtype != torch.float64 else torch.complex128)
         if turns.dim() == 3:
             turns = turns[:, None]
-        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).to(turns.real.dtype))
+        pairs = torch.view_as_complex(
+            x.unflatten(-1, (len(self.speeds), 2)).to(turns.real.dtype).contiguous()
+        )
         return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 
 

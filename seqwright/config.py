@@ -1,0 +1,212 @@
+"""The configuration of a training: tables of options, read from TOML, JSON or `key=value`, checked all at
+once.
+
+Every default stands once: here, or in the signature of the part that an open table (model, optimizer,
+tokenizer, …) describes.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from seqwright.errors import ConfigError
+from seqwright.registry import unknown
+
+FORMAT = 1
+
+Spec = str | dict[str, Any]
+Share = Annotated[float, Ge(0), Lt(1)]
+Count = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the pairs come from."""
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()  # none: a share of the training pairs is held out
+    test: tuple[str, ...] = ()
+    columns: str | None = None  # "1,3:2": columns 1 and 3 make the source, column 2 is the target
+    encoding: str = "utf-8"
+    held_out: Annotated[float, Gt(0), Lt(0.5)] = (
+        0.05  # of the pairs for validation, and as many again for the test
+    )
+    max_length: Count = 512  # longer sides, in tokens, are left out of training, and counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """How texts become ids: one tokenizer for both sides, or one for each."""
+
+    joint: bool = False
+    source: Spec = "characters"
+    target: Spec = "characters"  # not looked at with joint = true
+    sampled: bool = False  # cut the training texts anew in each epoch, where the tokenizers can
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How the weights come about. One of steps, epochs and minutes says when it ends."""
+
+    steps: Count | None = None
+    epochs: Annotated[float, Gt(0)] | None = None
+    minutes: Annotated[float, Gt(0)] | None = None
+    tokens: Count = 1536  # target tokens in a batch, padding and ends included
+    accumulate: Count = 1  # parts that a batch is computed in, to save memory
+    optimizer: Spec = "adamw"
+    schedule: Spec = "linear"
+    smoothing: Share = 0.1
+    clip: Annotated[float, Gt(0)] | None = 1.0
+    average: Share = 0.998  # decay of the moving average of the weights that is validated and kept; 0: none
+    validations: Count = 20  # how often in the whole training, unless validate_every says it
+    validate_every: Count | None = None  # steps
+    patience: Count | None = None  # stop after so many validations without a better one
+    metric: str = "loss"  # what makes a model the best one: the loss, or a metric of the decoded outputs
+    decode: Annotated[int, Ge(0)] = 300  # sentences decoded at a validation
+    keep: Count = 2  # checkpoints, beside the best one
+    save_seconds: Annotated[float, Gt(0)] = 60.0  # between two checkpoints at least
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    """How outputs are searched for when nothing else is asked."""
+
+    beam: Count = 5
+    length_penalty: Annotated[float, Ge(-10), Le(10)] = 1.0
+    max_length: Count = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: Spec = "tiny"
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    seed: Annotated[int, Ge(0)] = 1
+    threads: Annotated[int, Ge(1)] | None = None  # of the CPU; none: as many as torch takes
+
+    def to_dict(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))
+
+
+def parse(table: Mapping[str, Any]) -> Config:
+    """A configuration from nested tables; all that is wrong is said in one error."""
+    from pydantic import TypeAdapter, ValidationError
+
+    problems = _unknown_keys(table, Config, "")
+    try:
+        config = TypeAdapter(Config).validate_python(_known(table, Config))
+    except ValidationError as error:
+        problems += [
+            f"{'.'.join(str(part) for part in issue['loc'])} is {issue['input']!r}: {issue['msg'].lower()}"
+            for issue in error.errors()
+        ]
+    else:
+        problems += _contradictions(config)
+    if problems:
+        raise ConfigError("; ".join(dict.fromkeys(problems)))
+    return config
+
+
+def _contradictions(config: Config) -> list[str]:
+    ends = [name for name in ("steps", "epochs", "minutes") if getattr(config.training, name) is not None]
+    if len(ends) != 1:
+        return [f"training needs one of steps, epochs and minutes, not {' and '.join(ends) or 'none'}"]
+    return []
+
+
+def _tables(kind: type) -> dict[str, type]:
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if is_dataclass(hints[f.name])}
+
+
+def _unknown_keys(table: Mapping[str, Any], kind: type, path: str) -> list[str]:
+    known = [f.name for f in fields(kind)]
+    problems = [
+        unknown("key", path + key, [path + name for name in known]) for key in table if key not in known
+    ]
+    for name, inner in _tables(kind).items():
+        if isinstance(table.get(name), Mapping):
+            problems += _unknown_keys(table[name], inner, f"{path}{name}.")
+    return problems
+
+
+def _known(table: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """What of a table can be checked. A part described without its name is of the default kind."""
+    tables, result = _tables(kind), {}
+    for f in fields(kind):
+        value = table.get(f.name)
+        if isinstance(value, Mapping) and f.name in tables:
+            result[f.name] = _known(value, tables[f.name])
+        elif isinstance(value, Mapping) and isinstance(f.default, str):
+            named = set(value) & ({"preset", "kind", "encoder", "decoder"} if f.name == "model" else {"kind"})
+            result[f.name] = dict(value) if named else {_name_key(f.name): f.default, **value}
+        elif f.name in table:
+            result[f.name] = value
+    return result
+
+
+def _name_key(table: str) -> str:
+    """Under which key a table says which part it describes."""
+    return "preset" if table == "model" else "kind"
+
+
+def read_toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not TOML: {error}") from error
+
+
+def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+    """The table with `a.b=value` set in it; a value is read as TOML, and as a plain word where it is none."""
+    result = json.loads(json.dumps(dict(table)))
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"{assignment!r} is not key=value")
+        *path, last = key.strip().split(".")
+        inner = result
+        for part in path:
+            nested = inner.get(part)
+            inner[part] = {_name_key(part): nested} if isinstance(nested, str) else nested or {}
+            inner = inner[part]
+        inner[last] = _value(text.strip())
+    return result
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """Nested tables as TOML; what is None is left out."""
+    lines: list[str] = []
+    _write(table, "", lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write(table: Mapping[str, Any], path: str, lines: list[str]) -> None:
+    for key, value in table.items():
+        if value is not None and not isinstance(value, Mapping):
+            lines.append(f"{key} = {_literal(value)}")
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{path}{key}]"]
+            _write(value, f"{path}{key}.", lines)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

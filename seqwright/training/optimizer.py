@@ -1,0 +1,177 @@
+"""Optimizers, with their state as named tensors. One class each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.errors import ConfigError, ModelError
+from seqwright.registry import Registry
+
+OPTIMIZERS = Registry("optimizer", "seqwright.training.optimizer", "seqwright.training.optimizer:Optimizer")
+
+Named = Iterable[tuple[str, nn.Parameter]]
+
+
+class Optimizer:
+    """Base: one or more of torch's optimizers over the parameters of a model, under one learning rate.
+
+    `parts` maps the name of a parameter to the optimizer that has it; each optimizer's own rate is a multiple
+    of `rate`.
+    """
+
+    def __init__(self, model: nn.Module, *, rate: float):
+        if not rate > 0:
+            raise ConfigError(f"rate is {rate}; the learning rate must be above 0")
+        self.rate = rate
+        self.names = {
+            name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+        }
+        self.parts = self.make(self.names)
+        for part in self.parts:
+            for group in part.param_groups:
+                group["highest"] = group["lr"]
+
+    def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
+        raise NotImplementedError
+
+    def zero_grad(self) -> None:
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def step(self, factor: float) -> None:
+        """One update at `factor` times the highest rate."""
+        for part in self.parts:
+            for group in part.param_groups:
+                group["lr"] = group["highest"] * factor
+            part.step()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state as it must be saved: `parameter.slot` -> tensor."""
+        state = {p: slots for part in self.parts for p, slots in part.state.items()}
+        return {
+            f"{name}.{slot}": value
+            for name, parameter in self.names.items()
+            for slot, value in state.get(parameter, {}).items()
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes a saved state over, bit for bit."""
+        owners = {p: part for part in self.parts for group in part.param_groups for p in group["params"]}
+        for full, value in tensors.items():
+            name, _, slot = full.rpartition(".")
+            if name not in self.names:
+                raise ModelError(
+                    f"the saved optimizer knows a parameter {name!r} that the model does not have"
+                )
+            parameter = self.names[name]
+            owners[parameter].state.setdefault(parameter, {})[slot] = value.clone()
+
+
+class Adamw(Optimizer):
+    """AdamW (Loshchilov & Hutter 2019); weights decay only where they are matrices."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        rate: float = 3e-3,
+        betas: tuple[float, float] = (0.9, 0.98),
+        epsilon: float = 1e-9,
+        decay: float = 0.01,
+    ):
+        self.options = {"betas": tuple(betas), "eps": epsilon}
+        self.decay = decay
+        super().__init__(model, rate=rate)
+
+    def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
+        return [adamw(parameters.values(), self.rate, self.decay, self.options)]
+
+
+class Muon(Optimizer):
+    """Momentum, orthogonalised, for the matrices inside the blocks (Jordan et al. 2024); AdamW for the rest.
+
+    The update of a matrix has the root mean square of an Adam update (Liu et al. 2025, eq. 4), so that one
+    rate serves both. The Newton–Schulz iteration runs in the parameters' own precision: torch's own does it
+    in bfloat16, which many a CPU emulates.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        rate: float = 3e-3,
+        momentum: float = 0.95,
+        betas: tuple[float, float] = (0.9, 0.98),
+        epsilon: float = 1e-9,
+        decay: float = 0.01,
+    ):
+        self.options = {"betas": tuple(betas), "eps": epsilon}
+        self.momentum, self.decay = momentum, decay
+        super().__init__(model, rate=rate)
+
+    def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
+        def inner(name: str, p: nn.Parameter) -> bool:
+            return p.dim() == 2 and "embedding" not in name and not name.startswith("output")
+
+        matrices = [p for name, p in parameters.items() if inner(name, p)]
+        others = [p for name, p in parameters.items() if not inner(name, p)]
+        parts: list[torch.optim.Optimizer] = [adamw(others, self.rate, self.decay, self.options)]
+        if matrices:
+            parts.append(_Orthogonal(matrices, self.rate, self.momentum, self.decay))
+        return parts
+
+
+def adamw(
+    parameters: Iterable[nn.Parameter], rate: float, decay: float, options: dict
+) -> torch.optim.Optimizer:
+    """torch's AdamW in its fused form: one pass over each parameter."""
+    every = list(parameters)
+    groups = [
+        {"params": [p for p in every if p.dim() >= 2], "weight_decay": decay},
+        {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, fused=True, **options)
+
+
+class _Orthogonal(torch.optim.Optimizer):
+    def __init__(self, parameters: list[nn.Parameter], rate: float, momentum: float, decay: float):
+        super().__init__(parameters, {"lr": rate, "momentum": momentum, "weight_decay": decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[nn.Parameter]] = {}
+            for p in group["params"]:
+                if p.grad is not None:
+                    by_shape.setdefault(p.shape, []).append(p)
+            for shape, same in by_shape.items():
+                updates = orthogonalised(torch.stack([self._momentum(p, group["momentum"]) for p in same]))
+                scale = 0.2 * max(shape) ** 0.5
+                for p, update in zip(same, updates, strict=True):
+                    p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)
+
+    def _momentum(self, p: nn.Parameter, momentum: float) -> Tensor:
+        """Nesterov's look ahead."""
+        state = self.state[p]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(p)
+        assert p.grad is not None
+        state["momentum"].lerp_(p.grad, 1 - momentum)
+        return p.grad.lerp(state["momentum"], momentum)
+
+
+def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
+    """U Vᵀ of each matrix U Σ Vᵀ, nearly: five steps of X ← aX + (bA + cA²)X with A = XXᵀ, with Jordan's
+    coefficients. (N, m, n).
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        square = x @ x.mT
+        x = a * x + torch.baddbmm(square, square, square, beta=b, alpha=c) @ x
+    return x.mT if tall else x

@@ -1,0 +1,189 @@
+"""From files to what a training needs: tokenizers, and the pairs as ids on disk. Streaming, and done once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from seqwright.config import Config, DataConfig, Spec
+from seqwright.data.lines import Decoding
+from seqwright.data.reading import PairFiles
+from seqwright.data.sniffing import Form
+from seqwright.data.splitting import Fractions, Part, part_of
+from seqwright.data.store import Example, Store
+from seqwright.data.tally import Pair, Reason, Tally
+from seqwright.data.tokenizer import Tokenizer, train_tokenizer
+from seqwright.errors import InputError
+from seqwright.files import read_json, sha256, write_json
+from seqwright.registry import parse
+from seqwright.tasks.translation import Translation
+
+BLOCK = 20_000  # pairs that are encoded together
+
+Check = Callable[[], None]
+
+
+@dataclass
+class Corpus:
+    """The pairs of a configuration by part, read from their files as often as they are asked for."""
+
+    config: DataConfig
+    seed: int
+    tally: Tally = field(default_factory=Tally)
+
+    def pairs(self, part: Part) -> Iterator[Pair]:
+        """Without files of its own a part is a share of the training files, chosen by the source."""
+        files = {"train": self.config.train, "valid": self.config.valid, "test": self.config.test}
+        if part != "train" and files[part]:
+            yield from self._files(files[part]).read(Tally())
+            return
+        shares = self._shares()
+        for pair in self._files(self.config.train).read(self.tally if part == "train" else Tally()):
+            if part_of(pair.source, self.seed, shares) == part:
+                yield pair
+
+    def _shares(self) -> Fractions:
+        """A part with files of its own takes nothing from the training files; without any, the test is held
+        out too.
+        """
+        valid = 0.0 if self.config.valid else self.config.held_out
+        test = 0.0 if self.config.test or self.config.valid else self.config.held_out
+        return Fractions(valid, test)
+
+    def _files(self, paths: tuple[str, ...]) -> PairFiles:
+        return PairFiles.from_paths(
+            paths, form=Form(columns=self.config.columns), decoding=Decoding(self.config.encoding)
+        )
+
+    @property
+    def paths(self) -> list[str]:
+        return [*self.config.train, *self.config.valid, *self.config.test]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a training reads."""
+
+    corpus: Corpus
+    task: Translation
+    train: Store
+    valid: Store
+
+
+def prepare(config: Config, folder: Path, check: Check = lambda: None) -> Prepared:
+    """Tokenizers into the run folder, stores into its `data`; what is there already is taken as it is."""
+    data = folder / "data"
+    data.mkdir(exist_ok=True)
+    corpus = Corpus(config.data, config.seed)
+    files = fingerprint(corpus.paths, data / "inputs.json")
+    task = _task(config, corpus, folder, data, files, check)
+    stores = {part: _store(part, config, corpus, task, data, files, check) for part in ("train", "valid")}
+    return Prepared(corpus, task, stores["train"], stores["valid"])
+
+
+def fingerprint(paths: list[str], memory: Path) -> str:
+    """SHA-256 over the files. A file is read again only if its size or time of change is new."""
+    known = read_json(memory) if memory.exists() else {}
+    now: dict[str, dict[str, int | str]] = {}
+    for path in paths:
+        try:
+            seen = os.stat(path)
+        except OSError as error:
+            raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        mark = {"bytes": seen.st_size, "changed": seen.st_mtime_ns}
+        old = known.get(path, {})
+        same = all(old.get(key) == value for key, value in mark.items())
+        now[path] = {**mark, "sha256": old["sha256"] if same else sha256(Path(path))}
+    if now != known:
+        write_json(memory, now)
+    return ":".join(str(entry["sha256"]) for entry in now.values())
+
+
+def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, check: Check) -> Translation:
+    """The tokenizers of this configuration and these files: those in the folder if they are, else trained
+    anew.
+    """
+    wanted = {"files": files, "config": config.to_dict()["tokenizer"], "data": config.to_dict()["data"]}
+    note = data / "tokenizer.json"
+    if note.exists() and read_json(note) == wanted:
+        return Translation.load(folder, sampled=config.tokenizer.sampled)
+    options = config.tokenizer
+
+    def texts(*sides: int) -> Iterator[str]:
+        for count, pair in enumerate(corpus.pairs("train")):
+            if count % BLOCK == 0:
+                check()
+            for side in sides:
+                yield pair[side]
+
+    if options.joint:
+        joint = _tokenizer(options.source, texts(0, 1))
+        task = Translation(joint, joint, options.sampled)
+    else:
+        task = Translation(
+            _tokenizer(options.source, texts(0)), _tokenizer(options.target, texts(1)), options.sampled
+        )
+    task.save(folder)
+    write_json(note, wanted)
+    return task
+
+
+def _tokenizer(spec: Spec, texts: Iterator[str]) -> Tokenizer:
+    kind, options = parse("tokenizer", spec)
+    return train_tokenizer(kind, texts, **options)
+
+
+def _store(
+    part: Part, config: Config, corpus: Corpus, task: Translation, data: Path, files: str, check: Check
+) -> Store:
+    described = json.dumps(
+        [part, files, task.fingerprint, config.to_dict()["data"], config.seed, config.tokenizer.sampled]
+    )
+    return Store.open_or_build(
+        data / part,
+        _examples(part, config, corpus, task, check),
+        key=described,
+        vocabulary=max(task.source.size, task.target.size),
+        inputs=corpus.paths,
+    )
+
+
+def _examples(
+    part: Part, config: Config, corpus: Corpus, task: Translation, check: Check
+) -> Iterator[Example]:
+    limit, numbers = config.data.max_length, {path: k for k, path in enumerate(corpus.paths)}
+    with_texts = part != "train" or config.tokenizer.sampled
+    pairs, kept, lengths = corpus.pairs(part), 0, []
+    while block := list(islice(pairs, BLOCK)):
+        check()
+        sources = task.source.encode_batch([pair.source for pair in block])
+        targets = task.target.encode_batch([pair.target for pair in block])
+        for pair, source, target in zip(block, sources, targets, strict=True):
+            if max(len(source), len(target)) > limit:
+                corpus.tally.add(Reason.TOO_LONG, pair.place)
+                lengths.append(max(len(source), len(target)))
+                continue
+            kept += 1
+            place = (numbers[pair.place.file], pair.place.line)
+            yield Example(source, target, (pair.source, pair.target) if with_texts else None, place)
+    if not kept:
+        raise InputError(_nothing_left(part, corpus, limit, lengths))
+
+
+def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: list[int]) -> str:
+    if not lengths:
+        return (
+            f"no pairs for {part} among those of {', '.join(corpus.config.train)}; "
+            f"give more pairs, or files with --{part}"
+        )
+    quantiles = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1]).astype(int)
+    return (
+        f"all {len(lengths):,} pairs for {part} are longer than data.max_length = {limit} tokens "
+        f"(shortest, quartiles, longest: {', '.join(map(str, quantiles))}); raise it"
+    )

@@ -1,0 +1,79 @@
+"""Schedules: the learning rate of each step, as a factor of the highest one. One class each.
+
+A schedule sees the number of the step and how much of the training is done, a number from 0 to 1. So it ends
+well whether the end was given in steps, in epochs or in minutes.
+"""
+
+from __future__ import annotations
+
+import math
+
+from seqwright.errors import ConfigError
+from seqwright.registry import Registry
+
+SCHEDULES = Registry("schedule", "seqwright.training.schedule", "seqwright.training.schedule:Schedule")
+
+
+class Schedule:
+    """Base: warm-up from 0 over `warmup` steps, at most half of the training, then the shape of the class."""
+
+    def __init__(self, *, warmup: int = 400):
+        if warmup < 0:
+            raise ConfigError(f"warmup is {warmup}; it must be 0 or more steps")
+        self.warmup = warmup
+
+    def factor(self, step: int, done: float) -> float:
+        """For the step-th step (from 1) when the share `done` of the training lies behind it."""
+        total = step / done if done > 0 else math.inf
+        warmup = min(self.warmup, total / 2)
+        if step < warmup:
+            return step / warmup
+        start = warmup / total  # the share of the training that the warm-up took
+        return self.after(step, warmup, 0.0 if start >= 1 else (done - start) / (1 - start))
+
+    def after(self, step: int, warmup: float, done: float) -> float:
+        """The factor when the share `done` of what comes after the warm-up is over."""
+        raise NotImplementedError
+
+
+class Constant(Schedule):
+    """1."""
+
+    def after(self, step: int, warmup: float, done: float) -> float:
+        return 1.0
+
+
+class InverseSqrt(Schedule):
+    """√(warmup / step): eq. 3 of Vaswani et al. 2017, scaled to 1 at its peak."""
+
+    def after(self, step: int, warmup: float, done: float) -> float:
+        return math.sqrt(max(warmup, 1) / step)
+
+
+class Cosine(Schedule):
+    """Half a wave from 1 down to `floor` (Loshchilov & Hutter 2017, eq. 5, without restarts)."""
+
+    def __init__(self, *, warmup: int = 400, floor: float = 0.0):
+        super().__init__(warmup=warmup)
+        self.floor = floor
+
+    def after(self, step: int, warmup: float, done: float) -> float:
+        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
+
+class Linear(Schedule):
+    """1 for the share `flat` of the training, then a straight line down to `floor`."""
+
+    def __init__(self, *, warmup: int = 400, flat: float = 0.4, floor: float = 0.0):
+        super().__init__(warmup=warmup)
+        if not 0 <= flat < 1:
+            raise ConfigError(
+                f"flat is {flat}; it is the share of the training at the highest rate, from 0 to below 1"
+            )
+        self.flat, self.floor = flat, floor
+
+    def after(self, step: int, warmup: float, done: float) -> float:
+        if done <= self.flat:
+            return 1.0
+        left = (1 - min(done, 1.0)) / (1 - self.flat)
+        return self.floor + (1 - self.floor) * left

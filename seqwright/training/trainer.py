@@ -1,0 +1,414 @@
+"""The training loop, and what one needs around it to stop anywhere and go on as if nothing had happened.
+
+Everything that happens at a step is a function of (data, configuration, seed, step): the batch comes from the
+plan, the randomness of dropout is seeded for the step, the learning rate is a function of the share that is
+done. So a checkpoint is tensors and a few numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seqwright.config import Config
+from seqwright.data.batch import Batch
+from seqwright.data.plan import Batching, Cursor, Plan, split
+from seqwright.errors import DivergedError, ModelError, WriteError
+from seqwright.models import Model
+from seqwright.registry import check_options, parse
+from seqwright.run import Run
+from seqwright.training import triage
+from seqwright.training.average import Average
+from seqwright.training.budget import Budget
+from seqwright.training.checkpoint import Checkpoint
+from seqwright.training.interrupt import Interrupt, Interrupted
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer
+from seqwright.training.preparation import Prepared
+from seqwright.training.schedule import SCHEDULES
+from seqwright.training.validation import Validation, Validator
+
+BAD_IN_A_ROW, BAD_SHARE, BAD_WINDOW = 10, 0.01, 1000  # steps without a finite gradient that end a training
+LOG_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a checkpoint says beside tensors."""
+
+    step: int = 0
+    cursor: Cursor = field(default_factory=Cursor)
+    seconds: float = 0.0  # of training so far, validations included
+    validated: int = 0  # the last step that was validated
+    best: float | None = None
+    best_step: int = 0
+    worse: int = 0  # validations since the best one
+    bad: tuple[int, ...] = ()  # the latest steps whose gradient was not finite
+    finished: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "cursor": self.cursor.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Progress:
+        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        return cls(
+            **{**known, "cursor": Cursor.from_json(fields["cursor"]), "bad": tuple(fields.get("bad", ()))}
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a listener gets to know after a step (`validation` None) or a validation."""
+
+    step: int
+    done: float
+    loss: float
+    rate: float
+    tokens_per_second: float
+    seconds: float
+    seconds_left: float
+    validation: Validation | None = None
+    findings: tuple[str, ...] = ()
+
+
+Listener = Callable[[Report], None]
+
+
+class Trainer:
+    """Trains a model on prepared data into a run folder that the caller has locked."""
+
+    def __init__(
+        self,
+        run: Run,
+        config: Config,
+        prepared: Prepared,
+        model: Model,
+        *,
+        listener: Listener = lambda report: None,
+        interrupt: Interrupt | None = None,
+    ):
+        self.run, self.config, self.options = run, config, config.training
+        self.prepared, self.task, self.model = prepared, prepared.task, model
+        self.listener, self.interrupt = listener, interrupt or Interrupt()
+        self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
+        self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
+        self.schedule = SCHEDULES.build(self.options.schedule)
+        self.optimizer = _optimizer(self.options.optimizer, model)
+        self.average = Average(model, self.options.average) if self.options.average else None
+        self.validator = Validator(
+            prepared.valid,
+            prepared.task,
+            validation_metrics(self.options.metric),
+            tokens=4 * self.options.tokens,
+            decode=self.options.decode,
+        )
+        self.checkpoints = run.checkpoints(self.options.keep)
+        self.progress = Progress()
+        self._unsaved = 0  # saves that failed in a row
+        self._meter = _Meter()
+
+    # The way of a training -------------------------------------------------------------------------
+
+    def train(self) -> Progress:
+        """From the latest checkpoint, or from the start, to the end."""
+        self._resume()
+        if self.progress.finished:
+            return self.progress
+        self._meter.start(self.progress.seconds)
+        batches = self._batches()
+        try:
+            while not self._over():
+                self.interrupt.check()
+                self._step(*next(batches))
+                if self._validation_due():
+                    self._validate()
+                self._save_if_due()
+        except Interrupted:
+            self._save()
+            raise
+        self._finish()
+        return self.progress
+
+    def _over(self) -> bool:
+        patience = self.options.patience
+        return self.budget.over(self.progress.step) or (
+            patience is not None and self.progress.worse >= patience
+        )
+
+    def _batches(self) -> Iterator[tuple[list[Batch], Cursor]]:
+        """The batches from here on, each in its parts, with the position behind it."""
+        for numbers, after in self.plan.walk(self.progress.cursor):
+            parts = split(numbers, self.options.accumulate)
+            epoch = self.progress.cursor.epoch
+            yield (
+                [self.task.batch(self.prepared.train, p, seed=self.config.seed, epoch=epoch) for p in parts],
+                after,
+            )
+
+    def _step(self, parts: list[Batch], after: Cursor) -> None:
+        step = self.progress.step + 1
+        count = sum(part.count for part in parts)
+        total = 0.0
+        self.model.train()
+        self.optimizer.zero_grad()
+        for number, part in enumerate(parts):
+            torch.manual_seed(derived_seed(self.config.seed, step, number))
+            loss = self.model.loss(part, smoothing=self.options.smoothing).total
+            (loss / count).backward()
+            total += loss.item()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip or math.inf).item()
+        if math.isfinite(total) and math.isfinite(norm):
+            done = self.budget.done(step)
+            self.optimizer.step(self.schedule.factor(step, done))
+            if self.average is not None:
+                self.average.update(step)
+        else:
+            self._skip(step, parts, total, norm)
+        self.progress = replace(self.progress, step=step, cursor=after)
+        if step == 1:
+            self._say(triage.first_loss(total / count, self.task.target.size))
+        self._meter.add(total, count, sum(_tokens(part) for part in parts))
+        if self.budget.wants_estimate(step):
+            self.budget.estimate(step, self._meter.seconds)
+        if self._meter.due:
+            self._log_step(norm)
+
+    # Validation and saving -------------------------------------------------------------------------
+
+    def _validation_due(self) -> bool:
+        step = self.progress.step
+        if self.budget.over(step):
+            return True
+        if self.options.validate_every is not None:
+            return step % self.options.validate_every == 0
+        times = self.options.validations
+        return int(self.budget.done(step) * times) > int(self.budget.done(step - 1) * times)
+
+    def _validate(self) -> None:
+        step = self.progress.step
+        with self.average.applied() if self.average is not None else nullcontext():
+            validation = self.validator.validate(self.model, self.interrupt.check)
+        value, better = validation.value(self.options.metric)
+        best = self.progress.best
+        is_best = math.isfinite(value) and (
+            best is None or (value < best if better == "lower" else value > best)
+        )
+        self.progress = replace(
+            self.progress,
+            validated=step,
+            best=value if is_best else best,
+            best_step=step if is_best else self.progress.best_step,
+            worse=0 if is_best else self.progress.worse + 1,
+        )
+        findings = triage.findings(validation, self.budget.done(step))
+        self.run.log({"step": step, **validation.record(), "best": is_best, "findings": findings})
+        self.budget.estimate(step, self._meter.seconds)
+        self.listener(replace(self._report(), validation=validation, findings=tuple(findings)))
+        self._save(metric=value, better=better)
+
+    def _save_if_due(self) -> None:
+        if self._meter.since_save >= self.options.save_seconds * min(2**self._unsaved, 16):
+            self._save()
+
+    def _save(self, metric: float | None = None, better: str = "lower") -> None:
+        """A checkpoint of now. A disk that refuses does not stop the training; the next try comes later."""
+        self.progress = replace(self.progress, seconds=self._meter.seconds)
+        try:
+            self.checkpoints.save(self.progress.step, self._tensors(), self._state(), metric, better)  # type: ignore[arg-type]
+            self._unsaved = 0
+        except WriteError as error:
+            self._unsaved += 1
+            self.run.log({"step": self.progress.step, "save_failed": str(error), "in_a_row": self._unsaved})
+            self._say([f"checkpoint not saved ({self._unsaved} in a row): {error}"])
+        self._meter.saved()
+
+    def _tensors(self) -> dict[str, dict[str, Tensor]]:
+        parts = {"model": self.model.weights(), "optimizer": self.optimizer.tensors()}
+        return parts if self.average is None else {**parts, "average": self.average.weights}
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "progress": self.progress.to_json(),
+            "data": self.prepared.train.fingerprint,
+            "plan": self.plan.identity,
+            "threads": torch.get_num_threads(),
+        }
+
+    # Beginning and end -----------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        found = self.checkpoints.load()
+        if found is None:
+            self._save()  # so that a disk that cannot be written is found before the first hour, not after
+            if self._unsaved:
+                raise WriteError(
+                    f"no checkpoint can be written to {self.checkpoints.folder}; training did not start"
+                )
+            return
+        self._check_same(found)
+        self.model.take_weights(found.tensors["model"])
+        self.optimizer.load(found.tensors["optimizer"])
+        if self.average is not None:
+            self.average.load(found.tensors["average"])
+        self.progress = Progress.from_json(found.state["progress"])
+        self.run.rewind_log(self.progress.step)
+        if self.progress.finished and not self.budget.over(self.progress.step):
+            self.progress = replace(self.progress, finished=False)  # more steps are wanted now
+        if self.progress.step and self.progress.validated < self.progress.step and self._validation_due():
+            self._meter.start(self.progress.seconds)
+            self._validate()
+
+    def _check_same(self, found: Checkpoint) -> None:
+        """A position in the data means something only for the same data, cut in the same way."""
+        if found.state["data"] != self.prepared.train.fingerprint:
+            raise ModelError(
+                f"the training data are not those of {found.path}; put the old ones back, or "
+                "train into another folder"
+            )
+        if found.state["plan"] != self.plan.identity:
+            raise ModelError(
+                f"the batches are not those of {found.path}: {found.state['plan']} became "
+                f"{self.plan.identity}; "
+                "put the old options back, or train into another folder"
+            )
+
+    def _finish(self) -> None:
+        """The weights to use are those of the best validation."""
+        if self.progress.validated < self.progress.step:
+            self._validate()
+        best = self.checkpoints.best()
+        part = "model" if self.average is None else "average"
+        tensors = (
+            self._tensors()[part] if best is None else self.checkpoints.read(best, parts=[part]).tensors[part]
+        )
+        self.run.save_weights(tensors, {"step": str(self.progress.best_step)})
+        self.progress = replace(self.progress, finished=True)
+        self._save()
+        if self._unsaved:
+            raise WriteError(
+                f"the last checkpoint was not saved to {self.checkpoints.folder}; make room, run again"
+            )
+
+    # What is said ----------------------------------------------------------------------------------
+
+    def _skip(self, step: int, parts: list[Batch], total: float, norm: float) -> None:
+        """A step without an update; too many of them end the training."""
+        bad = (*(b for b in self.progress.bad if b > step - BAD_WINDOW), step)
+        self.progress = replace(self.progress, bad=bad)
+        places = [self.prepared.train.place(int(i)) for part in parts for i in part.index]
+        self.run.log({"step": step, "skipped": {"loss": total, "gradient_norm": norm, "examples": places}})
+        in_a_row = bad[-BAD_IN_A_ROW:] == tuple(range(step - BAD_IN_A_ROW + 1, step + 1))
+        if in_a_row or len(bad) > max(BAD_IN_A_ROW, BAD_SHARE * BAD_WINDOW):
+            latest = self.checkpoints.load(verify=False)
+            raise DivergedError(
+                f"{len(bad)} of the last {BAD_WINDOW} steps had no finite gradient, the last at step {step}; "
+                f"the last good checkpoint is {latest and latest.path}; lower training.optimizer.rate, "
+                "or look at the lines that metrics.jsonl names"
+            )
+
+    def _say(self, findings: list[str]) -> None:
+        if findings:
+            self.run.log({"step": self.progress.step, "findings": findings})
+            self.listener(replace(self._report(), findings=tuple(findings)))
+
+    def _log_step(self, norm: float) -> None:
+        report = self._report()
+        self.run.log(
+            {
+                "step": report.step,
+                "loss": report.loss,
+                "rate": report.rate,
+                "gradient_norm": norm,
+                "tokens_per_second": report.tokens_per_second,
+                "seconds": report.seconds,
+            }
+        )
+        self.listener(report)
+        self._meter.reset()
+
+    def _report(self) -> Report:
+        step, seconds = self.progress.step, self._meter.seconds
+        done = self.budget.done(step)
+        left = seconds / done - seconds if done > 0 else math.nan
+        rate = self.optimizer.rate * self.schedule.factor(max(step, 1), done)
+        return Report(step, done, self._meter.loss, rate, self._meter.speed, seconds, left)
+
+
+class _Meter:
+    """Time and speed, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._began = self._last_save = self._last_log = time.monotonic()
+        self._before = self._total = 0.0
+        self._count = self._tokens = 0
+
+    def start(self, seconds: float) -> None:
+        """`seconds` have passed in earlier processes."""
+        self._before = seconds
+        self._began = self._last_save = self._last_log = time.monotonic()
+
+    def add(self, total: float, count: int, tokens: int) -> None:
+        self._total, self._count, self._tokens = (
+            self._total + total,
+            self._count + count,
+            self._tokens + tokens,
+        )
+
+    def reset(self) -> None:
+        self._total, self._count, self._tokens, self._last_log = 0.0, 0, 0, time.monotonic()
+
+    def saved(self) -> None:
+        self._last_save = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self._before + time.monotonic() - self._began
+
+    @property
+    def since_save(self) -> float:
+        return time.monotonic() - self._last_save
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() - self._last_log >= LOG_SECONDS
+
+    @property
+    def loss(self) -> float:
+        return self._total / self._count if self._count else math.nan
+
+    @property
+    def speed(self) -> float:
+        return self._tokens / max(time.monotonic() - self._last_log, 1e-9)
+
+
+def derived_seed(*parts: int) -> int:
+    """A seed for one purpose out of the seed of all."""
+    digest = hashlib.blake2b(np.array(parts, dtype="<i8").tobytes(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def validation_metrics(metric: str) -> list[str]:
+    """What is computed at each validation: exact matches and edits tell something for every task."""
+    usual = ["exact_match", "symbol_error_rate"]
+    return usual if metric in ("loss", *usual) else [*usual, metric]
+
+
+def _optimizer(spec: Any, model: nn.Module) -> Optimizer:
+    name, options = parse("optimizer", spec)
+    kind = OPTIMIZERS.get(name)
+    check_options(f"optimizer {name}", kind, options)
+    return kind(model, **options)
+
+
+def _tokens(batch: Batch) -> int:
+    lengths = batch.source.lengths
+    return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

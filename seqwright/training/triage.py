@@ -1,0 +1,94 @@
+"""What goes wrong in trainings, recognised while they run, and said in plain words with the way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from seqwright.training.validation import Item, Validation
+
+FEW = 8  # with fewer outputs than this, none of the shares below means anything
+
+
+def first_loss(loss: float, vocabulary: int) -> list[str]:
+    """A model that knows nothing should be about as bad as guessing: −log(1 / V)."""
+    guess = math.log(vocabulary)
+    if loss <= 1.5 * guess + 1:
+        return []
+    return [
+        f"the first loss is {loss:.1f}, but guessing among {vocabulary:,} symbols costs {guess:.1f}: the "
+        "weights start too large; look at the initialisation, or lower the learning rate"
+    ]
+
+
+def findings(validation: Validation, done: float, unknown: float = 0.0) -> list[str]:
+    """What a validation tells, once the share `done` of the training is over. unknown: share of <unk> in the
+    data.
+    """
+    found = [*_unknowns(unknown), *_ignored_source(validation, done)]
+    if len(validation.items) >= FEW and done >= 0.2:
+        found += [*_same_outputs(validation.items), *_copies(validation.items), *_empty(validation.items)]
+        found += _endless(validation.items)
+    return found
+
+
+def _unknowns(unknown: float) -> list[str]:
+    if unknown < 0.05:
+        return []
+    return [
+        f"{unknown:.0%} of the tokens of the validation texts are unknown to the tokenizer: another language "
+        "or alphabet than in training? Take a tokenizer of smaller pieces (characters, bpe, bytes)"
+    ]
+
+
+def _ignored_source(validation: Validation, done: float) -> list[str]:
+    """Bad sources should hurt. Early in a training they do not yet."""
+    gap = validation.shuffled_loss - validation.loss
+    if done < 0.2 or math.isnan(gap) or gap > 0.02 * validation.loss:
+        return []
+    return [
+        f"the model ignores its source: with the sources of other sentences its loss is "
+        f"{validation.shuffled_loss:.2f}, with the right ones {validation.loss:.2f}. Are source and target "
+        "lines of the same pairs? If so, train longer or with a higher learning rate"
+    ]
+
+
+def _same_outputs(items: Sequence[Item]) -> list[str]:
+    texts = [item.output.text for item in items]
+    commonest = max(set(texts), key=texts.count)
+    share = texts.count(commonest) / len(texts)
+    references = [item.references[0] for item in items]
+    if share < 0.5 or references.count(commonest) / len(texts) > share / 2:
+        return []
+    return [
+        f"{share:.0%} of the outputs are the same, {_short(commonest)}: the model has not found what "
+        "depends on the source; train longer, lower the learning rate, or check the choice of columns"
+    ]
+
+
+def _copies(items: Sequence[Item]) -> list[str]:
+    copied = sum(item.output.text == item.source for item in items) / len(items)
+    right = sum(item.source in item.references for item in items) / len(items)
+    if copied < 0.5 or right > copied / 2:
+        return []
+    return [
+        f"{copied:.0%} of the outputs are copies of the source: are there untranslated pairs in the data?"
+    ]
+
+
+def _empty(items: Sequence[Item]) -> list[str]:
+    empty = sum(not item.output.text for item in items) / len(items)
+    if empty < 0.2:
+        return []
+    return [f"{empty:.0%} of the outputs are empty: are there blank or cut targets in the training data?"]
+
+
+def _endless(items: Sequence[Item]) -> list[str]:
+    endless = sum(item.output.finish_reason == "length" for item in items) / len(items)
+    if endless < 0.2:
+        return []
+    return [f"{endless:.0%} of the outputs never end: the model repeats itself; train longer"]
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:39] + "…")

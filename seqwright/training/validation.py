@@ -1,0 +1,107 @@
+"""How good the model is by now: its loss, what it says for some fixed sources, and whether it looks at them
+at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from seqwright.data.batch import Batch
+from seqwright.data.plan import Batching, Plan
+from seqwright.data.store import Store
+from seqwright.models import Model
+from seqwright.predictor import Prediction, Predictor
+from seqwright.search import BeamOptions
+from seqwright.tasks.metrics import METRICS, Better, Score, group_references
+from seqwright.tasks.translation import Translation
+
+
+@dataclass(frozen=True)
+class Item:
+    """A source, what may be said for it, and what was."""
+
+    source: str
+    references: tuple[str, ...]
+    output: Prediction
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What one validation found. Losses are means per token, in nats."""
+
+    loss: float
+    shuffled_loss: (
+        float  # with the sources of other sentences: what the model says without knowing its source
+    )
+    scores: tuple[Score, ...]
+    items: tuple[Item, ...]
+
+    def value(self, metric: str) -> tuple[float, Better]:
+        """What a model is judged by, and which way is better."""
+        if metric == "loss":
+            return self.loss, "lower"
+        found = next(score for score in self.scores if score.name == metric)
+        return found.value, found.better
+
+    def record(self) -> dict[str, float]:
+        """For the log."""
+        scores = {score.name: score.value for score in self.scores}
+        return {"valid_loss": self.loss, "shuffled_loss": self.shuffled_loss, **scores}
+
+
+class Validator:
+    """Validates a model on a store with texts, always on the same sentences in the same order."""
+
+    def __init__(self, store: Store, task: Translation, metrics: Sequence[str], *, tokens: int, decode: int):
+        self.store, self.task = store, task
+        self.metrics = [METRICS.build(name) for name in metrics]
+        self.epoch = Plan(store.lengths, Batching(tokens=tokens, shuffle=False), seed=0).epoch(0)
+        sources, references = group_references(store.texts(i) for i in range(len(store)))
+        picked = np.linspace(0, len(sources) - 1, min(len(sources), decode)).astype(int).tolist()
+        self.sources, self.references = [sources[i] for i in picked], [references[i] for i in picked]
+
+    def validate(self, model: Model, check: Callable[[], None] = lambda: None) -> Validation:
+        """`check` is called between batches and may raise, to leave in the middle."""
+        was_training = model.training
+        model.eval()
+        try:
+            loss, shuffled = self._losses(model, check)
+            # greedy, because a validation has to be quick
+            options = BeamOptions(size=1)
+            predictor = Predictor(model, self.task)
+            outputs = list(predictor.stream(self.sources, options=options, check=check))
+        finally:
+            model.train(was_training)
+        texts = [output.text for output in outputs]
+        scores = tuple(metric.score(texts, self.references) for metric in self.metrics) if texts else ()
+        items = zip(self.sources, map(tuple, self.references), outputs, strict=True)
+        return Validation(loss, shuffled, scores, tuple(Item(*item) for item in items))
+
+    def _losses(self, model: Model, check: Callable[[], None]) -> tuple[float, float]:
+        """The mean loss over all, and over a few batches with their sources moved by one row."""
+        total = count = moved = moved_count = 0.0
+        with torch.inference_mode():
+            for number, batch in enumerate(self._batches(check)):
+                loss = model.loss(batch)
+                total, count = total + float(loss.total), count + loss.count
+                if number % 8 == 0 and batch.rows > 1:
+                    wrong = model.loss(_with_other_sources(batch))
+                    moved, moved_count = moved + float(wrong.total), moved_count + wrong.count
+        return total / max(count, 1), moved / moved_count if moved_count else float("nan")
+
+    def _batches(self, check: Callable[[], None]) -> Iterator[Batch]:
+        for numbers in self.epoch:
+            check()
+            yield self.task.batch(self.store, numbers)
+
+
+def _with_other_sources(batch: Batch) -> Batch:
+    rolled = {
+        name: None if value is None else value.roll(1, 0)
+        for name, value in (("ids", batch.source.ids), ("lengths", batch.source.lengths))
+    }
+    return Batch(type(batch.source)(**rolled), batch.target, batch.expected, batch.index)
