@@ -6,6 +6,7 @@ complete description of a model.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -161,7 +162,7 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     name = given.pop("preset", None)
     if name is not None and name not in PRESETS:
         raise ConfigError(unknown("preset", name, list(PRESETS)))
-    start = {} if name is None else PRESETS[name].model
+    start = {} if name is None else copy.deepcopy(PRESETS[name].model)
     kind = given.pop("kind", start.get("kind", "encoder_decoder"))
     own = MODELS.options(kind)
     parts = {part: _part(part, start.get(part), given.pop(part, None)) for part in PARTS if part in own}

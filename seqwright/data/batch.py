@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from seqwright.data.store import Ragged
-
-PAD, UNK, BEGIN, END = range(4)
+from seqwright.data.tokenizer import BEGIN, END, PAD
 
 Value = TypeVar("Value")
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,11 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqwright.errors import InputError, WriteError
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: there, two builds of one store must not run at the same time
-    fcntl = None  # type: ignore[assignment]
+from seqwright.files import HashedFile, alone, encode_json, sync, writing
 
 FORMAT = 1
 HEADER = "store.json"
@@ -155,7 +150,7 @@ class Store:
         `inputs` are the names of the files that the places count.
         """
         folder = Path(folder)
-        with _alone(folder):
+        with alone(_lock(folder)):
             _build(folder, pairs, key, vocabulary, inputs)
         return cls.open(folder)
 
@@ -177,7 +172,7 @@ class Store:
         folder = Path(folder)
         if (store := cls._of_key(folder, key)) is not None:
             return store
-        with _alone(folder):
+        with alone(_lock(folder)):
             if (store := cls._of_key(folder, key)) is not None:
                 return store
             _build(folder, pairs, key, vocabulary, inputs)
@@ -267,21 +262,25 @@ def _check_size(path: Path, expected: int) -> None:
         )
 
 
+def _lock(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
+
+
 def _build(folder: Path, pairs: Iterable[tuple], key: str, vocabulary: int, inputs: Sequence[str]) -> None:
-    """Write into `.NAME.new`, then rename. The caller is `_alone`: what lies there was left by the dead."""
+    """Write into `.NAME.new`, then rename. The caller is `alone`: what lies there was left by the dead."""
     fresh, stale = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    with _writing(folder):
+    with writing(folder):
         _check_replaceable(folder)
         for leftover in (fresh, stale):
             shutil.rmtree(leftover, ignore_errors=True)
         fresh.mkdir()
     try:
         _write(fresh, pairs, key, vocabulary, inputs)
-        with _writing(folder):
+        with writing(folder):
             if folder.exists():
                 folder.rename(stale)
             fresh.rename(folder)
-            _sync(folder.parent)
+            sync(folder.parent)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(stale, ignore_errors=True)
@@ -298,13 +297,13 @@ def _write(folder: Path, pairs: Iterable[tuple], key: str, vocabulary: int, inpu
     writer = None
     with ExitStack() as opened:
         for chunk in _chunks(pairs):
-            with _writing(folder):
+            with writing(folder):
                 writer = writer or _Writer(folder, vocabulary, chunk[0], opened)
                 writer.add(chunk)
-        with _writing(folder):
+        with writing(folder):
             writer = writer or _Writer(folder, vocabulary, Example([], []), opened)
             _write_header(folder / HEADER, writer, key, inputs)
-            _sync(folder)
+            sync(folder)
 
 
 def _write_header(path: Path, writer: _Writer, key: str, inputs: Sequence[str]) -> None:
@@ -322,10 +321,9 @@ def _write_header(path: Path, writer: _Writer, key: str, inputs: Sequence[str]) 
         inputs=list(inputs),
         files=files,
     )
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(asdict(header), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    with HashedFile(path) as file:
+        file.write(encode_json(asdict(header), indent=1))
+        file.finish()
 
 
 def _chunks(pairs: Iterable[tuple]) -> Iterator[list[Example]]:
@@ -352,7 +350,7 @@ class _Writer:
         self.texts, self.places = first.texts is not None, first.place is not None
         self.ids = [_Rows(folder / side, self.dtype, opened) for side in SIDES]
         self.bytes = [_Rows(folder / f"{side}_text", BYTE, opened) for side in SIDES if self.texts]
-        self.lines = [_File(folder / "places", opened) for _ in range(self.places)]
+        self.lines = [opened.enter_context(HashedFile(folder / "places")) for _ in range(self.places)]
 
     def add(self, chunk: list[Example]) -> None:
         sources, targets, texts, places = zip(*chunk, strict=True)
@@ -365,13 +363,13 @@ class _Writer:
             for column, side_texts in zip(self.bytes, zip(*texts, strict=True), strict=True):
                 column.write(Ragged.of_texts(side_texts))
         for file in self.lines:
-            file.write(np.array(places, dtype=PLACE))
+            file.write(np.array(places, dtype=PLACE).tobytes())
         self.count += len(chunk)
 
     def close(self) -> dict[str, dict[str, Any]]:
         """Everything on the disk for good: name -> bytes and sha256 of each file."""
         files = [file for column in (*self.ids, *self.bytes) for file in (column.flat, column.offsets)]
-        return {file.name: file.close() for file in (*files, *self.lines)}
+        return {file.name: file.finish() for file in (*files, *self.lines)}
 
     def _check_column(self, name: str, values: Sequence[Any], wanted: bool) -> None:
         for row, value in enumerate(values):
@@ -398,67 +396,12 @@ class _Rows:
 
     def __init__(self, path: Path, dtype: np.dtype, opened: ExitStack):
         self.flat, self.offsets = (
-            _File(path.with_name(path.name + end), opened) for end in (".flat", ".offsets")
+            opened.enter_context(HashedFile(path.with_name(path.name + end))) for end in (".flat", ".offsets")
         )
         self.dtype, self.end = dtype, 0
-        self.offsets.write(np.zeros(1, OFFSET))
+        self.offsets.write(np.zeros(1, OFFSET).tobytes())
 
     def write(self, rows: Ragged) -> None:
-        self.flat.write(rows.flat.astype(self.dtype))
-        self.offsets.write((self.end + np.cumsum(rows.lengths)).astype(OFFSET))
+        self.flat.write(rows.flat.astype(self.dtype).tobytes())
+        self.offsets.write((self.end + np.cumsum(rows.lengths)).astype(OFFSET).tobytes())
         self.end += len(rows.flat)
-
-
-class _File:
-    """A file that knows its size and hash when it is closed."""
-
-    def __init__(self, path: Path, opened: ExitStack):
-        self.name, self.file = path.name, opened.enter_context(path.open("wb"))
-        self.size, self.hash = 0, hashlib.sha256()
-
-    def write(self, array: np.ndarray) -> None:
-        data = array.tobytes()
-        self.file.write(data)
-        self.hash.update(data)
-        self.size += len(data)
-
-    def close(self) -> dict[str, Any]:
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        return {"bytes": self.size, "sha256": self.hash.hexdigest()}
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One builder of a folder at a time. The lock goes with its process, also when that is killed."""
-    with _writing(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT)
-    try:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise WriteError(
-            f"{folder} cannot be written: {error.strerror or error}; free space or choose another folder"
-        ) from error
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder last. Windows cannot open a folder, and writes its names through."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

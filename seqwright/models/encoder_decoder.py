@@ -37,14 +37,7 @@ class EncoderDecoder(Model):
         self.encoder = ENCODERS.build(encoder, vocabulary=source_vocabulary)
         self.decoder = DECODERS.build(decoder, vocabulary=target_vocabulary, memory_size=self.encoder.size)
         if share:
-            _check_same(
-                "share",
-                "source embedding",
-                self.encoder.embedding,
-                "target embedding",
-                self.decoder.embedding,
-            )
-            self.encoder.embedding = self.decoder.embedding
+            self._share()
         size = self.decoder.size
         if tie and self.decoder.embedding.size != size:
             raise ConfigError(
@@ -53,6 +46,16 @@ class EncoderDecoder(Model):
             )
         weight = self.decoder.embedding.weight if tie else None
         self.output = Output(size, target_vocabulary, weight=weight, bias=output_bias)
+
+    def _share(self) -> None:
+        shapes = [(part.embedding.vocabulary, part.embedding.size) for part in (self.encoder, self.decoder)]
+        if shapes[0] != shapes[1]:
+            one, other = (f"{vocabulary} × {size}" for vocabulary, size in shapes)
+            raise ConfigError(
+                f"share needs embeddings of one shape, but that of the source is {one} and that of the target "
+                f"{other}; make them equal or set share = false"
+            )
+        self.encoder.embedding = self.decoder.embedding
 
     def hidden(self, batch: Batch) -> Tensor:
         """What the output layer reads (B, T, D). The whole target is decoded from an empty state."""
@@ -71,11 +74,3 @@ class EncoderDecoder(Model):
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden[:, -1]), state
-
-
-def _check_same(option: str, one: str, first: Any, other: str, second: Any) -> None:
-    a, b = (first.vocabulary, first.size), (second.vocabulary, second.size)
-    if a != b:
-        raise ConfigError(
-            f"{option} needs equal shapes, but the {one} is {a[0]} × {a[1]} and the {other} {b[0]} × {b[1]}"
-        )

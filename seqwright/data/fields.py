@@ -1,0 +1,52 @@
+"""Sources of several fields in one string: lemma and features, question and context.
+
+Two Unicode noncharacters, which the standard reserves for use inside a program (Unicode 15, section 23.7),
+mark the fields; reading replaces them wherever they come from outside, so text can never pose as a marker:
+
+    source = text (FIELD text | SYMBOL name)*        "gehen" + V;PST;3  ->  gehen⟨SYMBOL⟩V⟨SYMBOL⟩PST⟨SYMBOL⟩3
+
+A tokenizer encodes each text on its own, FIELD as one id, and SYMBOL with its name as one id of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+FIELD = "\ufdd0"
+SYMBOL = "\ufdd1"
+REPLACEMENT = "\ufffd"
+
+_MARKS = re.compile(f"[{FIELD}{SYMBOL}]")
+_PARTS = re.compile(f"({FIELD}|{SYMBOL}[^{FIELD}{SYMBOL}]*)")
+_BETWEEN_SYMBOLS = re.compile(r"[;|\s]+")
+
+
+def has_fields(source: str) -> bool:
+    return FIELD in source or SYMBOL in source
+
+
+def plain(text: str) -> str:
+    """Text from outside, so that none of it reads as a marker."""
+    return _MARKS.sub(REPLACEMENT, text) if has_fields(text) else text
+
+
+def symbols_in(cell: str) -> list[str]:
+    """The names in a cell of features: `V;IND;PST` (UniMorph), `Case=Nom|Number=Sing` (CoNLL-U), `V PST`."""
+    return [name for name in _BETWEEN_SYMBOLS.split(cell) if name]
+
+
+def join_fields(fields: Iterable[str | list[str]]) -> str:
+    """One source from plain fields: a string is text, a list holds the names of symbols."""
+    parts: list[str] = []
+    for number, field in enumerate(fields):
+        if isinstance(field, list):
+            parts += [SYMBOL + name for name in field]
+        else:
+            parts += [FIELD, field] if number else [field]
+    return "".join(parts)
+
+
+def split_parts(source: str) -> list[str]:
+    """Texts at even places and markers at odd ones; put together they are the source."""
+    return _PARTS.split(source) if has_fields(source) else [source]

@@ -1,0 +1,69 @@
+"""Lines of JSON: one object a line, strict where Python's reader is lenient."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from seqwright.data.tally import Place
+from seqwright.errors import InputError
+from seqwright.registry import unknown
+
+
+class _Refused(ValueError):
+    """Something that Python reads and JSON forbids, or that would lose a value."""
+
+    def __init__(self, what: str, text: str):
+        super().__init__(what)
+        self.text = text
+
+
+def parse_object(line: str, place: Place) -> dict[str, Any]:
+    """The object on a line; duplicate keys, NaN and Infinity are errors with their column."""
+    try:
+        value = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{place}: not JSON at column {error.colno}: {error.msg}") from error
+    except _Refused as error:
+        raise InputError(f"{place}: {error} at column {line.rfind(error.text) + 1}") from error
+    except RecursionError as error:
+        raise InputError(f"{place}: not usable at column 1: nested too deeply") from error
+    except ValueError as error:  # an integer of more digits than Python takes
+        raise InputError(f"{place}: not usable at column 1: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: a JSON {_kind(value)} at column 1 where an object should be")
+    return value
+
+
+def cells_of(value: dict[str, Any], keys: Sequence[str], place: Place) -> list[str]:
+    """The texts under `keys`; a list of texts is taken as names of symbols."""
+    cells = []
+    for key in keys:
+        if key not in value:
+            raise InputError(f"{place}: {unknown('key', key, list(value))}")
+        cell = value[key]
+        if isinstance(cell, list) and all(isinstance(name, str) for name in cell):
+            cell = ";".join(cell)
+        if not isinstance(cell, str):
+            raise InputError(f"{place}: {key!r} is a {_kind(cell)} where text should be")
+        cells.append(cell)
+    return cells
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _Refused(f"key {twice!r} comes twice, the second", json.dumps(twice, ensure_ascii=False))
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _Refused(f"{name} is not JSON; write null or a number,", name)
+
+
+def _kind(value: object) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
+    return names.get(type(value), "null")

@@ -1,0 +1,294 @@
+"""Pairs from files: parallel text, TSV, CSV or JSONL, plain or compressed, streamed, each with its place.
+
+    tally = Tally()
+    for source, target, place in PairFiles("pairs.tsv").read(tally): ...
+    print(*tally.summary(), sep="\\n")
+
+Faults of structure (unequal files, wrong columns, bytes that are not text) stop with file and line; faults of
+content (blank or over-long sides) are skipped and counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, zip_longest
+
+import numpy as np
+
+from seqwright.data.alignment import Lengths, first_shift
+from seqwright.data.columns import Role
+from seqwright.data.fields import join_fields, symbols_in
+from seqwright.data.files import Input
+from seqwright.data.lines import Decoding, cleaned, first_lines, read_blocks
+from seqwright.data.objects import cells_of, parse_object
+from seqwright.data.sniffing import Form, Sniffed, sniff
+from seqwright.data.tally import Pair, Place, Reason, Tally
+from seqwright.errors import ConfigError, InputError
+
+Path = str | os.PathLike[str]
+Row = tuple[Place, list[str]]
+
+# A cell may be a whole line; the module's default of 131,072 would turn a long line into an error.
+CELL_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is skipped, with a count: rows that do not fit their form, and sides of too many code points."""
+
+    skip_bad_rows: bool = False
+    max_length: int = 20_000
+
+
+class PairFiles:
+    """Files of pairs, or with `targets` the files of two sides, each side concatenated in order."""
+
+    def __init__(
+        self,
+        files: Path | Sequence[Path],
+        targets: Path | Sequence[Path] = (),
+        *,
+        form: Form | None = None,
+        decoding: Decoding | None = None,
+        rules: Rules | None = None,
+    ):
+        self.inputs, self.targets = _inputs(files), _inputs(targets)
+        self.form, self.decoding, self.rules = form or Form(), decoding or Decoding(), rules or Rules()
+        if not self.inputs:
+            raise ConfigError("no file to read; name one, or - for standard input")
+        if self.form.format == "parallel" and not self.targets:
+            raise ConfigError("format parallel needs two sides; name the files of the targets too")
+        if self.targets and self.form.format not in (None, "parallel"):
+            raise ConfigError(
+                f"format {self.form.format} has both sides in one file; leave the files of the targets out"
+            )
+
+    @classmethod
+    def from_paths(
+        cls,
+        paths: Sequence[Path],
+        *,
+        form: Form | None = None,
+        decoding: Decoding | None = None,
+        rules: Rules | None = None,
+    ) -> PairFiles:
+        """Two files without tabs or objects in their first lines are two sides; all else holds pairs."""
+        if len(paths) == 2 and form in (None, Form()) and "-" not in paths:
+            beginnings = [first_lines(Input(path), decoding or Decoding()) for path in paths]
+            if not any("\t" in line or line.startswith("{") for lines in beginnings for line in lines):
+                return cls(paths[0], paths[1], decoding=decoding, rules=rules)
+        return cls(paths, form=form, decoding=decoding, rules=rules)
+
+    @property
+    def name(self) -> str:
+        return ", ".join(file.name for file in (*self.inputs, *self.targets))
+
+    @cached_property
+    def sniffed(self) -> Sniffed:
+        """The form of the first file, which the others share."""
+        if self.targets:
+            return Sniffed("parallel", reasons=("parallel: the two sides are in files of their own",))
+        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.form, self._cells)
+
+    def read(self, tally: Tally) -> Iterator[Pair]:
+        """The pairs in order; `tally` counts what is skipped or changed. No pair at all is an error."""
+        limit, kept, longest = self.rules.max_length, 0, 0
+        for source, target, place in self._parallel(tally) if self.targets else self._joined(tally):
+            no_source, no_target = not source or source.isspace(), not target or target.isspace()
+            if no_source or no_target:
+                tally.add(_BLANK[no_source, no_target], place)
+            elif len(source) > limit or len(target) > limit:
+                longest = max(longest, len(source), len(target))
+                tally.add(Reason.TOO_LONG, place)
+            else:
+                kept += 1
+                yield Pair(source, target, place)
+        if not kept:
+            raise self._no_pairs(tally, longest)
+
+    def _no_pairs(self, tally: Tally, longest: int) -> InputError:
+        skipped = "; ".join(line for line in tally.summary() if " skipped: " in line)
+        over = (
+            f"; the longest has {longest:,} code points, max_length is {self.rules.max_length:,}"
+            if longest
+            else ""
+        )
+        return InputError(f"{self.name} has no pairs: {skipped or 'it is empty'}{over}")
+
+    # Parallel files -------------------------------------------------------------------------------
+
+    def _parallel(self, tally: Tally) -> Iterator[Pair]:
+        self._check_counts()
+        sources = chain.from_iterable(self._numbered(file, tally) for file in self.inputs)
+        targets = chain.from_iterable(self._numbered(file, tally) for file in self.targets)
+        for count, (left, right) in enumerate(zip_longest(sources, targets)):
+            if left is None or right is None:  # only a pipe can come so far: it cannot be counted before
+                side = self.inputs if left is None else self.targets
+                raise InputError(
+                    f"{_names(side)} ended after {count:,} lines and the other side goes on; they must match"
+                )
+            yield Pair(left[1], right[1], left[0])
+
+    def _numbered(self, file: Input, tally: Tally) -> Iterator[tuple[Place, str]]:
+        for number, lines in read_blocks(file, self.decoding, tally):
+            for row, line in enumerate(lines, number):
+                yield Place(file.name, row), line
+
+    def _check_counts(self) -> None:
+        """Before anything else: as many lines on both sides, file by file where the files pair up."""
+        if any(file.once for file in (*self.inputs, *self.targets)):
+            return
+        groups = [(self.inputs, self.targets)]
+        if len(self.inputs) == len(self.targets):
+            groups = [((left,), (right,)) for left, right in zip(self.inputs, self.targets, strict=True)]
+        for left, right in groups:
+            left_count, right_count = (sum(file.count_lines() for file in side) for side in (left, right))
+            if left_count == right_count:
+                continue
+            near = first_shift(self._lengths(left), self._lengths(right)) + 1
+            raise InputError(
+                f"{_names(left)} has {left_count:,} lines, {_names(right)} {right_count:,}; they must be "
+                f"equally many: first suspicious pair near line {near:,}"
+            )
+
+    def _lengths(self, side: Iterable[Input]) -> Lengths:
+        """Code points of each line."""
+        blocks = [
+            np.fromiter(map(len, lines), np.int64, len(lines))
+            for file in side
+            for _, lines in read_blocks(file, Decoding(self.decoding.encoding, "replace"), Tally())
+        ]
+        return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+
+    # Files with both sides ------------------------------------------------------------------------
+
+    def _joined(self, tally: Tally) -> Iterator[Pair]:
+        form = self.sniffed
+        assert form.columns is not None
+        roles = [column.role for column in form.columns.source]
+        if form.format == "jsonl":
+            rows = chain.from_iterable(self._objects(file, tally) for file in self.inputs)
+            order = list(range(len(roles) + 1))
+        else:
+            rows = chain.from_iterable(self._rows(file, tally) for file in self.inputs)
+            names = list(form.names) or None
+            wanted = (*form.columns.source, form.columns.target)
+            order = [column.index(names, form.width, self.name) for column in wanted]
+        if roles == ["text"]:
+            source, target = order
+            for place, cells in rows:
+                yield Pair(cells[source], cells[target], place)
+            return
+        for place, cells in rows:
+            chosen = [cells[index] for index in order]
+            yield Pair(source_from_cells(chosen[:-1], roles), chosen[-1], place)
+
+    def _rows(self, file: Input, tally: Tally) -> Iterator[Row]:
+        form = self.sniffed
+        rows = self._quoted_rows(file, tally) if self.form.quoting else self._plain_rows(file, tally)
+        for count, (place, cells) in enumerate(rows):
+            if count == 0 and form.header:
+                if [cell.strip() for cell in cells] != list(form.names):
+                    raise InputError(
+                        f"{place}: the header should be {', '.join(form.names)} as in {self.inputs[0].name}"
+                    )
+            elif len(cells) == form.width:
+                yield place, cells
+            elif not any(cell.strip() for cell in cells):
+                tally.add(Reason.BLANK_PAIR, place)
+            elif self.rules.skip_bad_rows:
+                tally.add(Reason.BAD_ROW, place)
+            else:
+                raise self._wrong_width(place, cells)
+
+    def _plain_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
+        name, delimiter = file.name, self.sniffed.delimiter
+        for number, lines in read_blocks(file, self.decoding, tally):
+            for row, line in enumerate(lines, number):
+                yield Place(name, row), line.split(delimiter)
+
+    def _quoted_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
+        """Rows of RFC 4180: a quoted cell may hold delimiters, quotes and line breaks (now spaces)."""
+        csv.field_size_limit(max(CELL_LIMIT, csv.field_size_limit()))
+        lines = (line + "\n" for _, block in read_blocks(file, self.decoding, tally) for line in block)
+        reader = csv.reader(lines, delimiter=self.sniffed.delimiter, strict=True)
+        first = 1
+        try:
+            for cells in reader:
+                place, first = Place(file.name, first), reader.line_num + 1
+                yield (
+                    place,
+                    [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells] or [""],
+                )
+        except csv.Error as error:
+            raise InputError(
+                f"{file.name}:{first}: {error} in the row that begins here; is a quote open or stray?"
+            ) from error
+
+    def _cells(self, line: str, delimiter: str) -> list[str]:
+        return (
+            next(csv.reader([line], delimiter=delimiter), [""])
+            if self.form.quoting
+            else line.split(delimiter)
+        )
+
+    def _wrong_width(self, place: Place, cells: list[str]) -> InputError:
+        form = self.sniffed
+        mark = "tab" if form.delimiter == "\t" else repr(form.delimiter)
+        quotes = (
+            " Do quotes enclose cells? Then ask for quoting."
+            if any(cell.startswith('"') for cell in cells)
+            else ""
+        )
+        return InputError(
+            f"{place}: {len(cells)} columns where {form.width} are expected, separated by {mark}; "
+            f"mend the line, or ask for skip_bad_rows.{quotes}"
+        )
+
+    def _objects(self, file: Input, tally: Tally) -> Iterator[Row]:
+        columns = self.sniffed.columns
+        assert columns is not None
+        keys = [column.key for column in (*columns.source, columns.target)]
+        for place, line in self._numbered(file, tally):
+            if not line or line.isspace():
+                tally.add(Reason.BLANK_PAIR, place)
+                continue
+            try:
+                cells = cells_of(parse_object(line, place), keys, place)
+            except InputError:
+                if not self.rules.skip_bad_rows:
+                    raise
+                tally.add(Reason.BAD_ROW, place)
+                continue
+            yield place, [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells]
+
+
+def source_from_cells(cells: Sequence[str], roles: Sequence[Role]) -> str:
+    """The source of a row: its cells as fields, those of symbols split into their names."""
+    pairs = zip(cells, roles, strict=True)
+    return join_fields([symbols_in(cell) if role == "symbols" else cell for cell, role in pairs])
+
+
+def read_lines(path: Path, tally: Tally, decoding: Decoding | None = None) -> Iterator[str]:
+    """Inputs for prediction: exactly one for each line, blank ones too."""
+    for _, lines in read_blocks(Input(path), decoding or Decoding(), tally):
+        yield from lines
+
+
+_BLANK = {
+    (True, True): Reason.BLANK_PAIR,
+    (True, False): Reason.BLANK_SOURCE,
+    (False, True): Reason.BLANK_TARGET,
+}
+
+
+def _inputs(paths: Path | Sequence[Path]) -> tuple[Input, ...]:
+    return tuple(map(Input, [paths] if isinstance(paths, str | os.PathLike) else paths))
+
+
+def _names(side: Sequence[Input]) -> str:
+    return " + ".join(file.name for file in side)

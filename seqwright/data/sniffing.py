@@ -1,0 +1,226 @@
+"""What the first lines say about a file: format, delimiter, header, columns, each with its reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from seqwright.data.columns import Column, Columns, Role, parse_columns
+from seqwright.data.fields import symbols_in
+from seqwright.data.objects import parse_object
+from seqwright.data.tally import Place
+from seqwright.errors import ConfigError, InputError
+
+Format = Literal["parallel", "tsv", "csv", "jsonl"]
+FORMATS = ("parallel", "tsv", "csv", "jsonl")
+
+_KNOWN_NAMES = (
+    "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
+    "word:pronunciation word:phonemes grapheme:phoneme graphemes:phonemes text:summary document:summary "
+    "text:label original:normalized en:de en:fr de:en fr:en"
+)
+_NAME_PAIRS = [names.split(":") for names in _KNOWN_NAMES.split()]
+_OTHER_NAMES = {"features", "tags", "msd", "context", "id", "lang", "language"}
+_HEADER_NAMES = {name for names in _NAME_PAIRS for name in names} | _OTHER_NAMES
+
+
+@dataclass(frozen=True)
+class Sniffed:
+    """The form of a file, complete enough to read it; `reasons` say in words why."""
+
+    format: Format
+    delimiter: str = ""
+    header: bool = False
+    names: tuple[str, ...] = ()
+    width: int = 0
+    columns: Columns | None = None
+    reasons: tuple[str, ...] = ()
+
+    def because(self, reason: str, **changes: Any) -> Sniffed:
+        return replace(self, reasons=(*self.reasons, reason), **changes)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is asked of the form of a file; None is left to sniffing.
+
+    Quoting is off unless asked for: in text a stray `"` is a character, and a reader that trusts it swallows
+    lines.
+    """
+
+    format: Format | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    columns: str | None = None
+    quoting: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format not in (None, *FORMATS):
+            raise ConfigError(f"format {self.format!r} is unknown; there are: {', '.join(FORMATS)}")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in "\r\n"):
+            raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character")
+
+
+Split = Callable[[str, str], list[str]]  # (line, delimiter) -> cells
+
+
+def sniff(lines: list[str], name: str, asked: Form, split: Split) -> Sniffed:
+    """The form of a file of pairs from its first lines."""
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        raise InputError(f"{name} has no pairs: it is empty or blank")
+    form = _format(filled, name, asked)
+    if form.format == "jsonl":
+        return _json_columns(form, lines, filled, name, asked)
+    rows = [split(line, form.delimiter) for line in filled]
+    form = _header(replace(form, width=len(rows[0])), rows[0], asked)
+    return _row_columns(form, rows[form.header :] or rows, name, asked)
+
+
+def _format(filled: list[str], name: str, asked: Form) -> Sniffed:
+    if asked.delimiter is not None:
+        kind: Format = "tsv" if asked.delimiter == "\t" else "csv"
+        return Sniffed(kind, asked.delimiter, reasons=(f"delimiter {asked.delimiter!r}: as asked",))
+    if asked.format == "jsonl" or (asked.format is None and _is_object(filled[0])):
+        return Sniffed("jsonl", reasons=("JSONL: the first line is an object",))
+    if asked.format in ("tsv", None) and "\t" in filled[0]:
+        return Sniffed("tsv", "\t", reasons=("TSV: the first line has a tab",))
+    if asked.format == "csv" or (asked.format is None and ".csv" in name.lower()):
+        delimiter = _steady_delimiter(filled)
+        if delimiter:
+            return Sniffed("csv", delimiter, reasons=(f"CSV: {delimiter!r} comes in every line",))
+    raise InputError(
+        f"{name}:1: no tab between source and target in {filled[0][:40]!r}; expected source<TAB>target, "
+        "JSON objects, a delimiter=..., or two files, one for each side"
+    )
+
+
+def _is_object(line: str) -> bool:
+    return line.lstrip().startswith("{") and line.rstrip().endswith("}") and "\t" not in line
+
+
+def _steady_delimiter(filled: list[str]) -> str | None:
+    """The separator that comes in every line, and most evenly."""
+    best = [
+        (len({line.count(mark) for line in filled}), mark)
+        for mark in ",;\t|"
+        if all(mark in line for line in filled)
+    ]
+    return min(best)[1] if best else None
+
+
+def _header(form: Sniffed, first: list[str], asked: Form) -> Sniffed:
+    """Cautious: a first row is a header only if all its cells are well-known names, or those asked for."""
+    names = [cell.strip().lower() for cell in first]
+    if asked.header is False:
+        return form.because("no header: as asked")
+    if asked.header:
+        return form.because("header: as asked", header=True, names=tuple(cell.strip() for cell in first))
+    wanted = parse_columns(asked.columns) if asked.columns else None
+    keys = {column.key for column in (*wanted.source, wanted.target)} if wanted else set()
+    by_name = {key for key in keys if not key.isdecimal()}
+    if by_name and by_name <= {cell.strip() for cell in first}:
+        reason = "header: the first row has the names that the columns were asked for by"
+    elif len(set(names)) == len(names) > 1 and set(names) <= _HEADER_NAMES:
+        reason = f"header: the first row has only names of columns ({', '.join(names)})"
+    else:
+        return form.because("no header: the first row looks like data")
+    return form.because(reason, header=True, names=tuple(cell.strip() for cell in first))
+
+
+def _row_columns(form: Sniffed, rows: list[list[str]], name: str, asked: Form) -> Sniffed:
+    if asked.columns:
+        columns, reason = parse_columns(asked.columns), f"columns {asked.columns}: as asked"
+    else:
+        columns, reason = _guess_columns(form, rows, name)
+    names = list(form.names) or None
+    roles: list[Role] = []
+    columns.target.index(names, form.width, name)
+    for number, column in enumerate(columns.source):
+        roles.append(_role(column, number, _column(rows, column.index(names, form.width, name))))
+        if number and column.role == "unsaid":
+            reason += f"; column {column.key} looks like {roles[-1]}"
+    return form.because(reason, columns=columns.with_roles(roles))
+
+
+def _guess_columns(form: Sniffed, rows: list[list[str]], name: str) -> tuple[Columns, str]:
+    lowered = [known.lower() for known in form.names]
+    for source, target in _NAME_PAIRS:
+        if source in lowered and target in lowered:
+            inputs = [source, *(extra for extra in ("features", "tags", "msd") if extra in lowered)]
+            found = [Column(form.names[lowered.index(known)]) for known in (*inputs, target)]
+            columns = Columns(tuple(found[:-1]), found[-1])
+            return columns, f"columns {columns}: by their names"
+    if form.width == 2:
+        return parse_columns("1:2"), "columns 1:2: there are two"
+    if form.width == 3:
+        features = [k for k in range(3) if _are_symbols(_column(rows, k), strict=True)]
+        if len(features) == 1:
+            marked = features[0] + 1
+            left, right = (k for k in (1, 2, 3) if k != marked)
+            columns = parse_columns(f"{left},{marked}+:{right}")
+            return columns, f"columns {columns}: column {marked} holds features"
+    raise InputError(
+        f"{name} has {form.width} columns; say which to use, as in columns=1:2 or columns=1,3+:2"
+    )
+
+
+def _column(rows: list[list[str]], index: int) -> list[str]:
+    return [row[index] for row in rows if len(row) > index]
+
+
+def _are_symbols(cells: list[str], *, strict: bool = False) -> bool:
+    """Features: no spaces, and a separator in most cells or few names that come again; strict: both."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    if not filled or any(" " in cell for cell in filled):
+        return False
+    names = [name for cell in filled for name in symbols_in(cell)]
+    separated = 2 * sum(";" in cell or "|" in cell for cell in filled) >= len(filled)
+    repeated = len(filled) >= 6 and 3 * len(set(names)) <= len(names)
+    return separated and (repeated or len(filled) < 6) if strict else separated or repeated
+
+
+def _role(column: Column, number: int, cells: list[str]) -> Role:
+    """As asked; otherwise the first column is text, and a further one may hold symbols."""
+    if column.role != "unsaid":
+        return column.role
+    return "symbols" if number and _are_symbols(cells) else "text"
+
+
+def _json_columns(form: Sniffed, lines: list[str], filled: list[str], name: str, asked: Form) -> Sniffed:
+    place = Place(name, lines.index(filled[0]) + 1)
+    first = parse_object(filled[0], place)
+    if asked.columns:
+        columns, reason = parse_columns(asked.columns), f"keys {asked.columns}: as asked"
+    else:
+        columns = _guess_keys(first, place)
+        reason = f"keys {columns}: the first object has them"
+    roles = [_role(column, k, _json_cells(column.key, filled)) for k, column in enumerate(columns.source)]
+    return form.because(reason, columns=columns.with_roles(roles))
+
+
+def _guess_keys(first: dict[str, Any], place: Place) -> Columns:
+    texts = [key for key, value in first.items() if isinstance(value, str)]
+    lowered = {key.lower(): key for key in texts}
+    for source, target in _NAME_PAIRS:
+        if source in lowered and target in lowered:
+            return Columns((Column(lowered[source]),), Column(lowered[target]))
+    if len(texts) == 2:
+        return Columns((Column(texts[0]),), Column(texts[1]))
+    raise InputError(f"{place}: which of the keys {', '.join(first)}? Say so, as in columns=question:answer")
+
+
+def _json_cells(key: str, lines: list[str]) -> list[str]:
+    cells = []
+    for line in lines:
+        try:
+            value = json.loads(line).get(key)
+        except (ValueError, AttributeError, RecursionError):
+            continue  # reading it in earnest names the fault
+        if isinstance(value, str):
+            cells.append(value)
+        elif isinstance(value, list):
+            cells.append(";".join(map(str, value)))
+    return cells

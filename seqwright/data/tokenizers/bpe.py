@@ -1,0 +1,74 @@
+"""Byte-pair encoding (Sennrich et al. 2016)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from tokenizers import models, trainers
+
+from seqwright.data.segmentation.spaces import spaced
+from seqwright.data.segmentation.subwords import UNKNOWN, SubwordTokenizer, library_for
+from seqwright.data.tokenizer import UNK, Vocabulary, at_least, probability
+from seqwright.errors import ModelError
+
+
+class Bpe(SubwordTokenizer):
+    """The most frequent neighbours are merged, again and again, until there are `max_size` ids.
+
+    `dropout` is for `encode_sampled`: each possible merge is left out with that probability (Provilkov et al.
+    2020).
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary | None = None,
+        *,
+        max_size: int = 8000,
+        min_count: int = 2,
+        max_piece: int = 16,
+        dropout: float = 0.1,
+        byte_fallback: bool = False,
+    ):
+        at_least("min_count", min_count, 1)
+        probability("dropout", dropout)
+        self.min_count, self.dropout = min_count, dropout
+        super().__init__(vocabulary, max_size, max_piece, byte_fallback)
+        self._ranks = {pair: rank for rank, pair in enumerate(self.vocabulary.merges)}
+
+    def _model(self) -> models.BPE:
+        vocabulary = {UNKNOWN: UNK, **self._text_ids()}
+        for left, right in self.vocabulary.merges:
+            if not (left in vocabulary and right in vocabulary and left + right in vocabulary):
+                raise ModelError(f"merge of {left!r} and {right!r} has no entries; learn the tokenizer again")
+        return models.BPE(vocabulary, list(self.vocabulary.merges), unk_token=UNKNOWN)
+
+    def _learn(self, texts: Iterator[str]) -> Vocabulary:
+        library = library_for(models.BPE(unk_token=UNKNOWN))
+        trainer = trainers.BpeTrainer(
+            vocab_size=self._room,
+            min_frequency=self.min_count,
+            max_token_length=self.max_piece,
+            special_tokens=[],
+            show_progress=False,
+        )
+        library.train_from_iterator(map(spaced, texts), trainer)
+        model = json.loads(library.to_str())["model"]
+        entries = sorted(model["vocab"], key=model["vocab"].__getitem__)
+        return Vocabulary(tuple(entries), tuple((left, right) for left, right in model["merges"]))
+
+    def _sample(self, part: str, draw: Callable[[], float]) -> list[str]:
+        """Provilkov et al. 2020, algorithm 1: of the merges not dropped in a round, the first learned."""
+        pieces, find, dropout = list(part), self._ranks.get, self.dropout
+        while len(pieces) > 1:
+            ranks = [
+                (rank, k)
+                for k, pair in enumerate(pairwise(pieces))
+                if (rank := find(pair)) is not None and draw() >= dropout
+            ]
+            if not ranks:
+                break
+            _, k = min(ranks)
+            pieces[k : k + 2] = [pieces[k] + pieces[k + 1]]
+        return pieces

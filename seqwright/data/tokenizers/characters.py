@@ -1,0 +1,25 @@
+"""One id for each character as a reader sees it."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+import regex
+
+from seqwright.data.segmentation.tables import TableTokenizer
+
+_CLUSTERS = regex.compile(r"\X")
+
+
+class Characters(TableTokenizer):
+    """Grapheme clusters (Unicode Annex 29): a letter with its accents is one, in any normalisation form."""
+
+    def _cut(self, text: str) -> list[str]:
+        # In ASCII only "\r\n" is a cluster of two.
+        return list(text) if text.isascii() and "\r" not in text else _CLUSTERS.findall(text)
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        return list(pairwise(accumulate(map(len, self._cut(text)), initial=0)))
+
+    def _join(self, pieces: list[str]) -> str:
+        return "".join(pieces)

@@ -1,0 +1,102 @@
+"""Unigram language model over pieces (Kudo 2018)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+from tokenizers import models
+
+from seqwright.data.segmentation.likelihood import learn_unigram
+from seqwright.data.segmentation.spaces import parts_of, spaced
+from seqwright.data.segmentation.subwords import UNKNOWN, SubwordTokenizer
+from seqwright.data.segmentation.tables import count_parts
+from seqwright.data.tokenizer import UNK, Vocabulary, at_least
+from seqwright.errors import ModelError
+
+UNKNOWN_PENALTY = 10.0
+"""An unknown character scores so much below the least likely piece, as in the library."""
+
+Ways = list[tuple[list[str], list[float]]]
+KEPT_WAYS = 50_000
+
+
+class Unigram(SubwordTokenizer):
+    """The likeliest segmentation, P(pieces) = Π p(piece).
+
+    `encode_sampled` draws a segmentation in proportion to P^alpha: small alphas make it lively (Kudo 2018,
+    eq. 8).
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary | None = None,
+        *,
+        max_size: int = 8000,
+        max_piece: int = 16,
+        alpha: float = 0.3,
+        byte_fallback: bool = False,
+    ):
+        at_least("alpha", alpha, 0)
+        self.alpha = alpha
+        entries, scores = (vocabulary.entries, vocabulary.scores) if vocabulary else ((), ())
+        if len(scores) != len(entries) or not all(map(math.isfinite, scores)):
+            raise ModelError("a unigram tokenizer needs a finite score for each entry; learn it again")
+        super().__init__(vocabulary, max_size, max_piece, byte_fallback)
+        texts = self._text_ids()
+        self._scores = {
+            piece: self.vocabulary.scores[number - self._first] for piece, number in texts.items()
+        }
+        self._lowest = min(self._scores.values(), default=0.0) - UNKNOWN_PENALTY
+        self._ways: dict[str, Ways] = {}
+
+    def _model(self) -> models.Unigram:
+        # The library numbers pieces by their place; those that are no text get a spelling that no text has.
+        pieces = [(f"{UNKNOWN}{number}", 0.0) for number in range(self.size)]
+        for piece, number in self._text_ids().items():
+            pieces[number] = (piece, self.vocabulary.scores[number - self._first])
+        return models.Unigram(pieces, UNK, False)
+
+    def _learn(self, texts: Iterator[str]) -> Vocabulary:
+        words = count_parts(parts_of(spaced(text)) for text in texts)
+        if not words:
+            return Vocabulary()
+        pieces, scores = zip(*learn_unigram(words, self._room, self.max_piece), strict=True)
+        return Vocabulary(pieces, scores=scores)
+
+    def _sample(self, part: str, draw: Callable[[], float]) -> list[str]:
+        """Backward from the end, by the forward sums: an exact draw from all segmentations."""
+        ways = self._ways.get(part)
+        if ways is None:
+            ways = self._forward(part)
+            if len(self._ways) < KEPT_WAYS:
+                self._ways[part] = ways
+        pieces: list[str] = []
+        end = len(part)
+        while end:
+            choices, sums = ways[end - 1]
+            piece = choices[min(bisect_right(sums, draw() * sums[-1]), len(choices) - 1)]
+            pieces.append(piece)
+            end -= len(piece)
+        return pieces[::-1]
+
+    def _forward(self, part: str) -> Ways:
+        """For each end, the pieces that end there, and the running sums of their probabilities."""
+        ways: Ways = []
+        totals = [0.0]  # log of the sum over all segmentations up to a position
+        for end in range(1, len(part) + 1):
+            choices: list[str] = []
+            logs: list[float] = []
+            for start in range(max(0, end - self.max_piece), end):
+                piece = part[start:end]
+                score = self._scores.get(piece, self._lowest if len(piece) == 1 else None)
+                if score is not None:
+                    choices.append(piece)
+                    logs.append(totals[start] + self.alpha * score)
+            top = max(logs)
+            sums = list(accumulate(math.exp(value - top) for value in logs))
+            totals.append(top + math.log(sums[-1]))
+            ways.append((choices, sums))
+        return ways

@@ -1,0 +1,22 @@
+"""One id for each word and each run of signs."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+from seqwright.data.segmentation.spaces import shifted, spaced, unspaced, words_of
+from seqwright.data.segmentation.tables import TableTokenizer
+from seqwright.data.tokenizer import UNKNOWN_TEXT
+
+
+class Words(TableTokenizer):
+    """A word carries the space before it, so signs come back where they stood: `Yes` `,` ` it` ` is` `.`"""
+
+    def _cut(self, text: str) -> list[str]:
+        return words_of(spaced(text))
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        return shifted(list(pairwise(accumulate(map(len, self._cut(text)), initial=0))))
+
+    def _join(self, pieces: list[str]) -> str:
+        return unspaced([" " + piece if piece == UNKNOWN_TEXT else piece for piece in pieces])

@@ -1,0 +1,93 @@
+"""Beam search: the best outputs of several sentences at a time.
+
+Scores. A hypothesis of `length` tokens, its end included, has the score log p / penalty(length). Within a
+step all have the same length, so candidates are ranked by log p alone.
+
+Ended and cut. A hypothesis that reached its maximum length without an end is a fragment, and its probability
+is that of all outputs which begin with it: it does not compare with the probability of one output. So
+hypotheses that ended come first, and cut ones fill the places that are left.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor
+
+from seqwright.search.filters import Rules
+from seqwright.search.hypothesis import Hypothesis
+from seqwright.search.lattice import Lattice
+from seqwright.search.options import BeamOptions, Start
+from seqwright.search.stepping import S, Step, best_candidates, log_probabilities, not_numbers, select
+from seqwright.search.tree import Beam, Proposals, Verdict
+
+
+@torch.inference_mode()
+def beam_search(
+    step: Step[S], state: S, start: Start, options: BeamOptions, recorder: Lattice | None = None
+) -> list[list[Hypothesis]]:
+    """The best outputs of each input, best first: `n_best`, or as many as there are.
+
+    Each open sentence has `size` rows side by side at every step, dead ones included; when it is over they
+    leave the batch. What a sentence gets does not depend on the others. A `recorder` gets every candidate.
+    """
+    rules, limits, size = options.rules(start), options.limits(start), options.size
+    beams = [Beam(sentence, limits[sentence], start, options) for sentence in range(start.rows)]
+    alive = list(beams)
+    state = select(state, [row for row in range(start.rows) for _ in range(size)], start.rows)
+    history = torch.empty((len(beams) * size, 0), dtype=torch.int64, device=start.device)  # (R, t)
+    for length in itertools.count(1):
+        if not alive:
+            break
+        said = [token for beam in alive for token in beam.tokens()]
+        tokens = torch.tensor(said, dtype=torch.int64, device=start.device)[:, None]  # (R, 1)
+        if rules and length > 1:
+            history = torch.cat([history, tokens], 1)
+        logits, state = step(tokens, state)
+        if length == 1:
+            options.check_vocabulary(start, logits.shape[1])
+        parents: list[int] = []
+        stay: list[Beam] = []
+        offers = propose(log_probabilities(logits), alive, rules, history, recorder)
+        for first_row, beam, proposals in zip(itertools.count(0, size), alive, offers, strict=False):
+            if math.isnan(proposals.scores[0]):
+                raise not_numbers(length, beam.sentence)
+            live, over = beam.expand(proposals)
+            verdict = beam.verdict(live)
+            if recorder is not None:
+                recorder.record(beam, proposals, live, over, verdict)
+            if verdict is Verdict.GO_ON:
+                parents += [first_row + seat for seat in beam.seat(live)]
+                stay.append(beam)
+            elif verdict is Verdict.LENGTH:
+                beam.cut(live)
+        if stay:
+            state = select(state, parents, len(alive) * size)
+            history = history[parents] if rules else history
+        alive = stay
+    return [beam.hypotheses() for beam in beams]
+
+
+def propose(
+    log_probs: Tensor, beams: list[Beam], rules: Rules, history: Tensor, recorder: Lattice | None
+) -> list[Proposals]:
+    """What each beam could go on with after the rules have spoken. log_probs (R, V), history (R, t)."""
+    size = beams[0].options.size
+    carried = torch.tensor([beam.carried() for beam in beams], dtype=torch.float64, device=log_probs.device)
+    if rules:
+        inputs = [beam.sentence for beam in beams for _ in range(size)]
+        if recorder is None:
+            rules.apply(log_probs, history, inputs)
+        else:
+            before = best_proposals(log_probs, carried)
+            recorder.record_bans(beams, before, rules.stages(log_probs, history, inputs), log_probs)
+    return best_proposals(log_probs, carried)
+
+
+def best_proposals(log_probs: Tensor, carried: Tensor) -> list[Proposals]:
+    twice = 2 * carried.shape[1]  # half may end, and the beam must stay full
+    places, scores = best_candidates(log_probs, carried, twice)
+    of_beams = zip(places.tolist(), scores.tolist(), strict=True)
+    return [Proposals(places, scores, log_probs.shape[1]) for places, scores in of_beams]

@@ -1,0 +1,129 @@
+"""What may be said next. A filter sets the log-probabilities of tokens that may not follow to −inf, in place.
+
+Nothing is renormalised: what stays keeps the log-probability that the model gave it, so that the score of an
+output is the model's whatever the filters were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+IMPOSSIBLE = (
+    -1e9
+)  # log-probability of a token that must be taken though the model excludes it: finite, to go on with
+
+
+class Filter(Protocol):
+    """One rule. log_probs (R, V); history (R, t), the tokens so far; inputs, the input of each row."""
+
+    name: str  # the lattice says "banned by <name>"
+
+    def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None: ...
+
+
+class BannedTokens:
+    """These tokens never occur."""
+
+    name = "banned_tokens"
+
+    def __init__(self, tokens: Sequence[int]):
+        self.tokens = list(tokens)
+
+    def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None:
+        log_probs[:, self.tokens] = -torch.inf
+
+
+class MinimumLength:
+    """No end before `length` tokens."""
+
+    name = "min_length"
+
+    def __init__(self, length: int, end: int):
+        self.length, self.end = length, end
+
+    def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None:
+        if history.shape[1] < self.length:
+            log_probs[:, self.end] = -torch.inf
+
+
+class NoRepeat:
+    """No n-gram of this size occurs twice (Paulus et al. 2018, section 2.5)."""
+
+    name = "no_repeat"
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None:
+        if history.shape[1] < self.size:
+            return
+        grams = history.unfold(1, self.size, 1)  # (R, t - n + 1, n)
+        context = history[
+            :, history.shape[1] - self.size + 1 :
+        ]  # (R, n - 1): what the next token would follow
+        seen = (grams[..., :-1] == context[:, None]).all(-1)  # (R, t - n + 1)
+        ceiling = (
+            torch.zeros_like(seen, dtype=log_probs.dtype).fill_(torch.inf).masked_fill_(seen, -torch.inf)
+        )
+        # the minimum, because a token may follow this context at one place and another context at the next
+        log_probs.scatter_reduce_(1, grams[..., -1], ceiling, "amin")
+
+
+class ForcedPrefix:
+    """Each output begins with the prefix of its input. Tokens are fed one by one, so lengths may differ."""
+
+    name = "prefix"
+
+    def __init__(self, prefixes: Sequence[Sequence[int]]):
+        self.prefixes = prefixes
+        self.longest = max(map(len, prefixes), default=0)
+
+    def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None:
+        forced = self.forced(history.shape[1], inputs)
+        if not forced:
+            return
+        rows, tokens = list(forced), list(forced.values())
+        kept = log_probs[rows, tokens]
+        log_probs[rows] = -torch.inf
+        log_probs[rows, tokens] = kept
+
+    def forced(self, length: int, inputs: Sequence[int]) -> dict[int, int]:
+        """Row → the token that it must take after `length` tokens."""
+        if length >= self.longest:
+            return {}
+        prefixes = ((row, self.prefixes[source]) for row, source in enumerate(inputs))
+        return {row: prefix[length] for row, prefix in prefixes if length < len(prefix)}
+
+
+class Rules:
+    """All filters of a search in a row, and a way out of the corner that they may drive a row into.
+
+    A row that may say nothing any more takes its forced token, or else ends.
+    """
+
+    def __init__(self, filters: Sequence[Filter], prefix: ForcedPrefix, end: int):
+        self.filters, self.prefix, self.end = filters, prefix, end
+
+    def __bool__(self) -> bool:
+        return bool(self.filters)
+
+    def apply(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None:
+        for _ in self.stages(log_probs, history, inputs):
+            pass
+
+    def stages(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> Iterator[str]:
+        """Apply the filters one by one and name each when it is done; exhausted, all is applied."""
+        exits = torch.full((len(inputs), 1), self.end, device=log_probs.device)
+        for row, token in self.prefix.forced(history.shape[1], inputs).items():
+            exits[row] = token
+        model = log_probs.gather(1, exits)
+        for part in self.filters:
+            part(log_probs, history, inputs)
+            yield part.name
+        stuck = log_probs.amax(-1, keepdim=True) == -torch.inf
+        way_out = torch.where(stuck, model.clamp(min=IMPOSSIBLE), log_probs.gather(1, exits))
+        log_probs.scatter_(1, exits, way_out)

@@ -1,0 +1,126 @@
+"""One token after the other: greedy search and sampling are one loop, which yields while it goes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seqwright.search.hypothesis import FinishReason, Hypothesis
+from seqwright.search.options import SamplingOptions, Start
+from seqwright.search.stepping import S, Step, log_probabilities, not_numbers
+
+SHORTLIST = 256  # tokens that are looked at first for a nucleus; nearly always it is smaller
+
+
+class Emission(NamedTuple):
+    """One token of one row. `finish_reason` is None until the row's last token."""
+
+    row: int
+    token: int
+    log_prob: float
+    finish_reason: FinishReason | None
+
+
+@torch.inference_mode()
+def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
+    """The tokens of each step as soon as they are known, ends included. A finished row leaves the batch."""
+    rules, limits, sampler = options.rules(start), options.limits(start), Sampler(options, start)
+    rows = list(range(start.rows))
+    tokens = torch.full((start.rows, 1), start.first, device=start.device)  # (R, 1)
+    history = tokens[:, :0]  # (R, t)
+    for length in itertools.count(1):
+        if not rows:
+            return
+        logits, state = step(tokens, state)
+        if length == 1:
+            options.check_vocabulary(start, logits.shape[1])
+        log_probs = log_probabilities(logits)
+        if rules:
+            rules.apply(log_probs, history, rows)
+        scores, tokens = sampler.choose(log_probs, rows)
+        emitted = []
+        for row, token, score in zip(rows, tokens.flatten().tolist(), scores.flatten().tolist(), strict=True):
+            if math.isnan(score):
+                raise not_numbers(length, row)
+            reason: FinishReason | None = "length" if length >= limits[row] else None
+            if token == start.end:
+                reason = "end"
+            emitted.append(Emission(row, token, score, reason))
+        yield emitted
+        if rules:
+            history = torch.cat([history, tokens], 1)
+        stay = [place for place, emission in enumerate(emitted) if emission.finish_reason is None]
+        if len(stay) < len(rows):
+            rows = [rows[place] for place in stay]
+            tokens, history = tokens[stay], history[stay]
+            state = state.select(stay) if stay else state
+
+
+def generate(step: Step[S], state: S, start: Start, options: SamplingOptions) -> list[Hypothesis]:
+    """The whole outputs, one for each input; their score is their log-probability."""
+    emissions: list[list[Emission]] = [[] for _ in range(start.rows)]
+    for emitted in stream(step, state, start, options):
+        for emission in emitted:
+            emissions[emission.row].append(emission)
+    return [_collect(of_row) for of_row in emissions]
+
+
+def _collect(emissions: list[Emission]) -> Hypothesis:
+    reason = emissions[-1].finish_reason
+    assert reason is not None  # a row leaves the stream with its last token only
+    tokens = [emission.token for emission in emissions]
+    scores = [emission.log_prob for emission in emissions]
+    total = math.fsum(scores)
+    return Hypothesis(tokens[:-1] if reason == "end" else tokens, scores, total, total, reason)
+
+
+class Sampler:
+    """Draws for each row from a stream of its own, so that a row's luck does not depend on its neighbours."""
+
+    def __init__(self, options: SamplingOptions, start: Start):
+        self.options = options
+        derived = (f"{options.seed}/{row}" for row in range(start.rows))
+        self.luck = [random.Random(seed) for seed in start.seeds or derived]
+
+    def choose(self, log_probs: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """log_probs (R, V) -> the log-probabilities and tokens, (R, 1) each, that the rows take."""
+        if self.options.temperature == 0:
+            return log_probs.max(-1, keepdim=True)
+        mass = kept_weights(log_probs, self.options).cumsum(-1)
+        total = mass[:, -1:]
+        # 32 bits: in float64 the product then stays below the whole mass and never points past the last token
+        parts = [[self.luck[row].getrandbits(32) / 2**32] for row in rows]
+        points = total * torch.tensor(parts, dtype=mass.dtype, device=mass.device)
+        # right: a token without weight is an empty interval, and no point lies in it
+        tokens = torch.searchsorted(mass, points, right=True).clamp_(max=mass.shape[1] - 1)
+        # a row of NaN must not pass for the token where the search for a point has come to rest
+        return torch.where(total.isnan(), torch.nan, log_probs.gather(1, tokens)), tokens
+
+
+def kept_weights(log_probs: Tensor, options: SamplingOptions) -> Tensor:
+    """Weights ∝ the probabilities to draw with, 0 for tokens that are left out: (R, V) -> (R, V) float64."""
+    best = log_probs.amax(-1, keepdim=True)
+    shifted = (log_probs - best).double()  # the best token keeps 0 at any temperature
+    weights = (shifted / options.temperature).exp()
+    if 0 < options.top_k < weights.shape[1]:
+        least = weights.topk(options.top_k).values[:, -1:]
+        weights = weights.masked_fill(weights < least, 0)
+    if options.top_p < 1:
+        weights = weights.masked_fill(weights < _least_of_nucleus(weights, options.top_p), 0)
+    return weights
+
+
+def _least_of_nucleus(weights: Tensor, top_p: float) -> Tensor:
+    """The smallest weight in the smallest set whose share of the mass reaches top_p: (R, V) -> (R, 1)."""
+    wanted = top_p * weights.sum(-1, keepdim=True)
+    ranked = weights.topk(min(SHORTLIST, weights.shape[1])).values
+    if (ranked.sum(-1, keepdim=True) < wanted).any():
+        ranked = weights.sort(descending=True).values
+    before = ranked.cumsum(-1) - ranked  # the mass of all better tokens
+    return ranked.masked_fill(before >= wanted, torch.inf).amin(-1, keepdim=True)

@@ -1,0 +1,110 @@
+"""Everything a beam search looked at: each candidate, where it came from and what became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from seqwright.search.tree import Beam, Node, Proposals, Verdict
+
+Fate = Literal["kept", "finished", "dropped"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token after a parent. `parent` is a place in the lattice, None for the token before the first step.
+
+    `log_prob` is that of the whole path, `score` is log_prob over the length penalty. `reason` explains the
+    fate.
+    """
+
+    sentence: int
+    step: int
+    parent: int | None
+    token: int
+    log_prob: float
+    score: float
+    fate: Fate
+    reason: str
+
+
+@dataclass
+class Lattice:
+    """The recorder of `beam_search`. The place of a candidate in `candidates` is its number."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    _numbers: dict[Node, int] = field(default_factory=dict, repr=False)
+
+    def of(self, sentence: int) -> dict[int, Candidate]:
+        """The candidates of one input by their numbers."""
+        return {number: one for number, one in enumerate(self.candidates) if one.sentence == sentence}
+
+    def path(self, number: int) -> Iterator[Candidate]:
+        """From a candidate back to the token before the first step."""
+        place: int | None = number
+        while place is not None:
+            yield self.candidates[place]
+            place = self.candidates[place].parent
+
+    def record(
+        self, beam: Beam, proposals: Proposals, live: list[Node], over: list[Node], verdict: Verdict
+    ) -> None:
+        """One step of one sentence, after the verdict and before the nodes that live on are seated."""
+        nodes = {(node.seat, node.token): node for node in live + over}
+        for rank, (place, score) in enumerate(zip(proposals.places, proposals.scores, strict=True)):
+            seat, token = divmod(place, proposals.vocabulary)
+            parent = beam.seats[seat]
+            if parent is None or score == -math.inf:
+                return
+            node = nodes.get((seat, token))
+            fate: tuple[Fate, str] = ("dropped", f"rank {rank + 1} of {beam.options.size}")
+            if node is not None:
+                fate = ("finished", "end") if token == beam.end else self._fate_of_living(verdict, fate[1])
+            number = self._add(beam, beam.length, parent, token, score, *fate)
+            if node is not None:
+                self._numbers[node] = number
+
+    def record_bans(
+        self, beams: list[Beam], proposals: list[Proposals], stages: Iterable[str], log_probs: Tensor
+    ) -> None:
+        """Run the stages, which write into log_probs (R, V), and note who bans what was proposed before."""
+        grouped = log_probs.view(len(beams), -1)
+        banned: list[dict[int, str]] = [{} for _ in beams]  # place -> the filter that was first
+        for name in stages:
+            for row, proposal, names in zip(grouped, proposals, banned, strict=True):
+                for place in proposal.places:
+                    if row[place] == -math.inf:
+                        names.setdefault(place, name)
+        for row, beam, proposal, names in zip(grouped, beams, proposals, banned, strict=True):
+            for place, score in zip(proposal.places, proposal.scores, strict=True):
+                seat, token = divmod(place, proposal.vocabulary)
+                parent = beam.seats[seat]
+                # the model itself may exclude a token, and the way out of a corner lifts the ban
+                if parent is None or score == -math.inf or row[place] != -math.inf:
+                    continue
+                self._add(beam, beam.length + 1, parent, token, score, "dropped", f"banned by {names[place]}")
+
+    @staticmethod
+    def _fate_of_living(verdict: Verdict, standing: str) -> tuple[Fate, str]:
+        if verdict is Verdict.GO_ON:
+            return "kept", standing
+        return ("finished" if verdict is Verdict.LENGTH else "dropped"), verdict.value
+
+    def _add(
+        self, beam: Beam, step: int, parent: Node, token: int, token_score: float, fate: Fate, reason: str
+    ) -> int:
+        if parent not in self._numbers:  # the token before the first step
+            first = Candidate(beam.sentence, 0, None, parent.token, 0.0, 0.0, "kept", "first")
+            self._numbers[parent] = self._append(first)
+        log_prob = parent.log_prob + token_score
+        score = log_prob / beam.options.penalty(step)
+        number = self._numbers[parent]
+        return self._append(Candidate(beam.sentence, step, number, token, log_prob, score, fate, reason))
+
+    def _append(self, candidate: Candidate) -> int:
+        self.candidates.append(candidate)
+        return len(self.candidates) - 1

@@ -1,0 +1,159 @@
+"""The hypotheses of one sentence: chains of small nodes, each with a pointer to its parent.
+
+So no history is copied when beams cross, and hypotheses share what they have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import NamedTuple
+
+from seqwright.search.hypothesis import FinishReason, Hypothesis
+from seqwright.search.options import BeamOptions, Start
+
+
+class Verdict(Enum):
+    """Whether a sentence goes on, or what becomes of the hypotheses that are alive."""
+
+    GO_ON = ""
+    NONE_ALIVE = "none alive"
+    ENOUGH = "finished earlier: enough have ended"
+    BOUND = "finished earlier: bound"
+    LENGTH = "length"
+
+
+class Proposals(NamedTuple):
+    """The best continuations of a beam: places in its W·V log-probabilities, and what is there."""
+
+    places: list[int]
+    scores: list[float]
+    vocabulary: int
+
+
+class Node:
+    """The last token of a hypothesis; its parents are those before. `seat` is the row that its parent had."""
+
+    __slots__ = ("log_prob", "parent", "seat", "token", "token_score")
+
+    def __init__(self, parent: Node | None, seat: int, token: int, token_score: float, log_prob: float):
+        self.parent, self.seat, self.token = parent, seat, token
+        self.token_score, self.log_prob = token_score, log_prob
+
+    def hypothesis(self, score: float, reason: FinishReason) -> Hypothesis:
+        tokens, scores = [], []
+        node = self
+        while node.parent is not None:
+            tokens.append(node.token)
+            scores.append(node.token_score)
+            node = node.parent
+        tokens.reverse()
+        scores.reverse()
+        return Hypothesis(tokens[:-1] if reason == "end" else tokens, scores, score, self.log_prob, reason)
+
+
+class Found(NamedTuple):
+    """A hypothesis that is over."""
+
+    score: float
+    node: Node
+
+
+class Beam:
+    """The hypotheses of one sentence. `seats` are its rows in the batch; an empty one is a dead row."""
+
+    def __init__(self, sentence: int, limit: int, start: Start, options: BeamOptions):
+        self.sentence, self.limit, self.end, self.options = sentence, limit, start.end, options
+        self.length = 0  # tokens of each hypothesis that is alive
+        self.best = Node(None, 0, start.first, 0.0, 0.0)
+        self.seats: list[Node | None] = [self.best] + [None] * (options.size - 1)
+        self.ended: list[Found] = []  # the n best, best first
+        self.ends = 0  # all that ever ended
+        self.cut_off: list[Found] = []
+
+    def tokens(self) -> list[int]:
+        """What the model sees next; a dead row repeats what the best one says."""
+        return [self.best.token if node is None else node.token for node in self.seats]
+
+    def carried(self) -> list[float]:
+        """The log-probability of each row so far."""
+        return [-math.inf if node is None else node.log_prob for node in self.seats]
+
+    def expand(self, proposals: Proposals) -> tuple[list[Node], list[Node]]:
+        """The nodes that live on, and those that end here.
+
+        An end counts only among the first `size`: further down it is worse than a full beam. Twice `size`
+        proposals are enough to fill the beam, because each row has one end.
+        """
+        self.length += 1
+        live: list[Node] = []
+        over: list[Node] = []
+        places, scores, vocabulary = proposals
+        size, seats, end = self.options.size, self.seats, self.end
+        for rank, (place, score) in enumerate(zip(places, scores, strict=True)):
+            seat, token = divmod(place, vocabulary)
+            parent = seats[seat]
+            if parent is None or score == -math.inf:
+                break  # only dead rows and banned tokens are left
+            if token != end:
+                live.append(Node(parent, seat, token, score, parent.log_prob + score))
+                if len(live) == size:
+                    break
+            elif rank < size:
+                over.append(Node(parent, seat, token, score, parent.log_prob + score))
+        if over:
+            self.ends += len(over)
+            self.ended = sorted(self.ended + self._found(over), key=lambda found: -found.score)
+            del self.ended[self.options.n_best :]
+        return live, over
+
+    def verdict(self, live: list[Node]) -> Verdict:
+        """Whether the sentence goes on with these, best first."""
+        if not live:
+            return Verdict.NONE_ALIVE
+        if self.ends >= self.options.enough:
+            return Verdict.ENOUGH
+        if len(self.ended) == self.options.n_best and self.bound(live[0]) <= self.ended[-1].score:
+            return Verdict.BOUND
+        return Verdict.LENGTH if self.length >= self.limit else Verdict.GO_ON
+
+    def bound(self, node: Node) -> float:
+        """The best score that an end after this node can have.
+
+        log p ≤ 0 only falls with further tokens, so an end at length n has at most the score
+        log p / penalty(n), which is best where the penalty is largest. The penalty is monotone: that is at
+        the nearest end or at the last one.
+        """
+        return node.log_prob / max(self.options.penalty(self.length + 1), self.options.penalty(self.limit))
+
+    def seat(self, live: list[Node]) -> list[int]:
+        """Seat the nodes, each in its parent's row if that is free: what stays there need not be moved.
+
+        The result is the row of each seat's parent; a dead row stays where it is.
+        """
+        parents = list(range(len(self.seats)))
+        seats: list[Node | None] = [None] * len(parents)
+        others = []
+        for node in live:
+            if seats[node.seat] is None:
+                seats[node.seat] = node
+            else:
+                others.append(node)
+        for node in others:
+            free = seats.index(None)
+            seats[free], parents[free] = node, node.seat
+        self.best, self.seats = live[0], seats
+        return parents
+
+    def cut(self, live: list[Node]) -> None:
+        """The maximum length is reached."""
+        self.cut_off = self._found(live)
+
+    def hypotheses(self) -> list[Hypothesis]:
+        whole = [found.node.hypothesis(found.score, "end") for found in self.ended]
+        cut = [found.node.hypothesis(found.score, "length") for found in self.cut_off]
+        return (whole + cut)[: self.options.n_best]
+
+    def _found(self, nodes: list[Node]) -> list[Found]:
+        penalty = self.options.penalty(self.length)
+        return [Found(node.log_prob / penalty, node) for node in nodes]

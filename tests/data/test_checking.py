@@ -1,0 +1,221 @@
+"""Findings: every trouble that is put into clean pairs is found, and clean pairs have none."""
+
+import random
+import unicodedata
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqwright.data.alignment import first_shift, lag_in_window
+from seqwright.data.checking import Lengths, check
+from seqwright.data.exchange import Reservoir
+from seqwright.data.findings import TROUBLES, leak_finding, reading_findings
+from seqwright.data.repetition import Repetitions
+from seqwright.data.splitting import Fractions, overlap, part_of
+from seqwright.data.tally import Pair, Place, Reason, Tally
+from seqwright.errors import ConfigError
+
+GENERATOR = random.Random(5)
+LEXICON = (
+    "the:der a:ein man:Mann woman:Frau dog:Hund runs:läuft walks:geht with:mit through:durch street:Straße "
+    "house:Haus blue:blaue white:weiße small:kleine young:junge and:und two:zwei on:auf in:im"
+)
+ENGLISH, GERMAN = zip(*(entry.split(":") for entry in LEXICON.split()), strict=True)
+
+
+def clean_pairs(count=1500):
+    pairs = []
+    for line in range(1, count + 1):
+        words = [GENERATOR.randrange(len(ENGLISH)) for _ in range(GENERATOR.randint(3, 25))]
+        sides = [" ".join(side[word] for word in words) + f" {line}" for side in (ENGLISH, GERMAN)]
+        pairs.append(Pair(sides[0], sides[1], Place("a.tsv", line)))
+    return pairs
+
+
+CLEAN = clean_pairs()
+
+
+def findings(pairs):
+    return {found.name: found for found in check(pairs).findings}
+
+
+def changed(line, source="a dog", target="ein Hund"):
+    return [*CLEAN[: line - 1], Pair(source, target, CLEAN[line - 1].place), *CLEAN[line:]]
+
+
+def test_clean_pairs_have_no_findings():
+    report = check(CLEAN)
+    assert report.findings == ()
+    assert report.pairs == report.sources == len(CLEAN)
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("copies", changed(7, source="same", target="same")),
+        ("duplicates", changed(7, *CLEAN[3][:2])),
+        ("conflicts", changed(7, source=CLEAN[3].source, target=CLEAN[3].target + "!")),
+        ("length_ratio", changed(7, target="ja", source="x " * 50 + "x")),
+        ("quotes", changed(7, source='"quoted"')),
+        ("quotes", changed(7, target='it is 5" wide')),
+        ("control_characters", changed(7, target="a\u2028b")),
+        ("control_characters", changed(7, source="a\x0cb")),
+        ("invisible_characters", changed(7, source="a\u200bb")),
+        ("mojibake", changed(7, source="caf\u00c3\u00a9")),
+        ("mojibake", changed(7, source="caf\ufffd")),
+        ("mixed_normalisation", changed(7, target=unicodedata.normalize("NFD", "weiße läuft"))),
+        ("spacing", changed(7, source="two  spaces")),
+    ],
+)
+def test_one_bad_pair_is_found_at_its_place(name, pairs):
+    found = findings(pairs)
+    assert set(found) == {name}
+    assert found[name].count == 1
+    assert found[name].places == (Place("a.tsv", 7),)
+    assert "a.tsv:7" in str(found[name])
+
+
+def test_decomposed_text_alone_is_not_mixed():
+    pairs = [Pair(p.source, unicodedata.normalize("NFD", p.target), p.place) for p in CLEAN]
+    assert "mixed_normalisation" not in findings(pairs)
+
+
+def test_a_shifted_side_is_found_where_it_begins():
+    shifted = [Pair(a.source, b.target, a.place) for a, b in pairwise(CLEAN[500:])]
+    found = findings(CLEAN[:500] + shifted)["misaligned"]
+    assert found.severity == "warning"
+    assert found.places[0].line == 501
+
+
+def test_exchanged_sides_are_found():
+    lines = {10, 200, 600, 900}
+    pairs = [Pair(p.target, p.source, p.place) if p.place.line in lines else p for p in CLEAN]
+    found = findings(pairs)["swapped"]
+    assert {place.line for place in found.places} == lines
+
+
+def test_every_trouble_has_words():
+    for sentence, way_out, grave in TROUBLES.values():
+        assert sentence.format(count=1, share="1 %")
+        assert way_out
+        assert 0 <= grave <= 1
+
+
+def test_what_reading_did_becomes_findings():
+    tally = Tally()
+    tally.add(Reason.BLANK_SOURCE, Place("a", 3))
+    (found,) = reading_findings(tally)
+    assert (found.name, found.severity, found.count, found.places) == (
+        "blank_source",
+        "warning",
+        1,
+        (Place("a", 3),),
+    )
+
+
+def test_statistics_of_a_side():
+    report = check([Pair("ab c", "Привет", Place("a", 1)), Pair("b", "да", Place("a", 2))])
+    assert report.source.characters.counts == {4: 1, 1: 1}
+    assert report.source.words.counts == {2: 1, 1: 1}
+    assert report.source.alphabet == Counter("ab cb")
+    assert report.target.scripts == {"CYRILLIC": 1.0}
+    assert report.shared_alphabet == 0
+
+
+@given(st.lists(st.integers(0, 50), min_size=1), st.floats(0.01, 1))
+def test_quantiles_equal_those_of_the_sorted_list(values, share):
+    lengths = Lengths()
+    for value in values:
+        lengths.add(value)
+    assert lengths.quantile(share) == np.quantile(values, share, method="inverted_cdf")
+    assert lengths.mean == pytest.approx(np.mean(values))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xy")), max_size=40))
+def test_repetitions_are_exact_while_they_fit(pairs):
+    seen, first, expected = Repetitions(), {}, Counter()
+    for source, target in pairs:
+        if source in first:
+            expected["duplicates" if first[source] == target else "conflicts"] += 1
+        first.setdefault(source, target)
+        seen.add(source, target)
+    assert seen.counts() == {"duplicates": expected["duplicates"], "conflicts": expected["conflicts"]}
+    assert seen.sources == len(first)
+
+
+def test_repetitions_are_estimated_in_bounded_memory():
+    seen = Repetitions(most=1000)
+    for k in range(20_000):
+        seen.add(f"source {k}", "target")
+        if k % 4 == 0:
+            seen.add(f"source {k}", "target")
+    assert len(seen._targets) <= 1000
+    assert seen.sources == pytest.approx(20_000, rel=0.15)
+    assert seen.counts()["duplicates"] == pytest.approx(5000, rel=0.25)
+
+
+def test_reservoir_is_uniform_and_repeatable():
+    def sample():
+        reservoir = Reservoir(200)
+        for k in range(5000):
+            reservoir.add(Pair(str(k), "", Place("a", k)))
+        return [pair.place.line for pair in reservoir.pairs]
+
+    assert sample() == sample()
+    assert np.mean(sample()) == pytest.approx(2500, rel=0.15)
+
+
+@given(gap=st.integers(0, 300), missing=st.integers(1, 5), seed=st.integers(0, 50))
+def test_gap_is_found_near_its_place(gap, missing, seed):
+    generator = np.random.default_rng(seed)
+    left = generator.integers(5, 150, 300 + missing)
+    right = np.delete(left * 1.1, slice(gap, gap + missing)).astype(np.int64)
+    assert abs(first_shift(left, right) - gap) <= 3
+    assert first_shift(left, right) == first_shift(right, left)
+
+
+@given(lag=st.integers(-3, 3), seed=st.integers(0, 50))
+def test_lag_of_a_window(lag, seed):
+    lengths = np.random.default_rng(seed).integers(5, 150, 600)
+    assert lag_in_window(lengths[50 + lag : 550 + lag], lengths[50:550]) == -lag
+
+
+def test_constant_lengths_have_no_lag():
+    assert lag_in_window(np.full(500, 7), np.full(500, 9)) == 0
+
+
+@given(st.text(), st.integers(-(2**40), 2**40))
+def test_split_is_a_function_of_source_and_seed(source, seed):
+    assert part_of(source, seed) == part_of(source, seed)
+
+
+def test_split_has_the_shares_asked_for():
+    fractions = Fractions(valid=0.1, test=0.2)
+    parts = Counter(part_of(f"source {k}", 1, fractions) for k in range(20_000))
+    assert parts["valid"] == pytest.approx(2000, rel=0.1)
+    assert parts["test"] == pytest.approx(4000, rel=0.1)
+    other = [part_of(f"source {k}", 2, fractions) for k in range(100)]
+    assert other != [part_of(f"source {k}", 1, fractions) for k in range(100)]
+    assert {part_of(str(k), 0, Fractions(0, 0)) for k in range(100)} == {"train"}
+    with pytest.raises(ConfigError, match="fractions"):
+        Fractions(valid=0.6, test=0.4)
+
+
+def test_split_never_changes_between_versions():
+    """A test set that moves between releases would leak into training: these parts are fixed for ever."""
+    words = ("Hund", "Katze", "Maus", "Haus", "Baum", "Tisch")
+    parts = ["valid", "test", "train", "test", "test", "valid"]
+    assert [part_of(word, 0, Fractions(0.25, 0.25)) for word in words] == parts
+
+
+def test_leaks_are_counted_where_they_stand():
+    held_out = [*CLEAN[5:8], Pair("not in training", "x", Place("t", 1))]
+    found = overlap(CLEAN[:7] * 2, held_out)  # a source that comes twice in training leaks once
+    assert (found.held_out, found.leaked) == (4, 2)
+    assert [place.line for place in found.places] == [6, 7]
+    assert "2 of 4 test pairs" in leak_finding(found).sentence
+    assert leak_finding(overlap(CLEAN[:2], held_out)) is None

@@ -1,0 +1,328 @@
+"""Laws that every kind of tokenizer obeys; a new kind is tested by being there."""
+
+import json
+import pickle
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqwright.data.fields import FIELD, SYMBOL, join_fields
+from seqwright.data.tokenizers import (
+    BEGIN,
+    END,
+    PAD,
+    TOKENIZERS,
+    UNK,
+    Vocabulary,
+    from_json,
+    load_tokenizer,
+    train_tokenizer,
+)
+from seqwright.errors import ConfigError, InputError, ModelError, WriteError
+
+KINDS = TOKENIZERS.names()
+EXACT = ["bpe", "bytes", "characters", "unigram"]
+SPECIALS = ["<s>", "</s>", "<unk>", "<pad>", "<0xC3>", "▁", "Ġ", "[UNK]", "⁇", "<|endoftext|>", "\0"]
+SENTENCES = [
+    f"{article} {adjective} {noun} {verb}."
+    for article in ("the", "a")
+    for adjective in ("small", "smaller", "tall")
+    for noun in ("dog", "dogs", "Straße", "cafe\u0301")
+    for verb in ("runs", "ran", "is running")
+]
+PLAIN = [*SENTENCES, *SPECIALS, " leading and trailing ", "two  spaces\tand a tab"]
+CORPUS = [
+    *PLAIN,
+    join_fields(["gehen", ["V", "PST"]]),
+    join_fields(["question", "context"]),
+]
+SMALL = {"bpe": {"max_size": 120}, "unigram": {"max_size": 120}}
+TRAINED = {kind: train_tokenizer(kind, CORPUS, **SMALL.get(kind, {})) for kind in KINDS}
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+KNOWN = st.text(st.sampled_from(sorted(set("".join(PLAIN)) - {"\u0301"})))
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.mark.parametrize("kind", EXACT)
+@given(text=KNOWN)
+def test_known_characters_come_back_exactly(kind, text):
+    tokenizer = TRAINED[kind]
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@every_kind
+def test_texts_of_training_come_back(kind):
+    tokenizer = TRAINED[kind]
+    losses = tokenizer.losses(CORPUS)
+    assert (losses.texts, losses.unknown) == (len(CORPUS), 0)
+    assert losses.changed == losses.spacing == (2 if kind == "symbols" else 0)
+
+
+@given(text=TEXTS)
+def test_bytes_bring_everything_back(text):
+    assert TRAINED["bytes"].decode(TRAINED["bytes"].encode(text)) == text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@given(text=TEXTS.filter(lambda text: FIELD not in text and SYMBOL not in text))
+@settings(max_examples=60)
+def test_byte_fallback_brings_everything_back(kind, text):
+    tokenizer = _with_bytes(kind)
+    ids = tokenizer.encode(text)
+    assert UNK not in ids
+    assert tokenizer.decode(ids) == text == tokenizer.decode(tokenizer.encode_sampled(text, 3))
+
+
+def _with_bytes(kind, made={}):  # noqa: B006 - one for all examples
+    if kind not in made:
+        made[kind] = train_tokenizer(kind, CORPUS, max_size=380, byte_fallback=True)
+    return made[kind]
+
+
+@every_kind
+@given(text=TEXTS)
+def test_no_text_becomes_a_special_id(kind, text):
+    for number in TRAINED[kind].encode(text):
+        assert number not in (PAD, BEGIN, END)
+        assert number < TRAINED[kind].size
+
+
+@every_kind
+@pytest.mark.parametrize("special", SPECIALS)
+def test_special_looking_text_stays_text(kind, special):
+    tokenizer = TRAINED[kind]
+    for text in (special, f"the {special} dog", special * 3):
+        for ids in (tokenizer.encode(text), tokenizer.encode_sampled(text, 1)):
+            if UNK not in ids:
+                assert tokenizer.decode(ids) == text
+    assert UNK not in tokenizer.encode(special)
+    assert tokenizer.decode([BEGIN, *tokenizer.encode(special), END, PAD, PAD]) == tokenizer.decode(
+        tokenizer.encode(special)
+    )
+
+
+@every_kind
+@given(texts=st.lists(st.one_of(KNOWN, TEXTS), max_size=6))
+def test_alone_or_in_a_batch(kind, texts):
+    assert TRAINED[kind].encode_batch(texts) == [TRAINED[kind].encode(text) for text in texts]
+
+
+@every_kind
+@given(text=st.one_of(KNOWN, TEXTS))
+def test_pieces_are_where_they_say(kind, text):
+    tokenizer = TRAINED[kind]
+    pieces, ids = tokenizer.pieces(text), tokenizer.encode(text)
+    assert len(pieces) == len(ids)
+    assert all(text[start:end] == piece for piece, start, end in pieces)
+    assert all(a.start <= b.start for a, b in pairwise(pieces))
+    covered = {k for _, start, end in pieces for k in range(start, end)}
+    missing = "".join(text[k] for k in range(len(text)) if k not in covered)
+    assert not missing or (kind == "symbols" and missing.isspace())
+
+
+@every_kind
+def test_fields_keep_to_themselves(kind):
+    tokenizer = TRAINED[kind]
+    lemma, verb = tokenizer.encode("gehen"), tokenizer.encode(SYMBOL + "V")
+    assert len(verb) == 1
+    assert verb != tokenizer.encode("V")
+    source = join_fields(["gehen", ["V", "PST"]])
+    assert tokenizer.encode(source) == lemma + verb + tokenizer.encode(SYMBOL + "PST")
+    assert tokenizer.decode(tokenizer.encode(source)) == source
+    two = join_fields(["question", "context"])
+    marker = tokenizer.encode(FIELD)
+    assert tokenizer.encode(two) == tokenizer.encode("question") + marker + tokenizer.encode("context")
+    assert tokenizer.encode_sampled(two, 5).count(marker[0]) == 1
+    assert tokenizer.encode(SYMBOL + "NEVER_SEEN") == [UNK]
+    assert tokenizer.encode("") == tokenizer.encode_sampled("", 1) == []
+
+
+@every_kind
+def test_saved_and_loaded_is_the_same(kind, tmp_path):
+    tokenizer, path = TRAINED[kind], tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    loaded = load_tokenizer(path)
+    assert loaded.fingerprint == tokenizer.fingerprint
+    assert loaded.encode_batch(CORPUS) == tokenizer.encode_batch(CORPUS)
+    assert [loaded.encode_sampled(text, 4) for text in CORPUS] == [
+        tokenizer.encode_sampled(t, 4) for t in CORPUS
+    ]
+    assert from_json(tokenizer.to_json()).size == tokenizer.size
+    assert list(tmp_path.iterdir()) == [path]
+    assert pickle.loads(pickle.dumps(tokenizer)).encode_batch(CORPUS) == tokenizer.encode_batch(CORPUS)
+
+
+@every_kind
+def test_learning_is_deterministic_and_knows_no_order(kind):
+    again = train_tokenizer(kind, iter(CORPUS[::-1]), **SMALL.get(kind, {}))
+    assert again.fingerprint == TRAINED[kind].fingerprint
+
+
+def test_learning_is_the_same_in_another_process(tmp_path):
+    program = (
+        "import sys, json; from seqwright.data.tokenizers import *; corpus = json.load(sys.stdin);"
+        "print(*[train_tokenizer(k, corpus, max_size=120).fingerprint for k in ('bpe', 'unigram')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(CORPUS),
+        capture_output=True,
+        text=True,
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.split() == [TRAINED[kind].fingerprint for kind in ("bpe", "unigram")], done.stderr
+
+
+@every_kind
+def test_growing_keeps_everything_old(kind):
+    old = TRAINED[kind]
+    new_texts = ["жизнь dog", join_fields(["gehen", ["V", "FUT"]])]
+    new = old.grown(new_texts)
+    assert new.vocabulary.entries[: len(old.vocabulary.entries)] == old.vocabulary.entries
+    assert new.encode_batch(CORPUS) == old.encode_batch(CORPUS)
+    assert UNK not in [number for ids in new.encode_batch(new_texts) for number in ids]
+    assert new.decode(new.encode(new_texts[0])) == new_texts[0]
+    assert new.size > old.size
+    assert new.grown(new_texts).fingerprint == new.fingerprint
+    assert UNK in old.encode(new_texts[1])
+
+
+@given(text=KNOWN)
+def test_growing_a_unigram_leaves_old_text_alone(text):
+    grown = TRAINED["unigram"].grown(["жизнь"])
+    assert grown.encode(text) == TRAINED["unigram"].encode(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "units"), [("characters", 2), ("symbols", 1), ("words", 1), ("bpe", 2), ("unigram", 2)]
+)
+def test_unknowns_are_counted_and_shown(kind, units):
+    tokenizer = TRAINED[kind]
+    text = "дж the" if kind in ("symbols", "words") else "дж"
+    found = tokenizer.count_unknown([text, "the", "the"])
+    assert found.unknown == units
+    assert "".join(piece.strip() for piece, _ in sorted(found.most_common)) == "дж"
+    assert 0 < found.share < 1
+    assert tokenizer.decode(tokenizer.encode("дж")).count("⁇") == units
+
+
+def test_graphemes_are_one_character():
+    tokenizer = train_tokenizer("characters", ["cafe\u0301 🇩🇪👩‍👩‍👧 नि"])
+    assert [piece.text for piece in tokenizer.pieces("e\u0301🇩🇪👩‍👩‍👧नि")] == [
+        "e\u0301",
+        "🇩🇪",
+        "👩‍👩‍👧",
+        "नि",
+    ]
+    assert tokenizer.encode("é") == [UNK]  # the composed letter is another text; it must not be confused
+
+
+@every_kind
+def test_monstrous_texts_take_linear_time(kind):
+    tokenizer = TRAINED[kind]
+    start = time.perf_counter()
+    for text in ("a" + "\u0301" * 10_000, "x" * 200_000, " " * 50_000, "dog " * 20_000):
+        tokenizer.encode(text)
+        tokenizer.pieces(text)
+    tokenizer.encode_sampled("dogs" * 5_000, 1)
+    assert time.perf_counter() - start < 10  # quadratic costs would take minutes
+
+
+def test_words_keep_signs_where_they_stood():
+    tokenizer = train_tokenizer("words", ["Yes, it's a well-known dog."])
+    pieces = [piece.text for piece in tokenizer.pieces("Yes, it's a well-known dog.")]
+    assert pieces == ["Yes", ",", " it's", " a", " well-known", " dog", "."]
+
+
+def test_limits_of_a_table():
+    texts = ["a a a b b c"]
+    assert train_tokenizer("symbols", texts, min_count=2).vocabulary.entries == ("a", "b")
+    assert train_tokenizer("symbols", texts, max_size=5).vocabulary.entries == ("a",)
+    assert train_tokenizer("bpe", CORPUS, max_size=100).size <= 100 + 4  # and the markers
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        ("bpee", {}, "did you mean 'bpe'"),
+        ("bpe", {"dropuot": 0.1}, "did you mean 'dropout'"),
+        ("bpe", {"dropout": 1.5}, "between 0 and 1"),
+        ("bpe", {"max_size": 4}, "at least 5"),
+        ("characters", {"min_count": 0}, "at least 1"),
+    ],
+)
+def test_bad_options_are_named(kind, options, words):
+    with pytest.raises(ConfigError, match=words):
+        train_tokenizer(kind, CORPUS, **options)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bytes"])
+def test_nothing_to_learn_from(kind):
+    with pytest.raises(InputError, match="no text"):
+        train_tokenizer(kind, ["", ""])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": 99}, "newer"),
+        ({"format": None}, "no format"),
+        ({"kind": "os:system"}, "unknown tokenizer 'os:system'"),
+        ({"options": {"max_size": 50, "evil": 1}}, "unknown option"),
+        ({"entries": ["a", "b", "a"], "scores": []}, "come twice: 'a'"),
+        ({"entries": ["a", 3]}, "list of texts"),
+        ({"scores": [1.0]}, "not as many scores"),
+        ({"merges": [["a"]]}, "list of pairs"),
+        ({"merges": [["ж", "a"]]}, "merge of 'ж' and 'a'"),
+        ({"merges": [[1, 2]]}, "merge of 1 and 2"),
+        ({"options": {"max_size": "many"}}, "max_size"),
+        ({"options": {"byte_fallback": "yes"}}, "tokenizer"),
+        ({"kind": "unigram", "options": {}}, "finite score"),
+    ],
+)
+def test_files_that_are_no_tokenizers(tmp_path, change, words):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({**TRAINED["bpe"].to_json(), **change}))
+    with pytest.raises(ModelError, match=words) as error:
+        load_tokenizer(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "version https://git-lfs.github.com/spec/v1", b"\xff\xfe"]
+)
+def test_files_that_are_no_json(tmp_path, content):
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ModelError, match=r"tokenizer\.json"):
+        load_tokenizer(path)
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_tokenizer(tmp_path / "none.json")
+
+
+def test_save_that_fails_says_so(tmp_path):
+    with pytest.raises(WriteError, match="cannot be written"):
+        TRAINED["bytes"].save(tmp_path / "none" / "tokenizer.json")
+
+
+def test_ids_from_elsewhere_are_refused():
+    with pytest.raises(InputError, match="id 100000"):
+        TRAINED["bpe"].decode([100_000])
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bytes", "unigram"])
+def test_surrogates_are_named(kind):
+    with pytest.raises(InputError, match="unpaired surrogate at position 3"):
+        TRAINED[kind].encode("ab\ud83d")
+
+
+def test_an_empty_vocabulary_knows_nothing():
+    for kind in KINDS:
+        tokenizer = TOKENIZERS.get(kind)(Vocabulary())
+        assert set(tokenizer.encode("dog")) == ({UNK} if kind != "bytes" else {b + 4 for b in b"dog"})

@@ -1,0 +1,47 @@
+"""The ranking by blocks equals one topk over everything."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqwright.search.stepping import BLOCK, best_candidates
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.integers(1, 20 * BLOCK),
+    st.integers(1, 30),
+    st.booleans(),
+)
+def test_blocks_change_nothing(seed, groups, width, size, count, sparse):
+    luck = torch.Generator().manual_seed(seed)
+    log_probs = torch.randn(groups * width, size, generator=luck)
+    log_probs[:, -1] += 3  # the short last block has good tokens, too
+    if sparse:
+        log_probs[torch.rand(log_probs.shape, generator=luck) < 0.99] = -math.inf
+    carried = torch.randn(groups, width, generator=luck, dtype=torch.float64)
+    carried[:, 1:][torch.rand(groups, width - 1, generator=luck) < 0.3] = -math.inf
+    count = min(count, width * size)
+    places, values = best_candidates(log_probs, carried, count)
+    sums = (log_probs.view(groups, width, size) + carried[..., None]).flatten(1)
+    torch.testing.assert_close(sums.gather(1, places), sums.topk(count).values, rtol=0, atol=0)
+    torch.testing.assert_close(values, log_probs.view(groups, -1).gather(1, places), rtol=0, atol=0)
+    for row, ranked in zip(sums, places, strict=True):
+        finite = [place for place in ranked.tolist() if row[place] > -math.inf]
+        assert len(set(finite)) == len(finite)
+
+
+@given(st.sampled_from([5, 8 * BLOCK + 3]), st.integers(0, 3))
+def test_not_a_number_is_above_all(size, row):
+    log_probs = torch.zeros(4, size)
+    log_probs[row, size - 1] = math.nan
+    carried = torch.tensor([[0.0, -math.inf], [0.0, -math.inf]], dtype=torch.float64)
+    _, values = best_candidates(log_probs, carried, 2)
+    assert math.isnan(values[row // 2, 0])
