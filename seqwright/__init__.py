@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqwright.lens.capture import capture as capture
+    from seqwright.predictor import load as load
     from seqwright.presets import build_model as build_model
 
 __version__ = "0.1.0"
 
-_HOMES = {"build_model": "seqwright.presets", "capture": "seqwright.lens.capture"}
+_HOMES = {
+    "build_model": "seqwright.presets",
+    "capture": "seqwright.lens.capture",
+    "load": "seqwright.predictor",
+}
 __all__ = ["__version__", *_HOMES]
 
 

@@ -56,6 +56,7 @@ def _train(verbs: Any) -> None:
     verb.add_argument("config", help="a TOML file")
     verb.add_argument("changes", nargs="*", metavar="key=value", help="options that differ from the file")
     verb.add_argument("--out", required=True, metavar="DIR", help="the run folder")
+    verb.add_argument("--tensorboard", metavar="DIR", help="also log there for TensorBoard")
     verb.set_defaults(run=train)
 
 
@@ -78,12 +79,23 @@ def train(options: argparse.Namespace) -> int:
     config = parse(override(read_toml(text, options.config), options.changes))
     teller = Teller(sys.stderr)
     try:
-        progress = run(config, options.out, listener=teller)
+        progress = run(config, options.out, listener=_listeners(teller, options.tensorboard))
     except Interrupted as left:
         print(f"stopped by {left}; the same command goes on from here", file=sys.stderr)
         return left.exit_code
     teller.end(progress, options.out)
     return 0
+
+
+def _listeners(teller: Any, tensorboard: str | None) -> Any:
+    if tensorboard is None:
+        return teller
+    from pathlib import Path
+
+    from seqwright.training.tensorboard import TensorBoard
+
+    board = TensorBoard(Path(tensorboard))
+    return lambda report: (teller(report), board(report))
 
 
 def _predict(verbs: Any) -> None:

@@ -8,6 +8,8 @@ tokenizer, …) describes.
 from __future__ import annotations
 
 import json
+import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -23,6 +25,7 @@ FORMAT = 1
 Spec = str | dict[str, Any]
 Share = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
+Amount = Annotated[float, Gt(0), Lt(math.inf)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +58,8 @@ class TrainingConfig:
     """How the weights come about. One of steps, epochs and minutes says when it ends."""
 
     steps: Count | None = None
-    epochs: Annotated[float, Gt(0)] | None = None
-    minutes: Annotated[float, Gt(0)] | None = None
+    epochs: Amount | None = None
+    minutes: Amount | None = None
     tokens: Count = 1536  # target tokens in a batch, padding and ends included
     accumulate: Count = 1  # parts that a batch is computed in, to save memory
     optimizer: Spec = "adamw"
@@ -87,9 +90,10 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: Spec = "tiny"
+    start: str | None = None  # a run whose tokenizers and weights are the beginning: fine-tuning
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
-    seed: Annotated[int, Ge(0)] = 1
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 1
     threads: Annotated[int, Ge(1)] | None = None  # of the CPU; none: as many as torch takes
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,10 +108,7 @@ def parse(table: Mapping[str, Any]) -> Config:
     try:
         config = TypeAdapter(Config).validate_python(_known(table, Config))
     except ValidationError as error:
-        problems += [
-            f"{'.'.join(str(part) for part in issue['loc'])} is {issue['input']!r}: {issue['msg'].lower()}"
-            for issue in error.errors()
-        ]
+        problems += map(_problem, error.errors())
     else:
         problems += _contradictions(config)
     if problems:
@@ -115,11 +116,25 @@ def parse(table: Mapping[str, Any]) -> Config:
     return config
 
 
+def _problem(issue: Mapping[str, Any]) -> str:
+    """One line for a value that does not fit; where a name or a table would do, both are said together."""
+    place, message = issue["loc"], issue["msg"].lower()
+    if place[-1] in ("str", "dict[str,any]"):
+        place, message = place[:-1], "input should be a name or a table"
+    return f"{'.'.join(map(str, place))} is {issue['input']!r}: {message}"
+
+
 def _contradictions(config: Config) -> list[str]:
     ends = [name for name in ("steps", "epochs", "minutes") if getattr(config.training, name) is not None]
+    found = []
     if len(ends) != 1:
-        return [f"training needs one of steps, epochs and minutes, not {' and '.join(ends) or 'none'}"]
-    return []
+        found.append(f"training needs one of steps, epochs and minutes, not {' and '.join(ends) or 'none'}")
+    if config.training.metric != "loss" and not config.training.decode:
+        found.append(
+            f"training.metric is {config.training.metric!r}, which needs outputs, and training.decode is 0; "
+            "decode some sentences, or set the metric to loss"
+        )
+    return found
 
 
 def _tables(kind: type) -> dict[str, type]:
@@ -140,7 +155,8 @@ def _unknown_keys(table: Mapping[str, Any], kind: type, path: str) -> list[str]:
 
 def _known(table: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """What of a table can be checked. A part described without its name is of the default kind."""
-    tables, result = _tables(kind), {}
+    tables = _tables(kind)
+    result: dict[str, Any] = {}
     for f in fields(kind):
         value = table.get(f.name)
         if isinstance(value, Mapping) and f.name in tables:
@@ -176,6 +192,8 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, 
         inner = result
         for part in path:
             nested = inner.get(part)
+            if nested is not None and not isinstance(nested, str | dict):
+                raise ConfigError(f"{assignment!r}: {part} is {nested!r} and no table that could hold {last}")
             inner[part] = {_name_key(part): nested} if isinstance(nested, str) else nested or {}
             inner = inner[part]
         inner[last] = _value(text.strip())
@@ -199,14 +217,24 @@ def to_toml(table: Mapping[str, Any]) -> str:
 def _write(table: Mapping[str, Any], path: str, lines: list[str]) -> None:
     for key, value in table.items():
         if value is not None and not isinstance(value, Mapping):
-            lines.append(f"{key} = {_literal(value)}")
+            lines.append(f"{_key(key)} = {_literal(value)}")
     for key, value in table.items():
         if isinstance(value, Mapping):
-            lines += ["", f"[{path}{key}]"]
-            _write(value, f"{path}{key}.", lines)
+            lines += ["", f"[{path}{_key(key)}]"]
+            _write(value, f"{path}{_key(key)}.", lines)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
 
 
 def _literal(value: Any) -> str:
+    """A value on one line, as TOML 1.0 writes it."""
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_literal, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        known = ((_key(key), _literal(item)) for key, item in value.items() if item is not None)
+        return "{" + ", ".join(f"{key} = {item}" for key, item in known) + "}"
+    if isinstance(value, float):
+        return repr(value)  # inf and nan as TOML has them, too
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -52,7 +52,7 @@ class EncoderDecoder(Model):
         if shapes[0] != shapes[1]:
             one, other = (f"{vocabulary} × {size}" for vocabulary, size in shapes)
             raise ConfigError(
-                f"share needs embeddings of one shape, but that of the source is {one} and that of the target "
+                f"share needs embeddings of one shape, but the source has {one} and the target "
                 f"{other}; make them equal or set share = false"
             )
         self.encoder.embedding = self.decoder.embedding

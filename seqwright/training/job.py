@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from seqwright.config import Config
 from seqwright.config import parse as parse_config
-from seqwright.errors import ModelError
-from seqwright.presets import build_model
+from seqwright.data.tokenizer import TOKENIZERS
+from seqwright.errors import ConfigError, ModelError
+from seqwright.presets import build_model, resolve
 from seqwright.run import Run, differences
+from seqwright.tasks.metrics import METRICS
 from seqwright.training.interrupt import Interrupt
 from seqwright.training.preparation import prepare
-from seqwright.training.trainer import Listener, Progress, Trainer, derived_seed
+from seqwright.training.schedule import SCHEDULES
+from seqwright.training.trainer import (
+    Listener,
+    Progress,
+    Trainer,
+    build_optimizer,
+    derived_seed,
+    validation_metrics,
+)
+from seqwright.training.warm_start import warm_start
 
 # What may change between two starts of the same training: when it ends, and what does not touch the weights.
 FREE = (
@@ -35,8 +48,11 @@ def train(
 ) -> Progress:
     """Trains into `folder`, or goes on with what was begun there with the same configuration."""
     interrupt = interrupt or Interrupt()
+    check_parts(config)  # before there is a folder that would go on asking for the wrong configuration
     run = open_or_create(config, Path(folder))
     with run.lock(), interrupt.listening():
+        if run.config != config.to_dict():
+            run.configure(config.to_dict())
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         prepared = prepare(config, run.folder, interrupt.check)
@@ -46,12 +62,14 @@ def train(
             source_vocabulary=prepared.task.source.size,
             target_vocabulary=prepared.task.target.size,
         )
+        if config.start is not None:
+            warm_start(model, config.start, config.model)
         return Trainer(run, config, prepared, model, listener=listener, interrupt=interrupt).train()
 
 
 def open_or_create(config: Config, folder: Path) -> Run:
     """The run of this configuration. Another configuration in the same folder is an error that shows the
-    difference.
+    difference, once there are weights.
     """
     wanted = config.to_dict()
     if not Run.exists(folder):
@@ -59,11 +77,39 @@ def open_or_create(config: Config, folder: Path) -> Run:
     run = Run.open(folder)
     known = parse_config(run.config).to_dict()
     changed = [line for line in differences(known, wanted) if not line.startswith(FREE)]
-    if changed:
+    if changed and run.checkpoints().steps():
         raise ModelError(
             f"{folder} was begun with another configuration ({'; '.join(changed)}); "
             "run it with the old one, or train into another folder"
         )
-    if known != wanted:
-        run.configure(wanted)
     return run
+
+
+def check_parts(config: Config) -> None:
+    """Builds every part that needs no data, so that all that is wrong with their options is said at once."""
+    options, problems = config.training, []
+    checks: list[Callable[[], object]] = [
+        lambda: SCHEDULES.build(options.schedule),
+        lambda: build_optimizer(options.optimizer, torch.nn.Linear(1, 1)),
+        lambda: [METRICS.build(name) for name in validation_metrics(options.metric)],
+        *(partial(TOKENIZERS.build, spec) for spec in (config.tokenizer.source, config.tokenizer.target)),
+        partial(_check_model, config),
+    ]
+    for check in checks:
+        try:
+            check()
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("; ".join(dict.fromkeys(problems)))
+
+
+def _check_model(config: Config) -> None:
+    """Vocabularies of 8 and no memory for the weights."""
+    with torch.device("meta"):
+        build_model(config.model, source_vocabulary=8, target_vocabulary=8)
+    if resolve(config.model).get("share") and not config.tokenizer.joint and config.start is None:
+        raise ConfigError(
+            "model.share puts both sides into one embedding, but tokenizer.joint is false and each side has "
+            "symbols of its own; set tokenizer.joint = true or model.share = false"
+        )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-
-import numpy as np
 
 from seqwright.config import Config, DataConfig, Spec
 from seqwright.data.lines import Decoding
@@ -19,9 +19,10 @@ from seqwright.data.splitting import Fractions, Part, part_of
 from seqwright.data.store import Example, Store
 from seqwright.data.tally import Pair, Reason, Tally
 from seqwright.data.tokenizer import Tokenizer, train_tokenizer
-from seqwright.errors import InputError
-from seqwright.files import read_json, sha256, write_json
+from seqwright.errors import InputError, ModelError
+from seqwright.files import reached, read_json, sha256, write_json
 from seqwright.registry import parse
+from seqwright.run import CHECKPOINTS
 from seqwright.tasks.translation import Translation
 
 BLOCK = 20_000  # pairs that are encoded together
@@ -37,14 +38,15 @@ class Corpus:
     seed: int
     tally: Tally = field(default_factory=Tally)
 
-    def pairs(self, part: Part) -> Iterator[Pair]:
+    def pairs(self, part: Part, tally: Tally | None = None) -> Iterator[Pair]:
         """Without files of its own a part is a share of the training files, chosen by the source."""
+        tally = Tally() if tally is None else tally
         files = {"train": self.config.train, "valid": self.config.valid, "test": self.config.test}
         if part != "train" and files[part]:
-            yield from self._files(files[part]).read(Tally())
+            yield from self._files(files[part]).read(tally)
             return
         shares = self._shares()
-        for pair in self._files(self.config.train).read(self.tally if part == "train" else Tally()):
+        for pair in self._files(self.config.train).read(tally):
             if part_of(pair.source, self.seed, shares) == part:
                 yield pair
 
@@ -94,12 +96,14 @@ def fingerprint(paths: list[str], memory: Path) -> str:
     for path in paths:
         try:
             seen = os.stat(path)
+            if not stat.S_ISREG(seen.st_mode):
+                raise InputError(f"{path} is no regular file, and training reads its files more than once")
+            mark = {"bytes": seen.st_size, "changed": seen.st_mtime_ns}
+            old = known.get(path, {})
+            same = all(old.get(key) == value for key, value in mark.items())
+            now[path] = {**mark, "sha256": old["sha256"] if same else sha256(Path(path))}
         except OSError as error:
             raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-        mark = {"bytes": seen.st_size, "changed": seen.st_mtime_ns}
-        old = known.get(path, {})
-        same = all(old.get(key) == value for key, value in mark.items())
-        now[path] = {**mark, "sha256": old["sha256"] if same else sha256(Path(path))}
     if now != known:
         write_json(memory, now)
     return ":".join(str(entry["sha256"]) for entry in now.values())
@@ -109,9 +113,14 @@ def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, 
     """The tokenizers of this configuration and these files: those in the folder if they are, else trained
     anew.
     """
-    wanted = {"files": files, "config": config.to_dict()["tokenizer"], "data": config.to_dict()["data"]}
+    known = config.to_dict()
+    wanted = {"files": files, **{key: known[key] for key in ("tokenizer", "data", "start")}}
     note = data / "tokenizer.json"
-    if note.exists() and read_json(note) == wanted:
+    noted = read_json(note) if note.exists() else {}
+    if noted == wanted:
+        return Translation.load(folder, sampled=config.tokenizer.sampled)
+    if any((folder / CHECKPOINTS).glob("step_*")):  # there are weights that only their own tokenizers fit
+        _refuse_changed(corpus.paths, noted.get("files", files), files)
         return Translation.load(folder, sampled=config.tokenizer.sampled)
     options = config.tokenizer
 
@@ -119,10 +128,12 @@ def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, 
         for count, pair in enumerate(corpus.pairs("train")):
             if count % BLOCK == 0:
                 check()
-            for side in sides:
-                yield pair[side]
+            both = (pair.source, pair.target)
+            yield from (both[side] for side in sides)
 
-    if options.joint:
+    if config.start is not None:
+        task = _grown(Translation.load(Path(config.start), sampled=options.sampled), texts)
+    elif options.joint:
         joint = _tokenizer(options.source, texts(0, 1))
         task = Translation(joint, joint, options.sampled)
     else:
@@ -130,8 +141,27 @@ def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, 
             _tokenizer(options.source, texts(0)), _tokenizer(options.target, texts(1)), options.sampled
         )
     task.save(folder)
+    reached("prepare:tokenizer")
     write_json(note, wanted)
     return task
+
+
+def _refuse_changed(paths: list[str], before: str, now: str) -> None:
+    """A training goes on with the very files it began with."""
+    changed = [p for p, old, new in zip(paths, before.split(":"), now.split(":"), strict=True) if old != new]
+    if changed:
+        raise ModelError(
+            f"{', '.join(changed)} changed since this training began; put the old content back, "
+            "or train into another folder"
+        )
+
+
+def _grown(old: Translation, texts: Callable[..., Iterator[str]]) -> Translation:
+    """The tokenizers of an earlier run, with what is new in these texts."""
+    if old.source is old.target:
+        joint = old.source.grown(texts(0, 1))
+        return Translation(joint, joint, old.sampled)
+    return Translation(old.source.grown(texts(0)), old.target.grown(texts(1)), old.sampled)
 
 
 def _tokenizer(spec: Spec, texts: Iterator[str]) -> Tokenizer:
@@ -145,13 +175,15 @@ def _store(
     described = json.dumps(
         [part, files, task.fingerprint, config.to_dict()["data"], config.seed, config.tokenizer.sampled]
     )
-    return Store.open_or_build(
+    store = Store.open_or_build(
         data / part,
         _examples(part, config, corpus, task, check),
         key=described,
         vocabulary=max(task.source.size, task.target.size),
         inputs=corpus.paths,
     )
+    reached(f"prepare:{part}")
+    return store
 
 
 def _examples(
@@ -159,7 +191,9 @@ def _examples(
 ) -> Iterator[Example]:
     limit, numbers = config.data.max_length, {path: k for k, path in enumerate(corpus.paths)}
     with_texts = part != "train" or config.tokenizer.sampled
-    pairs, kept, lengths = corpus.pairs(part), 0, []
+    # what is held out of the training files was counted with them
+    pairs = corpus.pairs(part, corpus.tally if part == "train" or corpus.config.valid else None)
+    kept, lengths = 0, Counter[int]()
     while block := list(islice(pairs, BLOCK)):
         check()
         sources = task.source.encode_batch([pair.source for pair in block])
@@ -167,7 +201,7 @@ def _examples(
         for pair, source, target in zip(block, sources, targets, strict=True):
             if max(len(source), len(target)) > limit:
                 corpus.tally.add(Reason.TOO_LONG, pair.place)
-                lengths.append(max(len(source), len(target)))
+                lengths[max(len(source), len(target))] += 1
                 continue
             kept += 1
             place = (numbers[pair.place.file], pair.place.line)
@@ -176,14 +210,17 @@ def _examples(
         raise InputError(_nothing_left(part, corpus, limit, lengths))
 
 
-def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: list[int]) -> str:
+def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: Counter[int]) -> str:
     if not lengths:
         return (
             f"no pairs for {part} among those of {', '.join(corpus.config.train)}; "
             f"give more pairs, or files with --{part}"
         )
-    quantiles = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1]).astype(int)
+    histogram: Counter[int] = Counter()
+    for length, count in lengths.items():
+        histogram[length.bit_length()] += count
+    shown = ", ".join(f"{n:,} under {1 << bits:,} tokens" for bits, n in sorted(histogram.items()))
     return (
-        f"all {len(lengths):,} pairs for {part} are longer than data.max_length = {limit} tokens "
-        f"(shortest, quartiles, longest: {', '.join(map(str, quantiles))}); raise it"
+        f"all {lengths.total():,} pairs for {part} are longer than data.max_length = {limit} tokens: the "
+        f"shortest has {min(lengths):,}, the longest {max(lengths):,}; {shown}; raise it"
     )

@@ -1,0 +1,290 @@
+"""Files and folders that are whole or not there, whatever happens while they are written.
+
+A thing is written beside its place, brought to the disk (fsync) and renamed; then the folder that holds its
+name is brought to the disk as well. Each of these steps is needed on some file system (Pillai et al. 2014,
+"All File Systems Are Not Created Equal", OSDI). What a killed process leaves behind has its pid in its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from seqwright.errors import ModelError, WriteError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: there, two processes must not write one folder at the same time
+    fcntl = None  # type: ignore[assignment]
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks: some Lustre, NFS
+TRASH = ".trash."
+
+hook: Callable[[str], None] | None = None  # set by tests, to kill the process or raise at a named point
+
+log = logging.getLogger(__name__)
+_held: set[int] = set()  # descriptors of the locks of this process
+
+
+def reached(point: str) -> None:
+    """Names a point of a protocol, just after what the name says was done: "save:renamed"."""
+    if hook is not None:
+        hook(point)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A failure of the system in this block is a failure to write `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(
+            f"{path} cannot be written: {error.strerror or error}; free space or choose another folder"
+        ) from error
+    except MemoryError as error:
+        raise WriteError(f"{path} cannot be written: no memory is left; end other programs") from error
+
+
+def sync(folder: Path) -> None:
+    """Make the names in a folder last. Windows cannot open a folder, and writes its names through."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when the block ends well, and vanishes when it does not."""
+    label = label or path.name
+    fresh = path.with_name(f".{path.name}.tmp.{os.getpid()}")
+    try:
+        with writing(path):
+            with open(fresh, "wb") as file:
+                yield file
+                _settle(file, label)
+            os.replace(fresh, path)
+            reached(f"{label}:renamed")
+            sync(path.parent)
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path, label: str | None = None) -> Iterator[Path]:
+    """A folder that becomes `path` when the block ends well, and vanishes when it does not.
+
+    `path` must not exist. The files must be on the disk when the block ends: write them with `HashedFile`.
+    """
+    label = label or path.name
+    fresh = path.with_name(f"{path.name}.tmp.{os.getpid()}")
+    try:
+        with writing(path):
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir()
+            reached(f"{label}:begun")
+            yield fresh
+            sync(fresh)
+            reached(f"{label}:synced")
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            os.rename(fresh, path)
+            reached(f"{label}:renamed")
+            sync(path.parent)
+            reached(f"{label}:settled")
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+class HashedFile:
+    """A file that is on the disk, and knows its size and SHA-256, when it is finished."""
+
+    def __init__(self, path: Path, label: str | None = None):
+        self.name, self.label, self.file = path.name, label or path.name, path.open("wb")
+        self.size, self.hash = 0, hashlib.sha256()
+
+    def __enter__(self) -> HashedFile:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.file.close()
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.file.write(data)
+        self.hash.update(data)
+        self.size += len(data)
+        reached(f"{self.label}:writing")
+
+    def finish(self) -> dict[str, Any]:
+        _settle(self.file, self.label)
+        self.file.close()
+        return {"bytes": self.size, "sha256": self.hash.hexdigest()}
+
+
+def _settle(file: BinaryIO, label: str) -> None:
+    file.flush()
+    reached(f"{label}:written")
+    os.fsync(file.fileno())
+    reached(f"{label}:synced")
+
+
+def write_text(path: Path, text: str, label: str | None = None) -> None:
+    with atomic_file(path, label) as file:
+        file.write(text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Any, label: str | None = None) -> None:
+    with atomic_file(path, label) as file:
+        file.write(encode_json(value, indent=1))
+
+
+def encode_json(value: Any, indent: int | None = None) -> bytes:
+    """A value and a line end. A lone surrogate, which UTF-8 cannot say, becomes its JSON escape."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file of a run; anything else is a ModelError."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not JSON ({error}); restore it from a copy") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{path} holds {type(value).__name__} instead of an object; restore it from a copy")
+    return value
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_space(folder: Path, size: int) -> None:
+    """Refuses to begin what the disk has no room for."""
+    with writing(folder):
+        free = shutil.disk_usage(folder).free
+    if free < size:
+        raise WriteError(
+            f"{folder} has {free / 1e6:,.1f} MB free and {size / 1e6:,.1f} MB are needed; "
+            "free space or choose another folder"
+        )
+
+
+def discard(path: Path, label: str) -> None:
+    """Remove a folder, first from sight in one step: a kill leaves no half of it under its name."""
+    trash = path.with_name(f"{TRASH}{path.name}")
+    shutil.rmtree(trash, ignore_errors=True)
+    os.rename(path, trash)
+    reached(f"{label}:moved")
+    shutil.rmtree(trash)
+    reached(f"{label}:deleted")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left in a folder: discarded things, and unfinished ones of the dead.
+
+    An unfinished thing with the pid of this process was left by a dead one of the same pid, as is common in
+    containers; so do not call it while writing.
+    """
+    for path in folder.iterdir() if folder.is_dir() else ():
+        unfinished = re.search(r"\.tmp\.(\d+)$", path.name)
+        if path.name.startswith(TRASH) or (unfinished and not _lives_elsewhere(int(unfinished[1]))):
+            with suppress(OSError):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _lives_elsewhere(pid: int) -> bool:
+    if os.name != "posix":
+        return True  # there, os.kill with signal 0 does not ask but kill
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Waits for the lock file `path` and holds it. The lock goes with its process, also a killed one."""
+    with _lock_file(path) as descriptor:
+        _flock(descriptor, path, wait=True)
+        yield
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock file `path`, or raises WriteError naming the process that holds it."""
+    with _lock_file(path) as descriptor:
+        try:
+            _flock(descriptor, path, wait=False)
+        except BlockingIOError as error:
+            raise WriteError(
+                f"{path.parent} is in use by {_holder(path)}; wait for it, stop it or choose another folder"
+            ) from error
+        with writing(path):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        yield
+
+
+@contextmanager
+def _lock_file(path: Path) -> Iterator[int]:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    _held.add(descriptor)
+    try:
+        yield descriptor
+    finally:
+        _held.discard(descriptor)
+        os.close(descriptor)
+
+
+def _flock(descriptor: int, path: Path, wait: bool) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        log.warning("%s cannot be locked: %s; let no second process write there", path, error.strerror)
+
+
+def _holder(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace") or "another process"
+    return "another process"
+
+
+def _let_go_after_fork() -> None:
+    """A forked worker must not hold the lock on when its parent is killed. Closing a copy unlocks nothing."""
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)

@@ -1,0 +1,186 @@
+"""Tensors in safetensors files (https://github.com/huggingface/safetensors, "Format").
+
+They are read by the library; they are written here, because that way a file is hashed while it is written, an
+error keeps its cause, and nothing is copied but what is not contiguous. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from seqwright.errors import ModelError, WriteError
+
+TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the tensor that it is
+CODES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
+
+
+class Writable(Protocol):
+    """Where bytes go."""
+
+    def write(self, data: memoryview, /) -> Any: ...
+
+
+def write_tensors(
+    file: Writable, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a safetensors file: the length of the header (8 bytes), the header (JSON), the numbers.
+
+    Names of the very same tensor (tied weights) are written once. The widest numbers come first, so that each
+    tensor begins at a multiple of its width.
+    """
+    tied = tied_names(tensors)
+    names = sorted(tensors.keys() - tied.keys(), key=lambda name: (-tensors[name].element_size(), name))
+    notes = {**(metadata or {}), **({TIED: json.dumps(tied)} if tied else {})}
+    header: dict[str, Any] = {"__metadata__": notes}
+    end = 0
+    for name in names:
+        start, end = end, end + tensors[name].nbytes
+        header[name] = {
+            "dtype": _code(name, tensors[name]),
+            "shape": list(tensors[name].shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(memoryview(len(text).to_bytes(8, "little") + text))
+    for name in names:
+        file.write(_bytes(name, tensors[name]))
+
+
+def load_tensors(path: Path, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, in memory of their own; tied names give one tensor again.
+
+    With `expected` (name -> shape), the names and shapes are compared before any number is read.
+    """
+    _refuse_foreign(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+            names = list(file.keys())
+            if expected is not None:
+                shapes = {name: file.get_slice(name).get_shape() for name in names}
+                shapes |= {name: shapes[kept] for name, kept in tied.items()}
+                _check_shapes(path, shapes, expected)
+            # A copy: memory that the file does not back, and aligned as when it was trained, because the last
+            # bits of a product can depend on the alignment (Intel MKL, "Obtaining Numerically Reproducible
+            # Results").
+            tensors = {name: file.get_tensor(name).clone() for name in names}
+        return tensors | {name: tensors[kept] for name, kept in tied.items()}
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelError(
+            f"{path} is not a whole safetensors file: {error}; restore it from a copy"
+        ) from error
+
+
+def load_metadata(path: Path) -> dict[str, str]:
+    """The notes in the header of a safetensors file."""
+    _refuse_foreign(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise ModelError(
+            f"{path} is not a whole safetensors file: {error}; restore it from a copy"
+        ) from error
+    return {key: value for key, value in notes.items() if key != TIED}
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of the first tensor that holds a NaN or an infinity."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel():
+            # The extremes show both, in one pass and without the mask that isfinite() would have to make.
+            low, high = torch.aminmax(tensor.detach())
+            if not (math.isfinite(low) and math.isfinite(high)):
+                return name
+    return None
+
+
+def _refuse_foreign(path: Path) -> None:
+    """What is not a safetensors file and often lies in its place, told by name and first bytes."""
+    if path.suffix in PICKLES:
+        raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not head:
+        raise ModelError(f"{path} is empty; restore it from a copy")
+    if head.startswith(b"version https://git-lfs"):
+        raise ModelError(f"{path} is a pointer of git-lfs, not the file itself; run: git lfs pull")
+    if head.startswith(b"PK\x03\x04") or (head[0] == 0x80 and head[1:2] in (b"\2", b"\3", b"\4", b"\5")):
+        raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
+
+
+def _check_shapes(
+    path: Path, found: Mapping[str, Sequence[int]], expected: Mapping[str, Sequence[int]]
+) -> None:
+    problems = [f"{name} is missing" for name in expected if name not in found]
+    problems += [f"{name} is not of this model" for name in found if name not in expected]
+    problems += [
+        f"{name} has the shape {list(found[name])} instead of {list(shape)}"
+        for name, shape in expected.items()
+        if name in found and tuple(found[name]) != tuple(shape)
+    ]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise ModelError(f"{path} does not fit the model: {'; '.join(problems[:3])}{more}")
+
+
+def tied_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Name -> the earlier name of the very same numbers."""
+    first: dict[tuple, str] = {}
+    tied = {}
+    for name, tensor in tensors.items():
+        if tensor.numel():
+            same = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+            if first.setdefault(same, name) != name:
+                tied[name] = first[same]
+    return tied
+
+
+def _code(name: str, tensor: Tensor) -> str:
+    if tensor.dtype not in CODES:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in CODES)
+        raise WriteError(f"{name} is of {tensor.dtype}, which is not saved; use one of: {known}")
+    return CODES[tensor.dtype]
+
+
+def _bytes(name: str, tensor: Tensor) -> memoryview:
+    with allocating(name):
+        plain = tensor.detach().cpu().contiguous()
+    return plain.reshape(-1).view(torch.uint8).numpy().data
+
+
+@contextmanager
+def allocating(name: str) -> Iterator[None]:
+    """Memory that cannot be had to copy a tensor is a reason not to write it; torch calls it RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise WriteError(f"{name} cannot be written, as it cannot be copied: {reason}") from error

@@ -1,0 +1,265 @@
+"""Files are whole or not there; a lock is held by one process and dies with it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqwright import files
+from seqwright.errors import ModelError, WriteError
+
+ERRORS = [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO]
+FILE_POINTS = ["a.json:written", "a.json:synced", "a.json:renamed"]
+FOLDER_POINTS = ["f:begun", "x:writing", "x:written", "x:synced", "f:synced", "f:renamed", "f:settled"]
+
+
+def in_child(action: Callable[[], object]) -> int:
+    """How a forked copy of this process ends that does this: 0, 1 for an exception, below 0 for a signal."""
+    if (child := os.fork()) == 0:
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def kill_at(point: str) -> Callable[[str], None]:
+    return lambda reached: os.kill(os.getpid(), signal.SIGKILL) if reached == point else None
+
+
+def fail_at(point: str, code: int) -> Callable[[str], None]:
+    def fail(reached: str) -> None:
+        if reached == point:
+            raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+def write_file(folder: Path) -> None:
+    files.write_json(folder / "a.json", {"new": "x" * 10_000})
+
+
+def write_folder(folder: Path) -> None:
+    with files.atomic_folder(folder / "f") as fresh, files.HashedFile(fresh / "x") as file:
+        file.write(b"x" * 10_000)
+        file.finish()
+
+
+@pytest.mark.parametrize(("write", "points"), [(write_file, FILE_POINTS), (write_folder, FOLDER_POINTS)])
+def test_the_points_are_these(tmp_path, monkeypatch, write, points):
+    seen: list[str] = []
+    monkeypatch.setattr(files, "hook", seen.append)
+    write(tmp_path)
+    assert seen == points
+
+
+@pytest.mark.parametrize("point", FILE_POINTS)
+def test_a_killed_write_leaves_the_old_file_or_the_new(tmp_path, monkeypatch, point):
+    files.write_json(tmp_path / "a.json", {"old": 1})
+    monkeypatch.setattr(files, "hook", kill_at(point))
+    assert in_child(lambda: write_file(tmp_path)) == -signal.SIGKILL
+    assert list(files.read_json(tmp_path / "a.json")) == ["new" if point.endswith("renamed") else "old"]
+    files.remove_leftovers(tmp_path)
+    assert names(tmp_path) == {"a.json"}
+
+
+@pytest.mark.parametrize("point", FOLDER_POINTS)
+def test_a_killed_folder_is_whole_or_not_there(tmp_path, monkeypatch, point):
+    monkeypatch.setattr(files, "hook", kill_at(point))
+    assert in_child(lambda: write_folder(tmp_path)) == -signal.SIGKILL
+    files.remove_leftovers(tmp_path)
+    whole = point in ("f:renamed", "f:settled")
+    assert names(tmp_path) == ({"f"} if whole else set())
+    if whole:
+        assert (tmp_path / "f" / "x").stat().st_size == 10_000
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_disk_that_refuses_is_a_write_error_and_leaves_nothing(tmp_path, monkeypatch, code):
+    files.write_json(tmp_path / "a.json", {"old": 1})
+    for write, points in [(write_file, FILE_POINTS[:2]), (write_folder, FOLDER_POINTS[:5])]:
+        for point in points:
+            monkeypatch.setattr(files, "hook", fail_at(point, code))
+            with pytest.raises(WriteError, match=f"cannot be written: {os.strerror(code)}") as caught:
+                write(tmp_path)
+            assert "\n" not in str(caught.value)
+            assert names(tmp_path) == {"a.json"}
+    assert files.read_json(tmp_path / "a.json") == {"old": 1}
+
+
+def test_an_error_of_the_writer_keeps_the_old_file(tmp_path):
+    def broken(folder: Path) -> None:
+        with files.atomic_file(folder / "a") as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        broken(tmp_path)
+    assert (tmp_path / "a").read_text() == "old"
+    assert names(tmp_path) == {"a"}
+
+
+def test_no_memory_is_a_write_error(tmp_path):
+    with pytest.raises(WriteError, match="no memory"), files.writing(tmp_path):
+        raise MemoryError
+
+
+def test_a_folder_is_never_replaced(tmp_path):
+    write_folder(tmp_path)
+    with pytest.raises(WriteError, match="exists"):
+        write_folder(tmp_path)
+    assert names(tmp_path) == {"f"}
+
+
+def test_a_file_knows_its_hash(tmp_path):
+    with files.HashedFile(tmp_path / "x") as file:
+        file.write(b"one")
+        file.write(memoryview(b"two"))
+        known = file.finish()
+    assert (tmp_path / "x").read_bytes() == b"onetwo"
+    assert known == {"bytes": 6, "sha256": files.sha256(tmp_path / "x")}
+
+
+any_text = st.text(st.characters(), max_size=5)  # lone surrogates included
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=any_json)
+def test_json_comes_back_in_one_line_of_utf8(value):
+    line = files.encode_json(value)
+    assert json.loads(line.decode("utf-8")) == value
+    assert line.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [(b"", "not JSON"), (b"\xff{}", "not JSON"), (b"[" * 100_000, "not JSON"), (b"[]", "list instead")],
+)
+def test_what_is_no_object_is_refused_by_name(tmp_path, content, rule):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(ModelError, match=rf"a\.json.*{rule}"):
+        files.read_json(tmp_path / "a.json")
+    with pytest.raises(ModelError, match="No such file"):
+        files.read_json(tmp_path / "b.json")
+
+
+def test_too_little_room_is_said_before_anything_is_written(tmp_path):
+    files.check_space(tmp_path, 1)
+    with pytest.raises(WriteError, match=r"MB free and 1,000,000,000,000\.0 MB are needed"):
+        files.check_space(tmp_path, 10**18)
+
+
+def test_only_what_the_dead_left_is_removed(tmp_path):
+    dead = os.fork() or os._exit(0)
+    os.waitpid(dead, 0)
+    living = {f"b.tmp.{os.getppid()}", "c.tmp.x", "step_1", "tmp.5"}
+    for name in living | {f"d.tmp.{dead}", f"e.tmp.{os.getpid()}", ".trash.step_3", f"g.tmp.{10**30}"}:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "inside").touch()
+    (tmp_path / f".LATEST.tmp.{dead}").touch()
+    files.remove_leftovers(tmp_path)
+    assert names(tmp_path) == living
+
+
+def test_a_second_taker_learns_who_was_first(tmp_path):
+    lock = tmp_path / ".lock"
+    with files.locked(lock):
+        here = f"{tmp_path} is in use by process {os.getpid()} on {socket.gethostname()};"
+        with pytest.raises(WriteError, match=here), files.locked(lock):
+            pass
+        assert in_child(lambda: files.locked(lock).__enter__()) == 1
+    with files.locked(lock):
+        pass
+
+
+def holding(lock: Path, then: Callable[[], object]) -> int:
+    """The pid of a child that holds the lock by now, and goes on to do `then`."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            with files.locked(lock):
+                then()
+                os.write(writer, b"!")
+                time.sleep(60)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    assert os.read(reader, 1) == b"!"
+    os.close(reader)
+    return child
+
+
+def test_a_killed_holder_is_no_hindrance_twenty_times(tmp_path):
+    for _ in range(20):
+        child = holding(tmp_path / ".lock", lambda: None)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with files.locked(tmp_path / ".lock"):
+            pass
+
+
+def test_a_worker_does_not_hold_the_lock_of_its_killed_parent(tmp_path):
+    def fork_a_worker() -> None:
+        if (worker := os.fork()) == 0:
+            try:
+                time.sleep(60)
+            finally:
+                os._exit(0)
+        (tmp_path / "worker").write_text(str(worker))
+
+    child = holding(tmp_path / ".lock", fork_a_worker)
+    with pytest.raises(WriteError, match="in use"), files.locked(tmp_path / ".lock"):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    try:
+        with files.locked(tmp_path / ".lock"):
+            pass
+    finally:
+        os.kill(int((tmp_path / "worker").read_text()), signal.SIGKILL)
+
+
+def test_who_waits_comes_next(tmp_path):
+    def wait_and_note() -> None:
+        with files.alone(tmp_path / ".lock"):
+            (tmp_path / "noted").touch()
+
+    with files.alone(tmp_path / ".lock"):
+        if (child := os.fork()) == 0:
+            try:
+                wait_and_note()
+            finally:
+                os._exit(0)
+        time.sleep(0.1)
+        assert not (tmp_path / "noted").exists()
+    os.waitpid(child, 0)
+    assert (tmp_path / "noted").exists()
+
+
+def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog):
+    def unable(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(files.fcntl, "flock", unable)
+    with files.locked(tmp_path / ".lock"):
+        assert "cannot be locked" in caplog.text
