@@ -48,6 +48,7 @@ class RnnState:
     output: Tensor
     memory: Keys | None
     context: Tensor | None
+    length: int = 0  # tokens so far
     width: int = 1
 
     def select(self, rows: Sequence[int]) -> RnnState:
@@ -60,6 +61,7 @@ class RnnState:
             output=self.output.index_select(0, index),
             memory=memory,
             context=take(self.context, groups),
+            length=self.length,
             width=width,
         )
 
@@ -161,7 +163,7 @@ class Rnn(Decoder):
         if context is None:
             context = self._context(hidden[:, None], state)[:, 0]
         output = self.dropout(self.readout(hidden, embedded, context))
-        return replace(state, cells=cells, output=output)
+        return replace(state, cells=cells, output=output, length=state.length + 1)
 
     def _at_once(self, embedded: Tensor, state: RnnState) -> tuple[Tensor, RnnState]:
         """The same for all tokens (R, T, …) together."""
@@ -170,7 +172,8 @@ class Rnn(Decoder):
             inputs = torch.cat([embedded, self._context(embedded, state)], -1)
         hidden, cells = self.recurrent(inputs, state.cells)
         outputs = self.dropout(self.readout(hidden, embedded, self._context(hidden, state)))
-        return outputs, replace(state, cells=cells, output=outputs[:, -1])
+        length = state.length + embedded.shape[1]
+        return outputs, replace(state, cells=cells, output=outputs[:, -1], length=length)
 
     def _context(self, queries: Tensor, state: RnnState) -> Tensor:
         """queries (R, Q, size) -> (R, Q, context size)."""
@@ -180,7 +183,8 @@ class Rnn(Decoder):
             fixed = state.context.repeat_interleave(state.width, 0)
             return fixed[:, None].expand(-1, count, -1)
         folded = queries.reshape(state.groups, state.width * count, -1)
-        sight = Sight(Places.run(0, count, width=state.width, device=queries.device), state.width)
+        places = Places.run(state.length, count, width=state.width, device=queries.device)
+        sight = Sight(places, state.width)
         return self.attention(folded, sight, state.memory).view(rows, count, -1)
 
 

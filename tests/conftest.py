@@ -1,0 +1,18 @@
+"""What holds for every test: one thread, a fixed seed, few but repeatable drawn examples."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+settings.register_profile("quick", deadline=None, max_examples=8, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=200)  # pytest --hypothesis-profile=thorough
+settings.load_profile("quick")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)

@@ -1,0 +1,137 @@
+"""Named models: the sizes of the papers, complete descriptions, and weights that survive a file."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_model, save_model
+
+from seqwright.data.batch import Tokens
+from seqwright.errors import ConfigError
+from seqwright.models import DECODERS, ENCODERS
+from seqwright.presets import PRESETS, build_model, resolve
+
+SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16, "readout_size": 12}
+
+
+def small(name: str) -> dict:
+    """A preset with sizes that fit into a test; what its parts do not know is left out."""
+    model = PRESETS[name].model
+    known = {**ENCODERS.options(model["encoder"]["kind"]), **DECODERS.options(model["decoder"]["kind"])}
+    return {"preset": name, **{key: value for key, value in SMALL.items() if key in known}}
+
+
+def build(description, source: int = 20, target: int = 20):
+    return build_model(description, source_vocabulary=source, target_vocabulary=target)
+
+
+def scores(model) -> torch.Tensor:
+    source = Tokens(torch.tensor([[4, 5, 6, 7], [8, 9, 10, 4]]), torch.tensor([4, 2]))
+    with torch.no_grad():
+        return model.output(model.decoder(torch.tensor([[2, 4, 5], [2, 6, 7]]), model.start(source))[0])
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_weights_survive_a_file(name, tmp_path):
+    torch.manual_seed(1)
+    model = build(small(name)).eval()
+    save_model(model, str(tmp_path / "model.safetensors"))
+    torch.manual_seed(2)
+    other = build(small(name)).eval()
+    assert not torch.equal(scores(other), scores(model))
+    load_model(other, str(tmp_path / "model.safetensors"))
+    assert torch.equal(scores(other), scores(model))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_shared_weight_is_saved_once(name, tmp_path):
+    model = build(small(name))
+    save_model(model, str(tmp_path / "model.safetensors"))
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        saved = sum(file.get_tensor(key).numel() for key in file.keys())  # noqa: SIM118 (no mapping)
+    assert saved == sum(parameter.numel() for parameter in model.parameters())  # each parameter counts once
+    shared = model.encoder.embedding.weight is model.decoder.embedding.weight
+    tied = model.output.weight is model.decoder.embedding.weight
+    assert (shared, tied) == (PRESETS[name].model["share"], PRESETS[name].model["tie"])
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_complete_description_stays_as_it_is(name):
+    for description in (resolve(name), resolve(small(name))):
+        assert resolve(description) == description
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_description_is_ours_to_change(name):
+    """What resolve gives out is no part of the preset."""
+    description, preset = resolve(name), PRESETS[name].model
+    for part in ("encoder", "decoder"):
+        assert description[part] is not preset[part]
+        for key, value in preset[part].items():
+            assert description[part][key] == value
+            assert not isinstance(value, dict) or description[part][key] is not value
+
+
+def parameters(name: str, source: int, target: int) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build(name, source, target).parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target", "millions", "tolerance"),
+    [
+        ("vaswani2017-base", 37_000, 37_000, 65, 0.04),  # Vaswani et al. 2017, table 3; vocabulary: 5.1
+        ("vaswani2017-big", 37_000, 37_000, 213, 0.04),
+        ("sutskever2014", 160_000, 80_000, 384, 0.01),  # Sutskever et al. 2014, 3.4
+    ],
+)
+def test_the_sizes_of_the_papers(name, source, target, millions, tolerance):
+    assert parameters(name, source, target) / 1e6 == pytest.approx(millions, rel=tolerance)
+
+
+def test_the_recurrent_connections_of_sutskever():
+    """32 million in each of the two LSTMs (Sutskever et al. 2014, 3.4)."""
+    with torch.device("meta"):
+        model = build("sutskever2014", 160_000, 80_000)
+    for part in (model.encoder, model.decoder):
+        assert sum(p.numel() for p in part.recurrent.parameters()) / 1e6 == pytest.approx(32, rel=0.01)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_builds_in_full_size(name):
+    assert parameters(name, 1000, 1000) > 0
+    assert PRESETS[name].source
+
+
+def test_an_option_of_the_model_reaches_both_parts_unless_one_says_otherwise():
+    description = resolve({"preset": "tiny", "layers": 3, "decoder": {"layers": 1}})
+    assert (description["encoder"]["layers"], description["decoder"]["layers"]) == (3, 1)
+
+
+def test_another_kind_of_part_drops_the_options_of_the_preset():
+    description = resolve({"preset": "tiny", "encoder": "rnn"})
+    assert description["encoder"] == {"kind": "rnn"}
+    assert description["decoder"]["kind"] == "transformer"
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ("vaswani2017-bas", r"unknown preset 'vaswani2017-bas'; did you mean 'vaswani2017-base'\?"),
+        ({"layres": 2}, r"unknown option of the model 'layres'; did you mean 'layers'\?"),
+        ({"kind": "encoder_decodr"}, r"unknown model 'encoder_decodr'; did you mean 'encoder_decoder'\?"),
+        ({"kind": "decoders"}, r"unknown model 'decoders'"),
+        ({"encoder": "transfomer"}, r"unknown encoder 'transfomer'; did you mean 'transformer'\?"),
+        ({"decoder": {"kind": "rnn", "atention": "none"}}, r"'atention'; did you mean 'attention'\?"),
+        ({"decoder": {"kind": "rnn", "attention": "bahdanu"}}, r"'bahdanu'; did you mean 'bahdanau'\?"),
+        ({"decoder": {"kind": "rnn", "attention": {"scor": "dot"}}}, r"'scor'; did you mean 'score'\?"),
+        ({"encoder": {"layers": 2}, "decoder": {"hiden": 3}}, r"'hiden'; did you mean 'hidden'\?"),
+        ({"position": {"distance": 3}}, r"position .*distance.* kind = "),
+        ({"position": {"kind": "shaw", "distanc": 3}}, r"'distanc'; did you mean 'distance'\?"),
+    ],
+)
+def test_unknown_names_name_the_nearest(description, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        build(description)
+    assert "\n" not in str(caught.value)
