@@ -14,7 +14,7 @@ import seqwright
 
 HOME = Path(seqwright.__file__).parent
 LEVELS = (  # from top to bottom; a module may import from its own level and from those below
-    ("cli", "serve", "__main__"),
+    ("cli", "commands", "serve", "__main__"),
     ("predictor", "recipes", "training", "run"),
     ("lens", "search", "tasks"),
     ("models", "presets"),

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
+from seqwright.nn.bound import bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.growth import Keys
 from seqwright.nn.masks import Mask, Places, Sight
@@ -119,74 +120,93 @@ class Attention(nn.Module):
             if isinstance(layer, nn.Linear) and layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
+    def bound(self) -> BoundAttention:
+        return BoundAttention(self)
+
     def keys(self, memory: Tensor, places: Places) -> Keys:
         """What can be looked at: memory (B, K, memory size) at its places, as keys and values by head."""
-        k, v = self._key_value(memory)
-        return Keys(self.position.turn(k, places), v, places)
-
-    def _key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        if "k" in self.projections and "v" in self.projections:
-            both = self._split(self.key_value(memory), self.key_size + self.value_size)
-            return both[..., : self.key_size], both[..., self.key_size :]
-        k = self.key_value(memory) if "k" in self.projections else memory
-        v = self.key_value(memory) if "v" in self.projections else memory
-        return self._split(k, self.key_size), self._split(v, self.value_size)
-
-    def _split(self, x: Tensor, size: int) -> Tensor:
-        """(B, T, H · E) -> (B, H, T, E)."""
-        return x.view(*x.shape[:2], self.heads, size).transpose(1, 2)
+        return BoundAttention(self).keys(memory, places)
 
     def forward(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
         """query (G, Q, size) -> context (G, Q, out size)."""
-        q = self.position.turn(self._split(self.query(query), self.query_size), sight.queries)  # (G, H, Q, E)
-        context = self._attend(q, sight, keys)  # (G, H, Q, value size)
-        if self.recorder is not None:
-            self._record(q, sight, keys)
-        return self.out(context.transpose(1, 2).flatten(2))
+        return BoundAttention(self)(query, sight, keys)
 
-    def _attend(self, q: Tensor, sight: Sight, keys: Keys) -> Tensor:
-        """softmax(score + bias) · v (G, H, Q, value size), by the fused kernel where it computes the same and
-        is faster.
-        """
+
+class BoundAttention:
+    """An attention with its weights at hand (see `seqwright.nn.bound`): what computes."""
+
+    def __init__(self, home: Attention):
+        self.home, self.heads, self.mask = home, home.heads, home.mask
+        self.query_size, self.key_size, self.value_size = home.query_size, home.key_size, home.value_size
+        self.projects_key, self.projects_value = "k" in home.projections, "v" in home.projections
+        self.query, self.key_value, self.out = bound(home.query), bound(home.key_value), bound(home.out)
+        self.score, self.position, self.dropout = home.score, home.position, home.dropout
+        self.inside = self.position.inside
+        self.drops = drops(self.dropout)
+        # the fused kernel computes dot products, and shows nobody the weights
+        self.fusible = self.score.multiplicative and not (self.position.needs_weights or self.drops)
+
+    def keys(self, memory: Tensor, places: Places) -> Keys:
+        """memory (B, K, memory size) -> keys and values (B, H, K, …)."""
+        if self.projects_key and self.projects_value:
+            both = self._split(self.key_value(memory), self.key_size + self.value_size)
+            k, v = both.split((self.key_size, self.value_size), dim=-1)
+        else:
+            k = self._split(self.key_value(memory) if self.projects_key else memory, self.key_size)
+            v = self._split(self.key_value(memory) if self.projects_value else memory, self.value_size)
+        return Keys(self.position.turn(k, places) if self.inside else k, v, places)
+
+    def _split(self, x: Tensor, size: int) -> Tensor:
+        """(B, T, H · E) -> (B, H, T, E)."""
+        rows, count, _ = x.shape
+        return x.view(rows, count, self.heads, size).transpose(1, 2)
+
+    def __call__(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
+        """query (G, Q, size) -> context (G, Q, out size)."""
+        q = self._split(self.query(query), self.query_size)  # (G, H, Q, E)
+        if self.inside:
+            q = self.position.turn(q, sight.queries)
         bias, blind = self._bias(q, sight, keys)
-        drops = self.training and self.dropout.rate > 0
-        if (
-            self.score.multiplicative
-            and not self.position.needs_weights
-            and not drops
-            and _fused_is_faster(q, keys)
-        ):
+        if self.fusible and _fused_is_faster(q, keys):
             context = F.scaled_dot_product_attention(
-                self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=1.0
+                self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=self.score.factor
             )
         else:
-            weights = self.dropout(self._weights(q, keys, bias))
-            context = weights @ keys.v
-            extra = self.position.values(weights, sight, keys.places)
-            context = context if extra is None else context + extra
-        return context if blind is None else context.masked_fill(blind, 0.0)
+            context = self._plain(q, sight, keys, bias)
+        if blind is not None:
+            context = context.masked_fill(blind, 0.0)
+        if self.home.recorder is not None:
+            self._record(q, sight, keys, bias, blind)
+        return self.out(context.transpose(1, 2).flatten(2))
+
+    def _plain(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None) -> Tensor:
+        """softmax(score + bias) · v (G, H, Q, value size)."""
+        weights = self._scores(q, keys, bias).softmax(-1)  # (G, H, Q, K)
+        if self.drops:
+            weights = self.dropout(weights)
+        context = weights @ keys.v
+        extra = self.position.values(weights, sight, keys.places)
+        return context if extra is None else context + extra
+
+    def _scores(self, q: Tensor, keys: Keys, bias: Tensor | None) -> Tensor:
+        scores = self.score(q, keys.k)
+        return scores if bias is None else scores + bias
 
     def _bias(self, q: Tensor, sight: Sight, keys: Keys) -> tuple[Tensor | None, Tensor | None]:
         """What is added to the scores, by position and mask, and which queries see nothing."""
         bias, blind = sight.bias(self.mask, keys.places, q.dtype)
-        if not self.position.inside:
+        if not self.inside:
             return bias, blind
-        moved = self.position.bias(self.score.prepare(q), sight, keys.places)
+        moved = self.position.bias(self.score.prepare(q) * self.score.factor, sight, keys.places)
         return (bias if moved is None else moved if bias is None else moved + bias), blind
 
-    def _weights(self, q: Tensor, keys: Keys, bias: Tensor | None) -> Tensor:
-        scores = self.score(q, keys.k)
-        return (scores if bias is None else scores + bias).softmax(-1)  # (G, H, Q, K)
-
-    def _record(self, q: Tensor, sight: Sight, keys: Keys) -> None:
+    def _record(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None, blind: Tensor | None) -> None:
         """Computed beside the main path, so that looking cannot change what is seen."""
-        assert self.recorder is not None
-        bias, blind = self._bias(q, sight, keys)
-        scores = self.score(q, keys.k)
-        scores = scores if bias is None else scores + bias
+        scores = self._scores(q, keys, bias)
         weights = scores.softmax(-1)
         weights = weights if blind is None else weights.masked_fill(blind, 0.0)
-        self.recorder(Look(q, keys, scores, weights, sight.width))
+        assert self.home.recorder is not None
+        self.home.recorder(Look(q, keys, scores, weights, sight.width))
 
 
 def _fused_is_faster(q: Tensor, keys: Keys) -> bool:

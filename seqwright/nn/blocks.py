@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention, Spec
+from seqwright.nn.bound import Function, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
 from seqwright.nn.growth import Append, Keys, Last
@@ -36,12 +37,25 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
         self.pre = order == "pre"
 
-    def before(self, x: Tensor) -> Tensor:
-        return self.norm(x) if self.pre else x
+    def bound(self) -> BoundResidual:
+        return BoundResidual(self)
+
+
+class BoundResidual:
+    """What stands before and after a sublayer."""
+
+    def __init__(self, home: Residual):
+        norm, self.dropout = bound(home.norm), home.dropout if drops(home.dropout) else None
+        self.before: Function = norm if home.pre else _same
+        self.norm_after: Function | None = None if home.pre else norm
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        total = x + self.dropout(y)
-        return total if self.pre else self.norm(total)
+        total = x + (y if self.dropout is None else self.dropout(y))
+        return total if self.norm_after is None else self.norm_after(total)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
 
 
 class Block(nn.Module):
@@ -66,12 +80,33 @@ class Block(nn.Module):
         window = attention.mask.window if attention.mask.causal else None
         self.growth = Append() if window is None else Last(window)
 
+    def bound(self) -> BoundBlock:
+        return BoundBlock(self)
+
     def forward(
         self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
         """hidden (G, Q, D) -> the same, and the keys that the next call needs."""
+        return BoundBlock(self)(hidden, sight, past, memory)
+
+
+class BoundBlock:
+    """A block with its weights at hand: what computes."""
+
+    def __init__(self, home: Block):
+        self.growth = home.growth
+        self.keys, self.attention = home.attention.bound().keys, bound(home.attention)
+        self.cross = None if home.cross is None else bound(home.cross)
+        self.feed_forward = bound(home.feed_forward)
+        self.around_attention = home.around_attention.bound()
+        self.around_cross = None if home.around_cross is None else home.around_cross.bound()
+        self.around_feed_forward = home.around_feed_forward.bound()
+
+    def __call__(
+        self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
+    ) -> tuple[Tensor, Keys]:
         x = self.around_attention.before(hidden)
-        keys = self.growth(past, self.attention.keys(x, sight.queries), sight)
+        keys = self.growth(past, self.keys(x, sight.queries), sight)
         hidden = self.around_attention.after(hidden, self.attention(x, sight, keys))
         if self.cross is not None and self.around_cross is not None and memory is not None:
             x = self.around_cross.before(hidden)
@@ -129,8 +164,8 @@ class Stack(nn.Module):
             "dropout": attention_dropout,
         }
         self.blocks = nn.ModuleList()
+        mask = Mask(causal, window)  # one for all layers, so that what it allows is worked out once
         for i in range(layers):
-            mask = Mask(causal, window)
             attention = Attention(
                 size, heads=own[i], mask=mask, position=position if inside else "none", **common
             )
@@ -151,6 +186,9 @@ class Stack(nn.Module):
         """The keys of a memory (G, S, memory size) for the cross-attention of each block, projected once."""
         return tuple(block.cross.keys(hidden, places) for block in self.blocks)  # type: ignore[operator, union-attr]
 
+    def bound(self) -> BoundStack:
+        return BoundStack(self)
+
     def forward(
         self,
         embedded: Tensor,
@@ -162,13 +200,32 @@ class Stack(nn.Module):
         """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of
         `width` rows.
         """
-        hidden = self.dropout(self.position.embed(embedded, places))
-        sight = Sight(places, width)
-        kept = []
-        for i, block in enumerate(self.blocks):
-            hidden, keys = block(
-                hidden, sight, None if past is None else past[i], None if memory is None else memory[i]
-            )
+        return BoundStack(self)(embedded, places, past, memory, width)
+
+
+class BoundStack:
+    """A stack with its weights at hand: what computes."""
+
+    def __init__(self, home: Stack):
+        self.position, self.norm = home.position, bound(home.norm)
+        self.dropout = home.dropout if drops(home.dropout) else None
+        self.blocks = [bound(block) for block in home.blocks]
+        self.nothing = (None,) * len(self.blocks)
+
+    def __call__(
+        self,
+        embedded: Tensor,
+        places: Places,
+        past: Sequence[Keys | None] | None = None,
+        memory: Sequence[Keys] | None = None,
+        width: int = 1,
+    ) -> tuple[Tensor, tuple[Keys, ...]]:
+        hidden = self.position.embed(embedded, places)
+        if self.dropout is not None:
+            hidden = self.dropout(hidden)
+        sight, kept = Sight(places, width), []
+        for block, old, source in zip(self.blocks, past or self.nothing, memory or self.nothing, strict=True):
+            hidden, keys = block(hidden, sight, old, source)
             kept.append(keys)
         return self.norm(hidden), tuple(kept)
 

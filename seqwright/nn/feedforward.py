@@ -8,6 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seqwright.nn.bound import Function, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.registry import Registry
 
@@ -18,7 +19,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """Base: (…, size) -> (…, size)."""
+    """Base: (…, size) -> (…, size). `bound` gives what computes (see `seqwright.nn.bound`)."""
+
+    def bound(self) -> Function:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.bound()(x)
 
 
 class Plain(FeedForward):
@@ -40,8 +47,11 @@ class Plain(FeedForward):
         self.dropout = Dropout(dropout)
         _glorot(self)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fall(self.dropout(self.activation(self.rise(x))))
+    def bound(self) -> Function:
+        rise, activation, fall = bound(self.rise), self.activation, bound(self.fall)
+        if drops(self.dropout):
+            return lambda x: fall(self.dropout(activation(rise(x))))
+        return lambda x: fall(activation(rise(x)))
 
 
 class Gated(FeedForward):
@@ -63,9 +73,14 @@ class Gated(FeedForward):
         self.dropout = Dropout(dropout)
         _glorot(self)
 
-    def forward(self, x: Tensor) -> Tensor:
-        gate, value = self.rise(x).chunk(2, dim=-1)
-        return self.fall(self.dropout(self.activation(gate) * value))
+    def bound(self) -> Function:
+        rise, fall = bound(self.rise), bound(self.fall)
+
+        def compute(x: Tensor) -> Tensor:
+            gate, value = rise(x).chunk(2, dim=-1)
+            return fall(self.dropout(self.activation(gate) * value))
+
+        return compute
 
 
 def _glorot(module: nn.Module) -> None:

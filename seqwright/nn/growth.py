@@ -29,9 +29,11 @@ class Room:
         return self.filled == start and end <= self.k.shape[2] and writable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Keys:
-    """What can be looked at: k (G, H, K, E), v (G, H, K, value size), and where it stands."""
+    """What can be looked at: k (G, H, K, E), v (G, H, K, value size), and where it stands. Never changed once
+    made.
+    """
 
     k: Tensor
     v: Tensor
@@ -82,10 +84,10 @@ class Append:
         room = past.room
         if room is None or not room.can_take(start, end):
             room = Room(_roomy(past.k, 2 * end), _roomy(past.v, 2 * end), start)
-        room.k[:, :, start:end] = new.k
-        room.v[:, :, start:end] = new.v
+        room.k.narrow(2, start, new.count).copy_(new.k)
+        room.v.narrow(2, start, new.count).copy_(new.v)
         room.filled = end
-        return Keys(room.k[:, :, :end], room.v[:, :, :end], places, room)
+        return Keys(room.k.narrow(2, 0, end), room.v.narrow(2, 0, end), places, room)
 
     def keep(self, keys: Keys, sight: Sight) -> Keys:
         """What of it the next call still needs."""

@@ -18,9 +18,9 @@ from torch import Tensor
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Places:
-    """Where tokens stand, for G groups of K tokens.
+    """Where tokens stand, for G groups of K tokens. Never changed once made.
 
     pos: positions (K,), the same in every group, or (G, K).
     seen: False for padding (G, K), or for what is not in the past of a row of the group (G, width, K); None:
@@ -163,6 +163,7 @@ class Sight:
     def __init__(self, queries: Places, width: int = 1):
         self.queries, self.width = queries, width
         self._known: dict[Hashable, tuple[Any, object]] = {}
+        self._biases: dict[tuple[int, int], tuple[Tensor | None, Tensor | None, Mask, Places]] = {}
 
     def once(self, key: Hashable, about: object, compute: Callable[[], Value]) -> Value:
         """The value of `compute`, worked out once per call for this key and this object."""
@@ -182,7 +183,11 @@ class Sight:
         """What to add to the scores, 0 or very low (G or 1, 1, Q, K), and which queries see nothing at all
         (…, Q, 1).
         """
-        return self.once((mask, dtype), keys, lambda: self._bias(mask, keys, dtype))
+        found = self._biases.get((id(mask), id(keys)))
+        if found is None:
+            found = (*self._bias(mask, keys, dtype), mask, keys)  # held, so that their ids stay their own
+            self._biases[id(mask), id(keys)] = found
+        return found[:2]
 
     def _bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
         allowed = mask.allowed(self.queries, keys, self.width)

@@ -1,8 +1,8 @@
 """Scores: how well a query fits a key. One class each; the name of a class in snake_case is its key.
 
-A multiplicative score is a dot product after something was done to the query (`prepare`), which lets the fast
-kernels compute it; any other defines `forward` itself. All map q (B, H, Q, E) and k (B, H, K, E) to (B, H, Q,
-K).
+A multiplicative score is a factor times a dot product, maybe after something was done to the query
+(`prepare`), which lets the fast kernels compute it; any other defines `forward` itself. All map q (B, H, Q,
+E) and k (B, H, K, E) to (B, H, Q, K).
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ SCORES = Registry("score", "seqwright.nn.scores", "seqwright.nn.scores:Score")
 
 
 class Score(nn.Module):
-    """Base: the dot product of the prepared query with the key."""
+    """Base: factor · prepare(q)·k."""
 
     multiplicative = True
+    factor = 1.0
 
     def prepare(self, q: Tensor) -> Tensor:
         return q
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.prepare(q) @ k.transpose(-1, -2)
+        return (self.prepare(q) * self.factor) @ k.transpose(-1, -2)
 
 
 class Dot(Score):
@@ -46,10 +47,7 @@ class ScaledDot(Score):
         _same_size("scaled_dot", query_size, key_size)
         if not temperature > 0:
             raise ConfigError(f"temperature of scaled_dot is {temperature}; it must be above 0")
-        self.scale = 1.0 / (math.sqrt(key_size) * temperature)
-
-    def prepare(self, q: Tensor) -> Tensor:
-        return q * self.scale
+        self.factor = 1.0 / (math.sqrt(key_size) * temperature)
 
 
 class Bilinear(Score):

@@ -46,7 +46,7 @@ def test_a_score_equals_its_loop(name, heads, queries, keys, size):
             expected[b, h, i, j] = LOOPS[name](score, h, q[b, h, i], k[b, h, j])
         assert_close(score(q, k), expected)
         if score.multiplicative:  # what the fused kernels compute
-            assert_close(score.prepare(q) @ k.transpose(-1, -2), expected)
+            assert_close(score.factor * score.prepare(q) @ k.transpose(-1, -2), expected)
 
 
 def test_bilinear_compares_different_sizes():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqwright.models import Decoder, Encoded
-from seqwright.nn.blocks import Stack
+from seqwright.nn.blocks import BoundStack, Stack
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.growth import Keys, select_keys
 from seqwright.nn.masks import Places, regroup, take
@@ -18,12 +18,14 @@ from seqwright.nn.masks import Places, regroup, take
 
 @dataclass(frozen=True, eq=False)
 class TransformerState:
-    """The keys of each block's past and of the memory, for `groups` groups of `width` rows.
+    """The keys of each block's past and of the memory, for `groups` groups of `width` rows, and the stack
+    that they belong to.
 
     length: how many tokens came before, an int, or (rows,) where padding made the rows differ.
     """
 
     groups: int
+    stack: BoundStack
     memory: tuple[Keys, ...]
     past: tuple[Keys | None, ...] | None = None
     length: int | Tensor = 0
@@ -33,6 +35,7 @@ class TransformerState:
         groups, width = regroup(rows, self.width, self.groups)
         return TransformerState(
             groups=len(rows) // width,
+            stack=self.stack,
             memory=select_keys(self.memory, groups, rows, width),  # type: ignore[arg-type]
             past=None if self.past is None else select_keys(self.past, groups, rows, width),
             length=self.length if isinstance(self.length, int) else take(self.length, rows),
@@ -54,7 +57,8 @@ class Transformer(Decoder):
         self.embedding = Embedding(vocabulary, self.stack.embedding_size)
 
     def start(self, encoded: Encoded) -> TransformerState:
-        return TransformerState(len(encoded.hidden), self.stack.memory(encoded.hidden, encoded.places))
+        memory = self.stack.memory(encoded.hidden, encoded.places)
+        return TransformerState(len(encoded.hidden), self.stack.bound(), memory)
 
     def forward(
         self, tokens: Tensor, state: TransformerState, real: Tensor | None = None
@@ -64,10 +68,9 @@ class Transformer(Decoder):
         embedded = self.embedding(
             tokens.view(state.groups, -1)
         )  # the rows of a group become one row of queries
-        hidden, past = self.stack(embedded, places, state.past, state.memory, state.width)
-        return hidden.view(rows, count, -1), TransformerState(
-            state.groups, state.memory, past, length, state.width
-        )
+        hidden, past = state.stack(embedded, places, state.past, state.memory, state.width)
+        after = TransformerState(state.groups, state.stack, state.memory, past, length, state.width)
+        return hidden.view(rows, count, -1), after
 
     def _places(
         self, tokens: Tensor, state: TransformerState, real: Tensor | None

@@ -1,0 +1,16 @@
+"""`seqwright presets`: the models that have a name."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """None."""
+
+
+def run(options: argparse.Namespace) -> None:
+    from seqwright.presets import PRESETS
+
+    for name, preset in PRESETS.items():
+        print(f"{name:18s} {preset.source}" + (f"\n{'':18s} ({preset.note})" if preset.note else ""))
