@@ -202,9 +202,10 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, 
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    return read["value"] if len(read) == 1 else text  # a text of several lines may hold further keys
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

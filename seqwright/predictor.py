@@ -9,16 +9,18 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from seqwright.config import SearchConfig, parse
 from seqwright.data.batch import BEGIN, END, PAD, Batch, collate, source_tokens
+from seqwright.data.plan import item_seed
 from seqwright.data.store import Ragged
+from seqwright.data.tokenizer import UNK
 from seqwright.errors import ConfigError
 from seqwright.models import Model
 from seqwright.presets import build_model
@@ -98,11 +100,12 @@ class Predictor:
         chosen = options or self._options(beam, n_best)
         for start in range(0, len(texts), BLOCK):
             block = slice(start, start + BLOCK)
-            yield from self._block(texts[block], prefixes[block], chosen, check)
+            places = range(start, start + BLOCK)
+            yield from self._block(texts[block], prefixes[block], places, chosen, check)
 
     def _options(self, beam: int | None, n_best: int) -> BeamOptions:
         return BeamOptions(
-            size=max(beam or self.search.beam, n_best),
+            size=max(self.search.beam, n_best) if beam is None else beam,
             n_best=n_best,
             length_penalty=self.search.length_penalty,
             max_length=self.search.max_length,
@@ -112,42 +115,54 @@ class Predictor:
         self,
         texts: list[str],
         prefixes: list[str],
+        places: Sequence[int],
         options: BeamOptions | SamplingOptions,
         check: Callable[[], None],
     ) -> list[Prediction]:
+        """`places` are the numbers of the texts among all: what is drawn at random depends on them alone."""
         rows = self.task.source.encode_batch(texts)
-        starts = self.task.target.encode_batch(prefixes)
+        starts = self._prefixes(prefixes)
         found: list[Prediction] = [_nothing(text) for text in texts]
         order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(rows[i]))
         for numbers in _cut(order, [len(row) + 1 for row in rows]):
             check()
-            outputs = self.search_tokens([rows[i] for i in numbers], [starts[i] for i in numbers], options)
+            sources, begun = [rows[i] for i in numbers], [starts[i] for i in numbers]
+            outputs = self.search_tokens(sources, begun, options, [places[i] for i in numbers])
             for i, hypotheses in zip(numbers, outputs, strict=True):
                 best, *others = (self._prediction(texts[i], each) for each in hypotheses)
                 found[i] = replace(best, alternatives=tuple(others))
         return found
 
+    def _prefixes(self, texts: list[str]) -> list[list[int]]:
+        rows = self.task.target.encode_batch(texts)
+        for text, row in zip(texts, rows, strict=True):
+            if UNK in row:
+                raise ConfigError(
+                    f"the prefix {text!r} has symbols that the model does not know; take them out"
+                )
+        return rows
+
     def search_tokens(
-        self, rows: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], options: Any
+        self,
+        rows: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        options: BeamOptions | SamplingOptions,
+        places: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         """Hypotheses for ids. An output is limited to a few times the length of its source, and to
-        max_length.
+        max_length. What is drawn for a row is decided by the seed and its entry in `places`.
         """
         source = source_tokens(Ragged.of(rows))
         limits = [
             min(options.max_length, 20 + 4 * len(row) + len(p)) for row, p in zip(rows, prefixes, strict=True)
         ]
         start = Start(rows=len(rows), first=BEGIN, end=END, prefixes=prefixes, limits=limits)
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                state = self.model.start(source)
-                if isinstance(options, SamplingOptions):
-                    return [[each] for each in generate(self.model.step, state, start, options)]
+        with evaluating(self.model):
+            state = self.model.start(source)
+            if isinstance(options, BeamOptions):
                 return beam_search(self.model.step, state, start, options)
-        finally:
-            self.model.train(was_training)
+            start = replace(start, seeds=[item_seed(options.seed, 0, place) for place in places])
+            return [[each] for each in generate(self.model.step, state, start, options)]
 
     def _prediction(self, source: str, found: Hypothesis) -> Prediction:
         pieces = tuple(self.task.target.decode([token]) for token in found.tokens)
@@ -166,16 +181,29 @@ class Predictor:
         sources = self.task.source.encode_batch([source for source, _ in pairs])
         targets = self.task.target.encode_batch([target for _, target in pairs])
         scores = np.zeros(len(pairs))
-        order = sorted(range(len(pairs)), key=lambda i: (len(sources[i]), len(targets[i])))
-        self.model.eval()
-        for numbers in _cut(order, [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]):
+        lengths = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
+        order = sorted(range(len(pairs)), key=lambda i: (lengths[i], len(sources[i])))
+        for numbers in _cut(order, lengths):
             batch = collate(
                 Ragged.of([sources[i] for i in numbers]),
                 Ragged.of([targets[i] for i in numbers]),
                 np.array(numbers),
             )
-            scores[numbers] = log_probs(self.model, batch)
+            with evaluating(self.model):
+                scores[numbers] = log_probs(self.model, batch)
         return scores.tolist()
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Without dropout and gradients inside the block; in a training, that goes on after it."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)
 
 
 def log_probs(model: Model, batch: Batch) -> np.ndarray:

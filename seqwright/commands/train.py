@@ -113,7 +113,7 @@ def _from_pairs(files: list[str], options: argparse.Namespace, say: Any) -> dict
     say(f"  {'; '.join(pairs.sniffed.reasons)}")
     for name, side in (("source", report.source), ("target", report.target)):
         say(
-            f"  {name}: {side.characters.mean:.0f} characters on average, at most {side.characters.longest:,}; "
+            f"  {name}: {side.characters.mean:.0f} characters on average, {side.characters.longest:,} at most; "
             f"{len(side.alphabet)} different ones"
         )
     for line in [*tally.summary(), *(str(finding) for finding in report.findings)][:8]:

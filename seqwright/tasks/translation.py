@@ -38,7 +38,11 @@ class Translation:
         return cls(load_tokenizer(folder / SOURCE), load_tokenizer(folder / TARGET), sampled)
 
     def save(self, folder: Path) -> None:
-        if self.source is self.target:
+        """Into files that take the place of all that were there, be it one for both sides or one for each."""
+        joint = self.source is self.target
+        for old in (SOURCE, TARGET) if joint else (JOINT,):
+            (folder / old).unlink(missing_ok=True)
+        if joint:
             self.source.save(folder / JOINT)
         else:
             self.source.save(folder / SOURCE)

@@ -43,9 +43,12 @@ class Interrupt:
 
     @contextmanager
     def listening(self) -> Iterator[Interrupt]:
-        """Takes the signals over inside the block. Only the main thread of a program can."""
+        """Takes the signals over inside the block, but for those that are ignored: by nohup, say. Only the
+        main thread of a program can.
+        """
+        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         try:
-            before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+            before = {number: signal.signal(number, self._handle) for number in heard}
         except ValueError:  # another thread, in a notebook say: there is nothing to listen to
             before = {}
         try:

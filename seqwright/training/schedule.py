@@ -55,7 +55,7 @@ class Cosine(Schedule):
 
     def __init__(self, *, warmup: int = 400, floor: float = 0.0):
         super().__init__(warmup=warmup)
-        self.floor = floor
+        self.floor = _share("floor", floor)
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
@@ -70,10 +70,16 @@ class Linear(Schedule):
             raise ConfigError(
                 f"flat is {flat}; it is the share of the training at the highest rate, from 0 to below 1"
             )
-        self.flat, self.floor = flat, floor
+        self.flat, self.floor = flat, _share("floor", floor)
 
     def after(self, step: int, warmup: float, done: float) -> float:
         if done <= self.flat:
             return 1.0
         left = (1 - min(done, 1.0)) / (1 - self.flat)
         return self.floor + (1 - self.floor) * left
+
+
+def _share(name: str, value: float) -> float:
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{name} is {value}; it is a share of the highest rate, from 0 to 1")
+    return value

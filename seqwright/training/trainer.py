@@ -23,6 +23,7 @@ from seqwright.config import Config
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Cursor, Plan, split
 from seqwright.errors import DivergedError, ModelError, WriteError
+from seqwright.files import reached
 from seqwright.models import Model
 from seqwright.registry import check_options, parse
 from seqwright.run import Run
@@ -102,7 +103,7 @@ class Trainer:
         self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
         self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
         self.schedule = SCHEDULES.build(self.options.schedule)
-        self.optimizer = _optimizer(self.options.optimizer, model)
+        self.optimizer = build_optimizer(self.options.optimizer, model)
         self.average = Average(model, self.options.average) if self.options.average else None
         self.validator = Validator(
             prepared.valid,
@@ -147,7 +148,7 @@ class Trainer:
     def _batches(self) -> Iterator[tuple[list[Batch], Cursor]]:
         """The batches from here on, each in its parts, with the position behind it."""
         for numbers, after in self.plan.walk(self.progress.cursor):
-            parts = split(numbers, self.options.accumulate)
+            parts = [part for part in split(numbers, self.options.accumulate) if len(part)]
             epoch = self.progress.cursor.epoch
             yield (
                 [self.task.batch(self.prepared.train, p, seed=self.config.seed, epoch=epoch) for p in parts],
@@ -167,20 +168,29 @@ class Trainer:
             total += loss.item()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip or math.inf).item()
         if math.isfinite(total) and math.isfinite(norm):
-            done = self.budget.done(step)
-            self.optimizer.step(self.schedule.factor(step, done))
+            self.optimizer.step(self.schedule.factor(step, self.budget.done(step)))
             if self.average is not None:
                 self.average.update(step)
+            self._meter.add(total, count, sum(_tokens(part) for part in parts))
         else:
             self._skip(step, parts, total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
         if step == 1:
             self._say(triage.first_loss(total / count, self.task.target.size))
-        self._meter.add(total, count, sum(_tokens(part) for part in parts))
-        if self.budget.wants_estimate(step):
-            self.budget.estimate(step, self._meter.seconds)
+        reached("train:step")
+        if self.budget.wants_estimate(step, self._meter.seconds):
+            self._estimate()
         if self._meter.due:
             self._log_step(norm)
+
+    def _estimate(self) -> None:
+        """How many steps are left in the minutes. A full disk stops no training: what could not be written
+        is written with the next estimate.
+        """
+        try:
+            self.budget.estimate(self.progress.step, self._meter.seconds)
+        except WriteError as error:
+            self._say([f"the estimate of the last step was not written: {error}"])
 
     # Validation and saving -------------------------------------------------------------------------
 
@@ -211,7 +221,7 @@ class Trainer:
         )
         findings = triage.findings(validation, self.budget.done(step))
         self.run.log({"step": step, **validation.record(), "best": is_best, "findings": findings})
-        self.budget.estimate(step, self._meter.seconds)
+        reached("train:validated")
         self.listener(replace(self._report(), validation=validation, findings=tuple(findings)))
         self._save(metric=value, better=better)
 
@@ -260,9 +270,11 @@ class Trainer:
         if self.average is not None:
             self.average.load(found.tensors["average"])
         self.progress = Progress.from_json(found.state["progress"])
+        self.budget.resume(self.progress.step, self.progress.seconds)
+        if self.progress.finished and self._over():
+            return
+        self.progress = replace(self.progress, finished=False)  # or more steps are wanted now
         self.run.rewind_log(self.progress.step)
-        if self.progress.finished and not self.budget.over(self.progress.step):
-            self.progress = replace(self.progress, finished=False)  # more steps are wanted now
         if self.progress.step and self.progress.validated < self.progress.step and self._validation_due():
             self._meter.start(self.progress.seconds)
             self._validate()
@@ -287,10 +299,12 @@ class Trainer:
             self._validate()
         best = self.checkpoints.best()
         part = "model" if self.average is None else "average"
-        tensors = (
-            self._tensors()[part] if best is None else self.checkpoints.read(best, parts=[part]).tensors[part]
-        )
-        self.run.save_weights(tensors, {"step": str(self.progress.best_step)})
+        if best is None:  # no validation had a finite value
+            self.run.save_weights(self._tensors()[part], {"step": str(self.progress.step)})
+        else:
+            kept = self.checkpoints.read(best, parts=[part])
+            self.run.save_weights(kept.tensors[part], {"step": str(kept.step)})
+        reached("train:exported")
         self.progress = replace(self.progress, finished=True)
         self._save()
         if self._unsaved:
@@ -402,7 +416,7 @@ def validation_metrics(metric: str) -> list[str]:
     return usual if metric in ("loss", *usual) else [*usual, metric]
 
 
-def _optimizer(spec: Any, model: nn.Module) -> Optimizer:
+def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
     name, options = parse("optimizer", spec)
     kind = OPTIMIZERS.get(name)
     check_options(f"optimizer {name}", kind, options)

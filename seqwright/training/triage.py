@@ -21,11 +21,9 @@ def first_loss(loss: float, vocabulary: int) -> list[str]:
     ]
 
 
-def findings(validation: Validation, done: float, unknown: float = 0.0) -> list[str]:
-    """What a validation tells, once the share `done` of the training is over. unknown: share of <unk> in the
-    data.
-    """
-    found = [*_unknowns(unknown), *_ignored_source(validation, done)]
+def findings(validation: Validation, done: float) -> list[str]:
+    """What a validation tells, once the share `done` of the training is over."""
+    found = [*_unknowns(validation.unknown), *_ignored_source(validation, done)]
     if len(validation.items) >= FEW and done >= 0.2:
         found += [*_same_outputs(validation.items), *_copies(validation.items), *_empty(validation.items)]
         found += _endless(validation.items)

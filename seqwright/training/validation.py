@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ import torch
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.store import Store
+from seqwright.data.tokenizer import UNK
 from seqwright.models import Model
 from seqwright.predictor import Prediction, Predictor
 from seqwright.search import BeamOptions
@@ -37,6 +39,7 @@ class Validation:
     shuffled_loss: (
         float  # with the sources of other sentences: what the model says without knowing its source
     )
+    unknown: float  # the share of the tokens that the tokenizers do not know
     scores: tuple[Score, ...]
     items: tuple[Item, ...]
 
@@ -79,7 +82,16 @@ class Validator:
         texts = [output.text for output in outputs]
         scores = tuple(metric.score(texts, self.references) for metric in self.metrics) if texts else ()
         items = zip(self.sources, map(tuple, self.references), outputs, strict=True)
-        return Validation(loss, shuffled, scores, tuple(Item(*item) for item in items))
+        return Validation(loss, shuffled, self.unknown, scores, tuple(Item(*item) for item in items))
+
+    @cached_property
+    def unknown(self) -> float:
+        """The share of <unk> among the tokens of both sides."""
+        found = count = 0
+        for numbers in self.epoch:
+            for rows in self.store.gather(numbers):
+                found, count = found + int((rows.flat == UNK).sum()), count + len(rows.flat)
+        return found / max(count, 1)
 
     def _losses(self, model: Model, check: Callable[[], None]) -> tuple[float, float]:
         """The mean loss over all, and over a few batches with their sources moved by one row."""

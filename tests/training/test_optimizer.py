@@ -1,0 +1,138 @@
+"""Optimizers against their oracles, and their state as tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from seqwright.errors import ConfigError, ModelError
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer, orthogonalised
+
+
+def network() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Embedding(7, 6), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 7))
+
+
+def build(name: str, model: nn.Module, **options: object) -> Optimizer:
+    return OPTIMIZERS.get(name)(model, **options)
+
+
+def descend(model: nn.Module, optimizer: Optimizer, steps: int, first: int = 0) -> list[float]:
+    """Learns to say the next of seven symbols; the losses."""
+    losses = []
+    for step in range(first, first + steps):
+        torch.manual_seed(step)
+        symbols = torch.randint(7, (16,))
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(symbols), (symbols + 1) % 7)
+        loss.backward()
+        optimizer.step(1.0 if step % 2 else 0.5)
+        losses.append(loss.item())
+    return losses
+
+
+def test_adamw_equals_that_of_torch():
+    ours, theirs = network(), network()
+    optimizer = build("adamw", ours, rate=0.01, betas=(0.9, 0.98), epsilon=1e-9, decay=0.1)
+    matrices = [p for p in theirs.parameters() if p.dim() == 2]
+    vectors = [p for p in theirs.parameters() if p.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
+    oracle = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.98), eps=1e-9)
+    for step in range(20):
+        symbols = torch.randint(7, (16,))
+        for model in (ours, theirs):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(symbols), (symbols + 1) % 7).backward()
+        factor = (step + 1) / 20
+        optimizer.step(factor)
+        for group in oracle.param_groups:
+            group["lr"] = 0.01 * factor
+        oracle.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-6, rtol=1e-5)
+
+
+@given(rows=st.integers(1, 40), columns=st.integers(1, 40), seed=st.integers(0, 99))
+def test_orthogonalised_singular_values_are_near_one(rows, columns, seed):
+    """Jordan's coefficients bring singular values into about [0.7, 1.2] and not to 1 exactly."""
+    random = torch.Generator().manual_seed(seed)
+    u, _ = torch.linalg.qr(torch.randn(2, max(rows, columns), min(rows, columns), generator=random))
+    v, _ = torch.linalg.qr(torch.randn(2, min(rows, columns), min(rows, columns), generator=random))
+    sizes = torch.rand(2, min(rows, columns), generator=random) * 0.9 + 0.1
+    matrices = u @ torch.diag_embed(sizes) @ v.mT
+    matrices = matrices if rows > columns else matrices.mT
+    found = orthogonalised(matrices)
+    assert found.shape == matrices.shape
+    values = torch.linalg.svdvals(found)
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+    exact = u @ v.mT if rows > columns else (u @ v.mT).mT
+    # the same directions: U Vᵀ and what was found differ by a symmetric positive factor near 1
+    assert torch.linalg.svdvals((exact.mT @ found) if rows > columns else (exact @ found.mT)).min() > 0.6
+
+
+def test_muon_updates_inner_matrices_by_orthogonal_steps():
+    model = network()
+    optimizer = build("muon", model, rate=0.01, decay=0.0)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    descend(model, optimizer, 1, first=1)
+    change = model[1].weight.detach() - before["1.weight"]
+    values = torch.linalg.svdvals(change) / (0.01 * 0.2 * 6**0.5)
+    assert values.min() > 0.5
+    assert values.max() < 1.35
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
+def test_every_optimizer_learns(name):
+    model = network()
+    losses = descend(model, build(name, model, rate=0.02), 200)
+    assert losses[0] > 1.5
+    assert sum(losses[-10:]) / 10 < 0.4
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
+@given(before=st.integers(0, 4))
+def test_the_state_comes_back_bit_for_bit(name, before):
+    model, other = network(), network()
+    optimizer = build(name, model)
+    descend(model, optimizer, before)
+    other.load_state_dict(model.state_dict())
+    again = build(name, other)
+    again.load({key: value.clone() for key, value in optimizer.tensors().items()})
+    assert optimizer.tensors().keys() == again.tensors().keys()
+    assert descend(model, optimizer, 3, first=before) == descend(other, again, 3, first=before)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    for key, value in optimizer.tensors().items():
+        assert torch.equal(value, again.tensors()[key])
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
+def test_only_matrices_decay(name):
+    """With gradients of zero, what changes is what decays."""
+    model = network()
+    optimizer = build(name, model, rate=0.1, decay=0.5)
+    before = [p.detach().clone() for p in model.parameters()]
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step(1.0)
+    for old, new in zip(before, model.parameters(), strict=True):
+        torch.testing.assert_close(new.detach(), old * 0.95 if old.dim() == 2 else old)
+
+
+def test_a_state_of_another_model_is_refused():
+    model = network()
+    optimizer = build("adamw", model)
+    descend(model, optimizer, 1)
+    with pytest.raises(ModelError, match=r"'3\.weight'"):
+        build("adamw", model[:3]).load(optimizer.tensors())
+
+
+def test_a_rate_must_be_above_zero():
+    for rate in (0.0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match="rate is"):
+            build("adamw", network(), rate=rate)

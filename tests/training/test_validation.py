@@ -1,0 +1,114 @@
+"""Validation: the mean loss over all, the same sentences every time, and nothing of it stays in the model."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import tiny
+import torch
+
+from seqwright.data.batch import collate
+from seqwright.data.store import Ragged
+from seqwright.presets import build_model
+from seqwright.training.preparation import prepare
+from seqwright.training.validation import Validator, _with_other_sources
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("validation")
+    pairs = tiny.write_pairs(
+        folder / "pairs.tsv", [(word, word[::-1].replace("f", "é")) for word in tiny.words(300)]
+    )
+    texts = [("abc", "cba"), ("abc", "bca"), *((word, word[::-1]) for word in ["fff", *tiny.words(20, 5)])]
+    valid = tiny.write_pairs(folder / "valid.tsv", texts)
+    return prepare(tiny.configuration(pairs, f"data.valid={[str(valid)]}"), folder)
+
+
+@pytest.fixture(scope="module")
+def model(prepared):
+    config = tiny.configuration(tiny.Path("none"))
+    return build_model(
+        config.model,
+        source_vocabulary=prepared.task.source.size,
+        target_vocabulary=prepared.task.target.size,
+    )
+
+
+def validator(prepared, *, tokens: int = 60, decode: int = 8) -> Validator:
+    return Validator(prepared.valid, prepared.task, ["exact_match"], tokens=tokens, decode=decode)
+
+
+def test_the_loss_is_the_mean_over_all_tokens_however_they_are_cut(prepared, model):
+    found = [validator(prepared, tokens=tokens).validate(model).loss for tokens in (8, 60, 10_000)]
+    batch = collate(
+        *prepared.valid.gather(torch.arange(len(prepared.valid)).numpy()), torch.arange(1).numpy()
+    )
+    with torch.no_grad():
+        whole = model.eval().loss(batch)
+    assert found == pytest.approx([float(whole.total) / whole.count] * 3, rel=1e-5)
+
+
+def test_it_is_a_pure_function_and_leaves_no_trace(prepared, model):
+    before = {name: weight.clone() for name, weight in model.weights().items()}
+    model.train()
+    torch.manual_seed(5)
+    first = validator(prepared).validate(model)
+    drawn = torch.rand(1)
+    assert model.training
+    assert first == validator(prepared).validate(model)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.weights().items())
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(1))  # no random number was used up
+
+
+def test_equal_sources_are_one_item_with_all_their_references(prepared, model):
+    items = validator(prepared, decode=1000).validate(model).items
+    assert len({item.source for item in items}) == len(items)
+    assert next(item for item in items if item.source == "abc").references == ("cba", "bca")
+
+
+def test_unknown_symbols_are_counted_once(prepared, model):
+    """é stands for f in the training targets: each f of the validation targets is unknown."""
+    checked = validator(prepared)
+    texts = [prepared.valid.texts(number) for number in range(len(prepared.valid))]
+    tokens = sum(len(source) + len(target) for source, target in texts)
+    assert checked.unknown == sum(target.count("f") for _, target in texts) / tokens > 0
+    assert checked.validate(model).unknown == checked.unknown
+
+
+@pytest.mark.parametrize("decode", [0, 1, 5])
+def test_as_many_outputs_as_asked_for(prepared, model, decode):
+    found = validator(prepared, decode=decode).validate(model)
+    assert len(found.items) == decode
+    assert len(found.scores) == (1 if decode else 0)
+    assert found.value("loss") == (found.loss, "lower")
+
+
+def test_other_sources_are_those_of_other_rows(prepared):
+    batch = collate(Ragged.of([[5], [6, 7], [8]]), Ragged.of([[5], [6], [7]]), torch.arange(3).numpy())
+    moved = _with_other_sources(batch)
+    assert moved.source.ids.tolist() == [batch.source.ids.tolist()[row] for row in (2, 0, 1)]
+    assert moved.source.lengths.tolist() == [2, 2, 3]
+    assert moved.expected is batch.expected
+
+
+def test_one_sentence_has_no_other_source(prepared, model):
+    """Batches of one row: there is nothing to exchange, and that is no number."""
+    assert math.isnan(validator(prepared, tokens=1).validate(model).shuffled_loss)
+
+
+def test_it_can_be_left_between_batches(prepared, model):
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+
+    model.train()
+    with pytest.raises(KeyboardInterrupt):
+        validator(prepared, tokens=8).validate(model, check)
+    assert model.training
