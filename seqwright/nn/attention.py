@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
-from seqwright.nn.bound import bound, drops
+from seqwright.nn.bound import FEW, Binding, FewRows, Function, bound, drops, turned
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.growth import Keys
 from seqwright.nn.masks import Mask, Places, Sight
@@ -45,7 +47,7 @@ class Look:
     width: int
 
 
-class Attention(nn.Module):
+class Attention(Binding["BoundAttention"]):
     """Queries of size `size` look at a memory of size `memory_size` (the same by default) with `heads` heads.
 
     projections: which of query, key, value and output get a linear map; without one, the vectors themselves
@@ -120,16 +122,27 @@ class Attention(nn.Module):
             if isinstance(layer, nn.Linear) and layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
-    def bound(self) -> BoundAttention:
+    def bind(self) -> BoundAttention:
         return BoundAttention(self)
 
     def keys(self, memory: Tensor, places: Places) -> Keys:
         """What can be looked at: memory (B, K, memory size) at its places, as keys and values by head."""
-        return BoundAttention(self).keys(memory, places)
+        return self.bound().keys(memory, places)
 
     def forward(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
         """query (G, Q, size) -> context (G, Q, out size)."""
-        return BoundAttention(self)(query, sight, keys)
+        return self.bound()(query, sight, keys)
+
+
+def joint(query: nn.Module, key_value: nn.Module) -> Function | None:
+    """One product for query, key and value of a few tokens, where they read the same and no gradient is
+    wanted.
+    """
+    one, other = bound(query), bound(key_value)
+    if not (isinstance(one, FewRows) and isinstance(other, FewRows)) or one.inputs != other.inputs:
+        return None
+    bias = None if one.bias is None or other.bias is None else torch.cat([one.bias, other.bias])
+    return partial(F.linear, weight=turned(one.weight, other.weight), bias=bias)
 
 
 class BoundAttention:
@@ -145,29 +158,50 @@ class BoundAttention:
         self.drops = drops(self.dropout)
         # the fused kernel computes dot products, and shows nobody the weights
         self.fusible = self.score.multiplicative and not (self.position.needs_weights or self.drops)
+        self.cpu = next(home.parameters(), torch.empty(0)).device.type == "cpu"
+        self.joint = joint(home.query, home.key_value) if home.projections == "qkvo" else None
 
     def keys(self, memory: Tensor, places: Places) -> Keys:
         """memory (B, K, memory size) -> keys and values (B, H, K, …)."""
         if self.projects_key and self.projects_value:
-            both = self._split(self.key_value(memory), self.key_size + self.value_size)
-            k, v = both.split((self.key_size, self.value_size), dim=-1)
-        else:
-            k = self._split(self.key_value(memory) if self.projects_key else memory, self.key_size)
-            v = self._split(self.key_value(memory) if self.projects_value else memory, self.value_size)
+            return self._keys(self._split(self.key_value(memory), self.key_size + self.value_size), places)
+        k = self._split(self.key_value(memory) if self.projects_key else memory, self.key_size)
+        v = self._split(self.key_value(memory) if self.projects_value else memory, self.value_size)
         return Keys(self.position.turn(k, places) if self.inside else k, v, places)
+
+    def _keys(self, both: Tensor, places: Places) -> Keys:
+        keys = Keys.of(both, self.key_size, places)
+        return Keys(self.position.turn(keys.k, places), keys.v, places) if self.inside else keys
 
     def _split(self, x: Tensor, size: int) -> Tensor:
         """(B, T, H · E) -> (B, H, T, E)."""
         rows, count, _ = x.shape
         return x.view(rows, count, self.heads, size).transpose(1, 2)
 
+    def queries(self, x: Tensor, places: Places) -> Tensor:
+        """x (G, Q, size) -> (G, H, Q, E)."""
+        q = self._split(self.query(x), self.query_size)
+        return self.position.turn(q, places) if self.inside else q
+
+    def queries_and_keys(self, x: Tensor, places: Places) -> tuple[Tensor, Keys]:
+        """What self-attention makes of its input."""
+        rows, count, _ = x.shape
+        if self.joint is None or rows * count > FEW:
+            return self.queries(x, places), self.keys(x, places)
+        mapped = self.joint(x)  # (G, Q, all of the queries, then all of the keys and values)
+        cut = self.heads * self.query_size
+        q = mapped.narrow(2, 0, cut).view(rows, count, self.heads, -1).transpose(1, 2)
+        both = mapped.narrow(2, cut, mapped.shape[2] - cut).view(rows, count, self.heads, -1).transpose(1, 2)
+        return (self.position.turn(q, places) if self.inside else q), self._keys(both, places)
+
     def __call__(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
         """query (G, Q, size) -> context (G, Q, out size)."""
-        q = self._split(self.query(query), self.query_size)  # (G, H, Q, E)
-        if self.inside:
-            q = self.position.turn(q, sight.queries)
+        return self.attend(self.queries(query, sight.queries), sight, keys)
+
+    def attend(self, q: Tensor, sight: Sight, keys: Keys) -> Tensor:
+        """q (G, H, Q, E) -> context (G, Q, out size)."""
         bias, blind = self._bias(q, sight, keys)
-        if self.fusible and _fused_is_faster(q, keys):
+        if self.fusible and _fused_is_faster(q, self.cpu):
             context = F.scaled_dot_product_attention(
                 self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=self.score.factor
             )
@@ -209,12 +243,12 @@ class BoundAttention:
         self.home.recorder(Look(q, keys, scores, weights, sight.width))
 
 
-def _fused_is_faster(q: Tensor, keys: Keys) -> bool:
-    """The border measured on two CPU cores: one query a row over many rows is better served by plain
-    products.
+def _fused_is_faster(q: Tensor, cpu: bool) -> bool:
+    """The border measured on two CPU cores: a few queries over each of many rows, as in beams, are better
+    served by plain products.
     """
     rows, heads, queries, _ = q.shape
-    return heads > 0 and (q.device.type != "cpu" or queries > 1 or rows * heads <= 64)
+    return heads > 0 and (rows * heads <= 64 or not 1 < queries <= 8 or not cpu)
 
 
 def _per_head(size: int, heads: int, name: str) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention, Spec
-from seqwright.nn.bound import Function, bound, drops
+from seqwright.nn.bound import Binding, Function, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
 from seqwright.nn.growth import Append, Keys, Last
@@ -95,7 +95,7 @@ class BoundBlock:
 
     def __init__(self, home: Block):
         self.growth = home.growth
-        self.keys, self.attention = home.attention.bound().keys, bound(home.attention)
+        self.attention = home.attention.bound()
         self.cross = None if home.cross is None else bound(home.cross)
         self.feed_forward = bound(home.feed_forward)
         self.around_attention = home.around_attention.bound()
@@ -106,8 +106,9 @@ class BoundBlock:
         self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
         x = self.around_attention.before(hidden)
-        keys = self.growth(past, self.keys(x, sight.queries), sight)
-        hidden = self.around_attention.after(hidden, self.attention(x, sight, keys))
+        q, new = self.attention.queries_and_keys(x, sight.queries)
+        keys = self.growth(past, new, sight)
+        hidden = self.around_attention.after(hidden, self.attention.attend(q, sight, keys))
         if self.cross is not None and self.around_cross is not None and memory is not None:
             x = self.around_cross.before(hidden)
             hidden = self.around_cross.after(hidden, self.cross(x, sight, memory))
@@ -116,7 +117,7 @@ class BoundBlock:
         return hidden, self.growth.keep(keys, sight)
 
 
-class Stack(nn.Module):
+class Stack(Binding["BoundStack"]):
     """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the
     future.
 
@@ -184,9 +185,9 @@ class Stack(nn.Module):
 
     def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
         """The keys of a memory (G, S, memory size) for the cross-attention of each block, projected once."""
-        return tuple(block.cross.keys(hidden, places) for block in self.blocks)  # type: ignore[operator, union-attr]
+        return tuple(block.cross.keys(hidden, places) for block in self.bound().blocks)
 
-    def bound(self) -> BoundStack:
+    def bind(self) -> BoundStack:
         return BoundStack(self)
 
     def forward(
@@ -200,7 +201,7 @@ class Stack(nn.Module):
         """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of
         `width` rows.
         """
-        return BoundStack(self)(embedded, places, past, memory, width)
+        return self.bound()(embedded, places, past, memory, width)
 
 
 class BoundStack:
@@ -209,7 +210,7 @@ class BoundStack:
     def __init__(self, home: Stack):
         self.position, self.norm = home.position, bound(home.norm)
         self.dropout = home.dropout if drops(home.dropout) else None
-        self.blocks = [bound(block) for block in home.blocks]
+        self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
 
     def __call__(

@@ -5,15 +5,14 @@ processor. So the parts that run at every step of decoding are bound once, when 
 weights are taken out of the modules, and what is called from then on is plain functions. Training binds as
 well, for each batch: there is one path for both.
 
-Bound parts hold the parameters themselves, not copies, so they follow an optimizer; whether dropout is on is
-decided when they are bound.
+Whether dropout is on is decided when a part is bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,10 @@ from torch import Tensor, nn
 from seqwright.nn.dropout import Dropout
 
 Function = Callable[[Tensor], Tensor]
+Bound = TypeVar("Bound")
+FEW = 8  # rows
+LARGE = 1 << 18  # weights
+_linear = torch._C._nn.linear  # what torch.nn.functional.linear is
 
 
 def bound(module: nn.Module) -> Callable[..., Any]:
@@ -33,7 +36,7 @@ def bound(module: nn.Module) -> Callable[..., Any]:
     if own is not None:
         return own()
     if type(module) is nn.Linear:
-        return partial(torch._C._nn.linear, weight=module.weight, bias=module.bias)
+        return linear(module.weight, module.bias)
     if type(module) is nn.LayerNorm:
         return partial(
             torch.layer_norm,
@@ -43,6 +46,112 @@ def bound(module: nn.Module) -> Callable[..., Any]:
             eps=module.eps,
         )
     return module
+
+
+class Kept(Generic[Bound]):
+    """What was bound without gradients, and what must still be so for it to be used again."""
+
+    def __init__(self, home: nn.Module, value: Bound):
+        self.value, self._training = value, home.training
+        modules, self._parameters = list(home.modules()), list(home.parameters())
+        self._owned = [
+            (table, name, thing)
+            for module in modules
+            for table in (module._parameters, module._modules)
+            for name, thing in table.items()
+        ]
+        self._hooks = [
+            hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        ]
+        self._seen = self._now()
+
+    def _now(self) -> list[int]:
+        """How often the weights were changed, where they lie, and how many hooks there are."""
+        return [
+            *(parameter._version for parameter in self._parameters),
+            *(parameter.data_ptr() for parameter in self._parameters),
+            *map(len, self._hooks),
+        ]
+
+    def holds(self, home: nn.Module) -> bool:
+        return (
+            self._training == home.training
+            and all(table.get(name) is thing for table, name, thing in self._owned)
+            and self._now() == self._seen
+        )
+
+
+class Binding(nn.Module, Generic[Bound]):
+    """A module whose bound form is kept while no gradient is wanted: to bind takes longer than a step of a
+    small model.
+
+    What is kept may hold copies of weights. It is dropped when a weight is replaced, moved or changed in
+    place, and at every use with gradients, after which an optimizer may change weights unnoticed (the fused
+    ones do). Changes through `.data` are not seen.
+    """
+
+    _kept: Kept[Bound] | None = None
+
+    def bind(self) -> Bound:
+        raise NotImplementedError
+
+    def bound(self) -> Bound:
+        if torch.is_grad_enabled():
+            self._kept = None
+            return self.bind()
+        if self._kept is None or not self._kept.holds(self):
+            self._kept = Kept(self, self.bind())
+        return self._kept.value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}  # a copy binds anew
+
+
+def linear(weight: Tensor, bias: Tensor | None) -> Function:
+    """x -> W x + b. weight (out, in)."""
+    quick = weight.device.type == "cpu" and not (torch.is_grad_enabled() or weight.is_inference())
+    return FewRows(weight, bias) if quick else partial(_linear, weight=weight, bias=bias)
+
+
+class FewRows:
+    """W x + b without gradients on a CPU, where a product with a few rows is only as fast as its weights are
+    read.
+
+    One row is quickest over weights that lie by input, and so are a few rows over small weights: a turned
+    copy is made at the first such call, and kept beside the weights as long as these do not change. A few
+    rows over large weights are quickest as columns. Measured in
+    docs/decisions/0006-products-with-few-rows.md.
+    """
+
+    __slots__ = ("bias", "inputs", "large", "turned", "turns", "weight")
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        out, self.inputs = weight.shape
+        self.weight, self.bias = weight, bias
+        self.large = out * self.inputs >= LARGE and self.inputs >= 256
+        self.turns = out >= self.inputs or not self.large
+        self.turned: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        size = x.numel()
+        if size > (48 if self.large else FEW) * self.inputs:
+            return _linear(x, self.weight, self.bias)
+        if size == self.inputs or not self.large:
+            if self.turned is None:
+                self.turned = turned(self.weight) if self.turns else self.weight
+            return _linear(x, self.turned, self.bias)
+        flat = x.reshape(-1, self.inputs).t()
+        out = (
+            torch.mm(self.weight, flat)
+            if self.bias is None
+            else torch.addmm(self.bias[:, None], self.weight, flat)
+        )
+        return out.t().reshape(*x.shape[:-1], -1)
+
+
+def turned(*weights: Tensor) -> Tensor:
+    """A copy of weights (out, in), one under the other, whose memory lies by input."""
+    return torch.cat([weight.detach() for weight in weights]).t().contiguous().t()
 
 
 def drops(dropout: Dropout) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -30,5 +29,5 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, size)."""
-        vectors = F.embedding(ids, self.weight)
+        vectors = torch.embedding(self.weight, ids)
         return vectors if self.scale == 1.0 else vectors * self.scale

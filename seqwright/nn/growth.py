@@ -7,7 +7,6 @@ keys stay valid all the same: whoever goes on twice from the same past gets a co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -16,29 +15,38 @@ from seqwright.nn.masks import Places, Sight, take
 
 
 class Room:
-    """Buffers (G, H, C, E) with free room behind the `filled` places."""
+    """A buffer (G, H, C, E + value size) with free room behind the `filled` places: a key, then its value."""
 
-    __slots__ = ("filled", "k", "v")
+    __slots__ = ("buffer", "filled")
 
-    def __init__(self, k: Tensor, v: Tensor, filled: int):
-        self.k, self.v, self.filled = k, v, filled
+    def __init__(self, buffer: Tensor, filled: int):
+        self.buffer, self.filled = buffer, filled
 
     def can_take(self, start: int, end: int) -> bool:
         """Whether places start … end − 1 are free, there, and writable in this mode of torch."""
-        writable = torch.is_inference_mode_enabled() or not self.k.is_inference()
-        return self.filled == start and end <= self.k.shape[2] and writable
+        writable = torch.is_inference_mode_enabled() or not self.buffer.is_inference()
+        return self.filled == start and end <= self.buffer.shape[2] and writable
 
 
-@dataclass(eq=False, slots=True)
 class Keys:
     """What can be looked at: k (G, H, K, E), v (G, H, K, value size), and where it stands. Never changed once
     made.
+
+    both: key and value side by side (G, H, K, E + value size), where they come of one product.
     """
 
-    k: Tensor
-    v: Tensor
-    places: Places
-    room: Room | None = field(default=None, repr=False)
+    __slots__ = ("both", "k", "places", "room", "v")
+
+    def __init__(
+        self, k: Tensor, v: Tensor, places: Places, both: Tensor | None = None, room: Room | None = None
+    ):
+        self.k, self.v, self.places, self.both, self.room = k, v, places, both, room
+
+    @classmethod
+    def of(cls, both: Tensor, key_size: int, places: Places, room: Room | None = None) -> Keys:
+        k = both.narrow(-1, 0, key_size)
+        v = both.narrow(-1, key_size, both.shape[-1] - key_size)
+        return cls(k, v, places, both, room)
 
     @property
     def groups(self) -> int:
@@ -48,11 +56,17 @@ class Keys:
     def count(self) -> int:
         return self.k.shape[2]
 
+    @property
+    def joint(self) -> Tensor:
+        return torch.cat([self.k, self.v], -1) if self.both is None else self.both
+
     def select(self, groups: Sequence[int] | None, places: Places) -> Keys:
         """The keys of other groups, at `places`; groups None: all, as they are."""
         if groups is None:
-            return Keys(self.k, self.v, places, self.room)
-        return Keys(take(self.k, groups), take(self.v, groups), places)
+            return Keys(self.k, self.v, places, self.both, self.room)
+        if self.both is None:
+            return Keys(take(self.k, groups), take(self.v, groups), places)
+        return Keys.of(take(self.both, groups), self.k.shape[-1], places)
 
 
 def select_keys(
@@ -73,21 +87,19 @@ class Append:
         """What the queries of this call look at: the past and the new."""
         width = sight.width
         if past is None:
-            return Keys(
-                new.k, new.v, sight.once("own", new.places, lambda: new.places.own(new.groups, width))
-            )
-        old = past.places
+            places = sight.once("own", new.places, lambda: new.places.own(new.groups, width))
+            return Keys(new.k, new.v, places, new.both)
+        old, key_size = past.places, new.k.shape[-1]
         places = sight.once("append", old, lambda: old.append(new.places, new.groups, width))
         if torch.is_grad_enabled():  # buffers are written in place, which autograd must not meet
-            return Keys(torch.cat([past.k, new.k], 2), torch.cat([past.v, new.v], 2), places)
-        start, end = past.count, past.count + new.count
+            return Keys.of(torch.cat([past.joint, new.joint], 2), key_size, places)
+        start, count = past.count, new.count
         room = past.room
-        if room is None or not room.can_take(start, end):
-            room = Room(_roomy(past.k, 2 * end), _roomy(past.v, 2 * end), start)
-        room.k.narrow(2, start, new.count).copy_(new.k)
-        room.v.narrow(2, start, new.count).copy_(new.v)
-        room.filled = end
-        return Keys(room.k.narrow(2, 0, end), room.v.narrow(2, 0, end), places, room)
+        if room is None or not room.can_take(start, start + count):
+            room = Room(_roomy(past.joint, 2 * (start + count)), start)
+        room.buffer.narrow(2, start, count).copy_(new.joint)
+        room.filled = start + count
+        return Keys.of(room.buffer.narrow(2, 0, start + count), key_size, places, room)
 
     def keep(self, keys: Keys, sight: Sight) -> Keys:
         """What of it the next call still needs."""
@@ -110,7 +122,7 @@ class Last(Append):
         if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
             return keys
         near, fewer = sight.once(("last", self.window), places, lambda: self._fewer(places))
-        return Keys(keys.k[:, :, near], keys.v[:, :, near], fewer)
+        return Keys.of(keys.joint[:, :, near], keys.k.shape[-1], fewer)
 
     def _fewer(self, places: Places) -> tuple[Tensor, Places]:
         assert places.last is not None

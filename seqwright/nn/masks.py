@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
@@ -18,27 +19,40 @@ from torch import Tensor
 Value = TypeVar("Value")
 
 
-@dataclass(eq=False, slots=True)
+Run = tuple[int, int, int]  # first position, how many, and how many times over
+
+
 class Places:
     """Where tokens stand, for G groups of K tokens. Never changed once made.
 
-    pos: positions (K,), the same in every group, or (G, K).
+    pos: positions (K,), the same in every group, or (G, K). Runs of them become a tensor only when asked for.
     seen: False for padding (G, K), or for what is not in the past of a row of the group (G, width, K); None:
     all is seen.
     first, last: the least and the greatest position where they are known without looking at the tensor, which
     spares masks.
     """
 
-    pos: Tensor
-    seen: Tensor | None = None
-    first: int | None = None
-    last: int | None = None
+    __slots__ = ("_device", "_parts", "count", "first", "last", "seen")
+
+    def __init__(
+        self,
+        pos: Tensor | tuple[Tensor | Run, ...],
+        seen: Tensor | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        *,
+        count: int | None = None,
+        device: torch.device | None = None,
+    ):
+        self._parts = (pos,) if isinstance(pos, Tensor) else pos
+        self.count: int = pos.shape[-1] if isinstance(pos, Tensor) else count or 0
+        self.seen, self.first, self.last, self._device = seen, first, last, device
 
     @classmethod
     def run(cls, first: int, count: int, *, width: int = 1, device: torch.device | None = None) -> Places:
         """The positions first, first + 1, …, once for each of `width` rows."""
-        pos = torch.arange(first, first + count, device=device)
-        return cls(pos if width == 1 else pos.repeat(width), first=first, last=first + count - 1)
+        parts = ((first, count, width),)
+        return cls(parts, None, first, first + count - 1, count=count * width, device=device)
 
     @classmethod
     def padded(cls, real: Tensor, before: Tensor | None = None) -> Places:
@@ -47,53 +61,92 @@ class Places:
         return cls((pos if before is None else pos + before[:, None]).clamp(min=0), real)
 
     @property
-    def count(self) -> int:
-        return self.pos.shape[-1]
+    def pos(self) -> Tensor:
+        parts = self._parts
+        if len(parts) > 1 or not isinstance(parts[0], Tensor):
+            tensors = [part if isinstance(part, Tensor) else self._tensor(part) for part in parts]
+            self._parts = parts = (tensors[0] if len(tensors) == 1 else torch.cat(tensors),)
+        return parts[0]  # type: ignore[return-value]
+
+    def _tensor(self, run: Run) -> Tensor:
+        first, count, times = run
+        pos = torch.arange(first, first + count, device=self._device)
+        return pos if times == 1 else pos.repeat(times)
+
+    @property
+    def by_group(self) -> bool:
+        """Whether each group has positions of its own."""
+        return isinstance(self._parts[0], Tensor) and self._parts[0].dim() == 2
+
+    def with_seen(self, seen: Tensor | None) -> Places:
+        """The same places, seen otherwise."""
+        return Places(self._parts, seen, self.first, self.last, count=self.count, device=self._device)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Places:
         """The places of other rows, of which `width` share a group; groups None: the groups stay."""
-        pos = self.pos if self.pos.dim() == 1 else take(self.pos, groups)
-        if self.seen is None or self.seen.dim() == 2:
-            seen = take(self.seen, groups)
+        seen = self.seen
+        if seen is None or seen.dim() == 2:
+            seen = take(seen, groups)
         else:
-            seen = take(self.seen.flatten(0, 1), rows).unflatten(0, (-1, width))
-        return Places(pos, seen, self.first, self.last)
+            seen = take(seen.flatten(0, 1), rows).unflatten(0, (-1, width))
+        if self.by_group:
+            return Places(take(self.pos, groups), seen, self.first, self.last)
+        return self.with_seen(seen)
 
     def append(self, new: Places, groups: int, width: int) -> Places:
         """These places and, behind them, the new ones, of which each row of a group sees its own."""
-        pos = torch.cat(_same_rows(self.pos, new.pos, groups), dim=-1)
         first = None if self.first is None or new.first is None else min(self.first, new.first)
         last = None if self.last is None or new.last is None else max(self.last, new.last)
-        seen = None
-        if not (width == 1 and self.seen is None and new.seen is None):
-            everything = torch.ones((), dtype=torch.bool, device=pos.device)
-            old = (
-                everything if self.seen is None else self.seen if self.seen.dim() == 3 else self.seen[:, None]
+        seen = self._seen_with(new, groups, width)
+        if self.by_group or new.by_group:
+            pos = torch.cat(
+                [p if p.dim() == 2 else p.expand(groups, -1) for p in (self.pos, new.pos)], dim=-1
             )
-            mine = new.own(groups, width).seen
-            mine = everything if mine is None else mine if mine.dim() == 3 else mine[:, None]
-            seen = torch.cat(
-                [old.expand(groups, width, self.count), mine.expand(groups, width, new.count)], dim=-1
-            )  # (G, width, K)
-        return Places(pos, seen, first, last)
+            return Places(pos, seen, first, last)
+        parts, count = _joined(self._parts, new._parts), self.count + new.count
+        return Places(parts, seen, first, last, count=count, device=self._device)
+
+    def _seen_with(self, new: Places, groups: int, width: int) -> Tensor | None:
+        """What each row sees of both, (G, width, K); None: everything."""
+        if width == 1 and self.seen is None and new.seen is None:
+            return None
+        return torch.cat(
+            [self._seen_by(groups, width), new.own(groups, width)._seen_by(groups, width)], dim=-1
+        )
+
+    def _seen_by(self, groups: int, width: int) -> Tensor:
+        """(G, width, K)."""
+        if self.seen is None:
+            return torch.ones(groups, width, self.count, dtype=torch.bool, device=self._device)
+        seen = self.seen if self.seen.dim() == 3 else self.seen[:, None]
+        return seen.expand(groups, width, self.count)
 
     def own(self, groups: int, width: int) -> Places:
         """New tokens of `width` rows as keys of their group: each row sees its own run of them."""
         if width == 1:
             return self
-        eye = torch.eye(width, dtype=torch.bool, device=self.pos.device)
+        eye = torch.eye(width, dtype=torch.bool, device=self._device)
         seen = eye.repeat_interleave(self.count // width, dim=1).expand(
             groups, -1, -1
         )  # (G, width, width · Q)
-        return Places(
-            self.pos, seen if self.seen is None else seen & self.seen[:, None], self.first, self.last
-        )
+        return self.with_seen(seen if self.seen is None else seen & self.seen[:, None])
 
 
-def _same_rows(one: Tensor, other: Tensor, groups: int) -> list[Tensor]:
-    if one.dim() == other.dim():
-        return [one, other]
-    return [x if x.dim() == 2 else x.expand(groups, -1) for x in (one, other)]
+@lru_cache(maxsize=64)
+def _runs(width: int, count: int, device: torch.device | None) -> Tensor:
+    """(1, width, width · count): row w sees the w-th run of `count` places."""
+    with torch.inference_mode(False):  # it outlives the call
+        return torch.eye(width, dtype=torch.bool, device=device).repeat_interleave(count, dim=1)[None]
+
+
+def _joined(parts: tuple[Tensor | Run, ...], more: tuple[Tensor | Run, ...]) -> tuple[Tensor | Run, ...]:
+    """Runs behind runs; two that make one longer run become it."""
+    last, next_ = parts[-1], more[0]
+    if len(more) > 1 or isinstance(last, Tensor) or isinstance(next_, Tensor):
+        return (*parts, *more)
+    if last[2] == next_[2] == 1 and last[0] + last[1] == next_[0]:
+        return (*parts[:-1], (last[0], last[1] + next_[1], 1))
+    return (*parts, *more)
 
 
 def take(value: Any, rows: Sequence[int] | None) -> Any:
@@ -139,7 +192,8 @@ class Mask:
         if keys.seen is not None and keys.seen.dim() == 2:
             parts.append(keys.seen[:, None, None, :])
         elif keys.seen is not None:
-            parts.append(keys.seen.repeat_interleave(queries.count // width, dim=1)[:, None])
+            each = queries.count // width  # queries of a row
+            parts.append((keys.seen if each == 1 else keys.seen.repeat_interleave(each, dim=1))[:, None])
         if not parts:
             return None
         allowed = parts[0]

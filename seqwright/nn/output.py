@@ -12,7 +12,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import Function
+from torch.autograd.function import Function as Differentiable
+
+from seqwright.nn.bound import Binding, Function, linear
 
 ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 
@@ -29,7 +31,7 @@ class Loss:
         return self.total / max(self.count, 1)
 
 
-class Output(nn.Module):
+class Output(Binding[Function]):
     """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017)."""
 
     def __init__(self, size: int, vocabulary: int, *, weight: nn.Parameter | None = None, bias: bool = False):
@@ -40,9 +42,12 @@ class Output(nn.Module):
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
+    def bind(self) -> Function:
+        return linear(self.weight, self.bias)
+
     def forward(self, hidden: Tensor) -> Tensor:
         """(…, D) -> (…, V)."""
-        return F.linear(hidden, self.weight, self.bias)
+        return self.bound()(hidden)
 
     def loss(self, hidden: Tensor, expected: Tensor, *, ignore: int = 0, smoothing: float = 0.0) -> Loss:
         """Cross-entropy with label smoothing (Szegedy et al. 2016), summed over all that is not `ignore`.
@@ -54,11 +59,12 @@ class Output(nn.Module):
         if len(real) < len(targets):
             rows, targets = rows.index_select(0, real), targets.index_select(0, real)
         if torch.is_grad_enabled():
+            self._kept = None  # the weights are about to change
             return Loss(_CrossEntropy.apply(rows, self.weight, self.bias, targets, smoothing), len(targets))
         return Loss(_cross_entropy(rows, self.weight, self.bias, targets, smoothing), len(targets))
 
 
-class _CrossEntropy(Function):
+class _CrossEntropy(Differentiable):
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float

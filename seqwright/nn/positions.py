@@ -98,12 +98,9 @@ class Sinusoidal(_Table):
         if len(self.table) < needed:
             with torch.inference_mode(False):  # the table outlives the call
                 self.table = self._rows(max(needed, 2 * len(self.table), 256)).to(self.table)
-        if (
-            places.first is not None
-            and places.last is not None
-            and places.last - places.first + 1 == places.count
-        ):
-            return self.table[places.first : places.last + 1]
+        first, last = places.first, places.last
+        if first is not None and last is not None and (first == last or last - first + 1 == places.count):
+            return self.table.narrow(0, first, last - first + 1)  # one for all, or a run
         return self.table[places.pos]
 
 

@@ -31,5 +31,4 @@ class Transformer(Encoder):
 def source_places(source: Tokens) -> Places:
     """Tokens stand at 0, 1, …; what is behind a row's length is not seen."""
     count = source.ids.shape[1]
-    run = Places.run(0, count, device=source.ids.device)
-    return Places(run.pos, source.real, run.first, run.last)
+    return Places.run(0, count, device=source.ids.device).with_seen(source.real)

@@ -1,0 +1,115 @@
+"""What is bound computes what the module says, now: after training, loading, replacing and hooking."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from seqwright.nn.blocks import Stack
+from seqwright.nn.bound import FewRows
+from seqwright.nn.masks import Places
+
+SIZE = 8
+
+
+def stack() -> Stack:
+    return Stack(size=SIZE, layers=2, heads=2, dropout=0.0).eval()
+
+
+@torch.no_grad()
+def quick(module: Stack, count: int = 1) -> torch.Tensor:
+    """Without gradients: bound, and kept."""
+    x = torch.linspace(-1, 1, count * SIZE).view(1, count, SIZE)
+    return module(x, Places.run(0, count))[0]
+
+
+def slow(module: Stack, count: int = 1) -> torch.Tensor:
+    """With gradients: bound anew, with the plain products."""
+    x = torch.linspace(-1, 1, count * SIZE).view(1, count, SIZE)
+    return module(x, Places.run(0, count))[0].detach()
+
+
+CHANGES = {
+    "adamw": lambda m: step(m, torch.optim.AdamW(m.parameters(), lr=0.1, fused=True)),
+    "adamw, foreach": lambda m: step(m, torch.optim.AdamW(m.parameters(), lr=0.1, foreach=True)),
+    "sgd": lambda m: step(m, torch.optim.SGD(m.parameters(), lr=0.1)),
+    "load": lambda m: m.load_state_dict(stack().state_dict()),
+    "assign": lambda m: m.load_state_dict(stack().state_dict(), assign=True),
+    "lerp": lambda m: lerp(m),
+    "replaced part": lambda m: setattr(m.blocks[0], "feed_forward", stack().blocks[1].feed_forward),
+    "moved": lambda m: m.to(torch.bfloat16).float(),
+}
+
+
+def step(module: Stack, optimizer: torch.optim.Optimizer) -> None:
+    x = torch.randn(2, 3, SIZE)
+    module(x, Places.run(0, 3))[0].square().sum().backward()
+    optimizer.step()
+
+
+@torch.no_grad()
+def lerp(module: Stack) -> None:
+    weights = list(module.parameters())
+    torch._foreach_lerp_(weights, [torch.randn_like(w) for w in weights], 0.5)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("count", [1, 5])
+def test_every_change_is_seen(change: str, count: int) -> None:
+    module = stack()
+    before = quick(module, count)
+    CHANGES[change](module)
+    now = quick(module, count)
+    assert not torch.equal(now, before)
+    assert_close(now, slow(module, count))
+
+
+def test_an_optimizer_in_eval_mode_is_followed_step_by_step() -> None:
+    module = stack()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=0.1, fused=True)
+    for _ in range(3):
+        step(module, optimizer)
+        assert_close(quick(module), slow(module))
+
+
+def test_a_hook_is_called_and_taken_away() -> None:
+    module, calls = stack(), []
+    quick(module)
+    handle = module.blocks[1].register_forward_hook(lambda *given: calls.append(1))
+    quick(module)
+    assert len(calls) == 1
+    handle.remove()
+    quick(module)
+    assert len(calls) == 1
+
+
+def test_dropout_follows_the_mode() -> None:
+    module = Stack(size=SIZE, layers=1, heads=2, dropout=0.5)
+    assert torch.equal(quick(module.eval()), quick(module.eval()))
+    assert not torch.equal(quick(module.train()), quick(module.train()))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"]
+)
+def test_a_copy_has_a_life_of_its_own(copied) -> None:
+    module = stack()
+    quick(module)
+    other = copied(module)
+    assert_close(quick(other), quick(module))
+    CHANGES["lerp"](other)
+    assert not torch.allclose(quick(other), quick(module))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 49])
+@pytest.mark.parametrize("shape", [(8, 8), (512, 520), (520, 512), (2048, 256)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_rows_equal_a_linear_layer(rows: int, shape: tuple[int, int], bias: bool) -> None:
+    layer = torch.nn.Linear(shape[1], shape[0], bias=bias)
+    x = torch.randn(rows, 1, shape[1])
+    with torch.no_grad():
+        assert_close(FewRows(layer.weight, layer.bias)(x), layer(x))
