@@ -160,6 +160,8 @@ class BoundAttention:
         self.fusible = self.score.multiplicative and not (self.position.needs_weights or self.drops)
         self.cpu = next(home.parameters(), torch.empty(0)).device.type == "cpu"
         self.joint = joint(home.query, home.key_value) if home.projections == "qkvo" else None
+        # more rows over large weights are better served by two products with columns
+        self.joint_rows = 1 if getattr(self.key_value, "large", False) else FEW
 
     def keys(self, memory: Tensor, places: Places) -> Keys:
         """memory (B, K, memory size) -> keys and values (B, H, K, …)."""
@@ -186,7 +188,7 @@ class BoundAttention:
     def queries_and_keys(self, x: Tensor, places: Places) -> tuple[Tensor, Keys]:
         """What self-attention makes of its input."""
         rows, count, _ = x.shape
-        if self.joint is None or rows * count > FEW:
+        if self.joint is None or rows * count > self.joint_rows:
             return self.queries(x, places), self.keys(x, places)
         mapped = self.joint(x)  # (G, Q, all of the queries, then all of the keys and values)
         cut = self.heads * self.query_size

@@ -146,7 +146,7 @@ class FewRows:
             if self.bias is None
             else torch.addmm(self.bias[:, None], self.weight, flat)
         )
-        return out.t().reshape(*x.shape[:-1], -1)
+        return out.t().contiguous().view(*x.shape[:-1], -1)
 
 
 def turned(*weights: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def train(
             source_vocabulary=prepared.task.source.size,
             target_vocabulary=prepared.task.target.size,
         )
-        if config.start is not None:
+        if config.start is not None and not run.checkpoints().steps():
             warm_start(model, config.start, config.model)
         return Trainer(run, config, prepared, model, listener=listener, interrupt=interrupt).train()
 

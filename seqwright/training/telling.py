@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TextIO
 
 from seqwright.training.trainer import Progress, Report
@@ -27,9 +28,10 @@ class Teller:
                 f"{report.tokens_per_second:,.0f} tokens/s  {_time(report.seconds_left)} left"
             )
         for finding in report.findings:
-            if finding not in self._told:
+            kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # the same finding with other numbers is not news
+            if kind not in self._told:
                 self._line(f"  ! {finding}")
-                self._told.add(finding)
+                self._told.add(kind)
 
     def end(self, progress: Progress, folder: str) -> None:
         self._line(

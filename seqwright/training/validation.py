@@ -4,6 +4,7 @@ at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,8 @@ from seqwright.predictor import Prediction, Predictor
 from seqwright.search import BeamOptions
 from seqwright.tasks.metrics import METRICS, Better, Score, group_references
 from seqwright.tasks.translation import Translation
+
+TIE = 1e-6  # what a nat of loss counts beside a score: less than any difference of scores
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,12 @@ class Validation:
     items: tuple[Item, ...]
 
     def value(self, metric: str) -> tuple[float, Better]:
-        """What a model is judged by, and which way is better."""
+        """What a model is judged by, and which way is better. Among equal scores the loss decides."""
         if metric == "loss":
             return self.loss, "lower"
         found = next(score for score in self.scores if score.name == metric)
-        return found.value, found.better
+        nudge = TIE * self.loss if math.isfinite(self.loss) else 0.0
+        return found.value - nudge if found.better == "higher" else found.value + nudge, found.better
 
     def record(self) -> dict[str, float]:
         """For the log."""
