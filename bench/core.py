@@ -57,6 +57,7 @@ def training(shape: str, options: argparse.Namespace) -> None:
             {**common, "attention_dropout": 0.0, "activation_dropout": 0.0},
         ),
     ]
+    entries.append(Entry("Hugging Face Marian", "bench.training:hugging_face", common))
     compete([*entries, peak], options.rounds)
     batches = training_batches(sentences(options.data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, 24)
     flops = sum(step_flops(SHAPES[shape], batch) for batch in batches[:6])

@@ -55,10 +55,10 @@ def our_outputs(model: Any, inputs: Tokens, beam: int) -> list[list[int]]:
     return [best[0].tokens if isinstance(best, list) else best.tokens for best in found]
 
 
-def hugging_face(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
+def marian(wanted: Shape, dropout: float = 0.0) -> Any:
+    """A Marian model of Hugging Face of that shape, with random weights."""
     from transformers import MarianConfig, MarianMTModel
 
-    wanted = SHAPES[shape]
     config = MarianConfig(
         vocab_size=wanted.vocabulary,
         d_model=wanted.size,
@@ -69,6 +69,9 @@ def hugging_face(shape: str, rows: int, beam: int, seconds: float) -> Iterator[A
         encoder_ffn_dim=wanted.hidden,
         decoder_ffn_dim=wanted.hidden,
         activation_function="relu",
+        dropout=dropout,
+        attention_dropout=dropout,
+        activation_dropout=dropout,
         scale_embedding=True,
         tie_word_embeddings=True,
         pad_token_id=0,
@@ -78,7 +81,12 @@ def hugging_face(shape: str, rows: int, beam: int, seconds: float) -> Iterator[A
         bos_token_id=BEGIN,
     )
     torch.manual_seed(1)
-    model = MarianMTModel(config).eval()
+    return MarianMTModel(config)
+
+
+def hugging_face(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
+    wanted = SHAPES[shape]
+    model = marian(wanted).eval()
     inputs = source_tokens(sources(rows, wanted.vocabulary))
     mask = torch.ones_like(inputs.ids) if inputs.real is None else inputs.real.long()
 

@@ -68,6 +68,25 @@ def torch_transformer(
     yield from rounds(model, loss, batches, seconds)
 
 
+def hugging_face(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
+    """A Marian model of the same shape, on our batches; its own collator would pad more."""
+    from bench.decoding import marian
+
+    wanted = SHAPES[shape]
+    model = marian(wanted, dropout=wanted.dropout)
+    batches = training_batches(sentences(data, wanted.vocabulary), wanted.tokens, BATCHES)
+
+    def loss(batch: Batch) -> Tensor:
+        real = batch.source.real
+        mask = torch.ones_like(batch.source.ids) if real is None else real.long()
+        scores = model(
+            input_ids=batch.source.ids, attention_mask=mask, decoder_input_ids=batch.target.ids
+        ).logits.flatten(0, 1)
+        return F.cross_entropy(scores, batch.expected.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
+
+    yield from rounds(model, loss, batches, seconds)
+
+
 class TorchTransformer(nn.Module):
     """The same model out of torch's own parts."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 import time
@@ -50,7 +49,7 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture) -> None:
     assert f"seqwright {verb}" in capsys.readouterr().out
 
 
-def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys, monkeypatch) -> None:
+def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "run"
     assert cli.main(["train", str(pairs), "--out", str(out), "--steps", "8", *SMALL]) == 0
     said = capsys.readouterr().err
@@ -58,8 +57,8 @@ def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys, monkeypa
     assert "symbols between spaces" in said
     assert "finished at step 8" in said
     assert Run.open(out).load_weights()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("agm\n\nfoo\u2028bar\nzzz".encode())))
-    assert cli.main(["predict", str(out), "--beam", "2"]) == 0
+    (tmp_path / "words.txt").write_text("agm\n\nfoo\u2028bar\nzzz", encoding="utf-8")
+    assert cli.main(["predict", str(out), str(tmp_path / "words.txt"), "--beam", "2"]) == 0
     assert capsys.readouterr().out.count("\n") == 4  # one line out for each line in, whatever it holds
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -48,7 +49,9 @@ class Plain(FeedForward):
         _glorot(self)
 
     def bound(self) -> Function:
-        rise, activation, fall = bound(self.rise), self.activation, bound(self.fall)
+        # what was just computed is nobody else's: relu may work in its place
+        activation = torch.relu_ if self.activation is F.relu else self.activation
+        rise, fall = bound(self.rise), bound(self.fall)
         if drops(self.dropout):
             return lambda x: fall(self.dropout(activation(rise(x))))
         return lambda x: fall(activation(rise(x)))
