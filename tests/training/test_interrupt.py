@@ -12,6 +12,15 @@ import tiny
 from seqwright.training.interrupt import SIGNALS, Interrupt, Interrupted
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_ignored():
+    """As in a terminal, also where the tests themselves run under nohup or in the background."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_remembered_until_a_loop_asks(number):
     interrupt = Interrupt()
