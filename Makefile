@@ -22,7 +22,7 @@ test-all: $(VENV)/.installed
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check seqwright bench tests examples
 	$(BIN)/mypy
 
 $(VENV)/.bench: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""Trains the `tiny` Transformer to turn words round, decodes with a beam, and shows where it looked. About half a minute."""
+"""Trains a small Transformer to turn words round, and shows where it looks. About half a minute."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def main() -> None:
     model = seqwright.build_model(
         {"preset": "tiny", "layers": 2, "dropout": 0.0}, source_vocabulary=size, target_vocabulary=size
     )
-    print(f"a Transformer with {sum(p.numel() for p in model.parameters()):,} parameters learns to turn words round")
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    print(f"a Transformer with {parameters:,} parameters learns to turn words round")
     began = time.perf_counter()
     train(model.train(), random, steps=600)
     print(f"trained in {time.perf_counter() - began:.0f} s")

@@ -63,8 +63,13 @@ def _train(config: Any, folder: str, options: argparse.Namespace, say: Any) -> i
         from seqwright.training.tensorboard import TensorBoard
 
         listeners.append(TensorBoard(Path(options.tensorboard)))
+
+    def listen(report: Any) -> None:
+        for listener in listeners:
+            listener(report)
+
     try:
-        progress = train(config, folder, listener=lambda report: [tell(report) for tell in listeners])
+        progress = train(config, folder, listener=listen)
     except Interrupted as left:
         say(f"stopped by {left}; the same command goes on from here")
         return left.exit_code
@@ -102,7 +107,8 @@ def _from_pairs(files: list[str], options: argparse.Namespace, say: Any) -> dict
         raise ConfigError(
             "no file of pairs was named; give a TSV, two parallel files, or a TOML configuration"
         )
-    tally, checker, sample = Tally(), Checker(), []
+    tally, checker = Tally(), Checker()
+    sample: list[Any] = []
     pairs = PairFiles.from_paths(files, form=Form(columns=options.columns))
     for pair in pairs.read(tally):
         checker.add(pair)
@@ -113,8 +119,8 @@ def _from_pairs(files: list[str], options: argparse.Namespace, say: Any) -> dict
     say(f"  {'; '.join(pairs.sniffed.reasons)}")
     for name, side in (("source", report.source), ("target", report.target)):
         say(
-            f"  {name}: {side.characters.mean:.0f} characters on average, {side.characters.longest:,} at most; "
-            f"{len(side.alphabet)} different ones"
+            f"  {name}: {side.characters.mean:.0f} characters on average, "
+            f"{side.characters.longest:,} at most; {len(side.alphabet)} different ones"
         )
     for line in [*tally.summary(), *(str(finding) for finding in report.findings)][:8]:
         say(f"  {line}")
