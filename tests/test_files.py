@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faulty import in_child, names
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,21 +22,6 @@ from seqwright.errors import ModelError, WriteError
 ERRORS = [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO]
 FILE_POINTS = ["a.json:written", "a.json:synced", "a.json:renamed"]
 FOLDER_POINTS = ["f:begun", "x:writing", "x:written", "x:synced", "f:synced", "f:renamed", "f:settled"]
-
-
-def in_child(action: Callable[[], object]) -> int:
-    """How a forked copy of this process ends that does this: 0, 1 for an exception, below 0 for a signal."""
-    if (child := os.fork()) == 0:
-        try:
-            action()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
 
 
 def kill_at(point: str) -> Callable[[str], None]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import torch
+from faulty import in_child, names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -71,21 +72,6 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
         return tensor.contiguous().reshape(-1).view(torch.uint8).tolist()
 
     return a.dtype == b.dtype and a.shape == b.shape and bits(a) == bits(b)
-
-
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
-
-
-def in_child(action: Callable[[], object]) -> int:
-    """How a forked copy of this process ends that does this: 0, 1 for an exception, below 0 for a signal."""
-    if (child := os.fork()) == 0:
-        try:
-            action()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.fixture(autouse=True)
