@@ -125,8 +125,10 @@ def _from_pairs(files: list[str], options: argparse.Namespace, say: Any) -> dict
     for line in [*tally.summary(), *(str(finding) for finding in report.findings)][:8]:
         say(f"  {line}")
     recipe = choose(report, sample, options.minutes)
+    other_end = options.steps is not None or options.epochs is not None
     for choice in recipe.choices:
-        say(f"  {choice.what}: {choice.reason}")
+        if not (other_end and "minutes" in choice.table.get("training", {})):
+            say(f"  {choice.what}: {choice.reason}")
     table = recipe.table()
     table["data"] = {"train": files, "valid": options.valid, "test": options.test, "columns": options.columns}
     return table
