@@ -13,9 +13,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Len, Lt
 
 from seqwright.errors import ConfigError
 from seqwright.registry import unknown
@@ -35,8 +35,14 @@ class DataConfig:
     train: tuple[str, ...] = ()
     valid: tuple[str, ...] = ()  # none: a share of the training pairs is held out
     test: tuple[str, ...] = ()
+    format: Literal["parallel", "tsv", "csv", "jsonl"] | None = None  # none: by the first lines, as below
+    delimiter: Annotated[str, Len(1, 1)] | None = None  # between the columns
+    header: bool | None = None  # whether the first row names the columns
     columns: str | None = None  # "1,3:2": columns 1 and 3 make the source, column 2 is the target
+    quoting: bool = False  # cells in double quotes, as CSV has them; otherwise a quote is a character
     encoding: str = "utf-8"
+    on_bad_bytes: Literal["error", "replace"] = "error"  # replace: by U+FFFD, and counted
+    skip_bad_rows: bool = False  # leave out rows that do not fit the columns, and count them
     held_out: Annotated[float, Gt(0), Lt(0.5)] = (
         0.05  # of the pairs for validation, and as many again for the test
     )

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import types
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -113,23 +114,46 @@ def options_of(part: type) -> dict[str, inspect.Parameter]:
 
 
 def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
-    """Refuses an option that the part does not have, and a word that is none of those the option knows."""
+    """Refuses an option that the part does not have, a word that is none of those the option knows, and a
+    value of another type.
+    """
     known = options_of(part)
     for key, value in options.items():
         if key not in known:
             raise ConfigError(unknown(f"option of {what}", key, sorted(known)))
-        words = _words(part, key)
+        hint = _hint(part, key)
+        words = list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else []
         if isinstance(value, str) and words and value not in words:
             raise ConfigError(unknown(f"{key} of {what}", value, words))
+        if not _fits(value, hint):
+            raise ConfigError(f"{key} of {what} is {value!r}; it must be {_named(hint)}")
 
 
-def _words(part: type, key: str) -> list[str]:
-    """The words that an option annotated with a Literal alone may be."""
+def _hint(part: type, key: str) -> Any:
+    """The type that an option is annotated with."""
     home = part
     while key not in inspect.signature(home).parameters:
         home = home.passes_to  # type: ignore[attr-defined]
-    hint = typing.get_type_hints(home.__init__).get(key)  # type: ignore[misc]
-    return list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else []
+    return typing.get_type_hints(home.__init__).get(key, Any)  # type: ignore[misc]
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value can be of a type, as far as plain types tell. True is no number."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return any(_fits(value, each) for each in typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Literal:
+        return value in typing.get_args(hint)
+    if hint in (int, float):
+        return isinstance(value, int | hint) and not isinstance(value, bool)
+    return isinstance(value, hint) if hint in (bool, str, types.NoneType) else True
+
+
+def _named(hint: Any) -> str:
+    """A type in words."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(_named(each) for each in typing.get_args(hint) if each is not types.NoneType)
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    return names.get(hint, str(hint))
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:

@@ -11,7 +11,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +21,15 @@ from seqwright.data.exchange import Reservoir, exchanged
 from seqwright.data.fields import split_parts
 from seqwright.data.findings import TROUBLES, Finding, finding
 from seqwright.data.repetition import Repetitions
-from seqwright.data.tally import Count, Pair, Place
+from seqwright.data.tally import EXAMPLES_KEPT, PLACES_KEPT, Count, Pair
 
 WINDOW = 500
 LONG_ENOUGH = 50
 LENGTH_RATIO = 9
 RARE = 5
 
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 _MOJIBAKE = re.compile("\ufffd|[ÂÃ][\x80-\xbf]|â€|Ð[\x80-\xbf]")
 _SPACING = re.compile(r"^\s|\s\s|\s$")
 
@@ -49,6 +50,10 @@ class Lengths:
     @property
     def longest(self) -> int:
         return max(self.counts, default=0)
+
+    def to_json(self) -> dict[str, Any]:
+        counts = {str(length): self.counts[length] for length in sorted(self.counts)}
+        return {"mean": self.mean, "longest": self.longest, "counts": counts}
 
     def quantile(self, share: float) -> int:
         """The smallest length that at least this share of texts do not exceed."""
@@ -71,6 +76,14 @@ class Side:
         self.characters.add(len(text))
         self.words.add(len(text.split()))
         self.alphabet.update("".join(split_parts(text)[::2]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "characters": self.characters.to_json(),
+            "words": self.words.to_json(),
+            "alphabet": dict(self.alphabet.most_common()),
+            "scripts": self.scripts,
+        }
 
     @property
     def rare(self) -> list[str]:
@@ -102,6 +115,26 @@ class Report:
     findings: tuple[Finding, ...]
 
 
+class Accents:
+    """Which of the two ways of writing accents there are: in one character (NFC), or as marks (NFD)."""
+
+    def __init__(self) -> None:
+        self.composed, self.marks = False, False
+
+    @property
+    def mixed(self) -> bool:
+        return self.composed and self.marks
+
+    def add(self, source: str, target: str) -> bool:
+        """Whether NFC would change this pair."""
+        texts = [text for text in (source, target) if not text.isascii()]
+        if any(not unicodedata.is_normalized("NFC", text) for text in texts):
+            self.marks = True
+            return True
+        self.composed |= any(not unicodedata.is_normalized("NFD", text) for text in texts)
+        return False
+
+
 class Checker:
     """Takes pairs one by one."""
 
@@ -109,7 +142,7 @@ class Checker:
         self.pairs = 0
         self.source, self.target = Side(), Side()
         self._seen = {name: Count() for name in TROUBLES}
-        self._composed = 0
+        self._accents = Accents()
         self._repetitions = Repetitions()
         self._reservoir = Reservoir()
         self._window: list[Pair] = []
@@ -120,26 +153,24 @@ class Checker:
         self.source.add(source)
         self.target.add(target)
         for name in _oddities(source, target):
-            self._seen[name].add(place)
-        self._look_at_accents(source, target, place)
+            self._seen[name].add(place, pair)
+        if self._accents.add(source, target):
+            self._seen["mixed_normalisation"].add(place, pair)
         repeated = self._repetitions.add(source, target)
         if repeated:
-            self._seen[repeated].add(place)
+            self._seen[repeated].add(place, pair)
         self._reservoir.add(pair)
         self._window.append(pair)
         if len(self._window) == WINDOW:
             self._close_window()
 
     def report(self) -> Report:
-        copies = self._seen["copies"].count
         repeated = self._repetitions.counts()
-        swapped = exchanged(self._reservoir.pairs)
-        counts = {name: seen.count for name, seen in self._seen.items()} | repeated
-        counts["swapped"] = round(len(swapped) * self.pairs / max(1, len(self._reservoir.pairs)))
-        if not self._composed:
-            counts["mixed_normalisation"] = 0
-        places = {name: tuple(seen.places) for name, seen in self._seen.items()}
-        places["swapped"] = tuple(pair.place for pair in swapped[:5])
+        seen = {**self._seen, "swapped": self._exchanged()}
+        for name, count in repeated.items():
+            seen[name] = replace(seen[name], count=count)
+        if not self._accents.mixed:
+            del seen["mixed_normalisation"]
         both = self.source.alphabet.keys() & self.target.alphabet.keys()
         either = self.source.alphabet.keys() | self.target.alphabet.keys()
         return Report(
@@ -148,21 +179,17 @@ class Checker:
             target=self.target,
             shared_alphabet=len(both) / max(1, len(either)),
             sources=self._repetitions.sources,
-            copies=copies,
+            copies=self._seen["copies"].count,
             duplicates=repeated["duplicates"],
             conflicts=repeated["conflicts"],
-            findings=tuple(
-                finding(name, count, self.pairs, places[name]) for name, count in counts.items() if count
-            ),
+            findings=tuple(finding(name, found, self.pairs) for name, found in seen.items() if found.count),
         )
 
-    def _look_at_accents(self, source: str, target: str, place: Place) -> None:
-        """Texts that NFC would change, and texts that NFD would: only both together are a trouble."""
-        texts = [text for text in (source, target) if not text.isascii()]
-        if any(not unicodedata.is_normalized("NFC", text) for text in texts):
-            self._seen["mixed_normalisation"].add(place)
-        elif any(not unicodedata.is_normalized("NFD", text) for text in texts):
-            self._composed += 1
+    def _exchanged(self) -> Count:
+        """Judged in the sample, and counted as if it were everything."""
+        found, sample = exchanged(self._reservoir.pairs), len(self._reservoir.pairs)
+        places = [pair.place for pair in found[:PLACES_KEPT]]
+        return Count(round(len(found) * self.pairs / max(1, sample)), places, found[:EXAMPLES_KEPT])
 
     def _close_window(self) -> None:
         lengths = np.array([(len(source), len(target)) for source, target, _ in self._window])
@@ -188,7 +215,7 @@ def _oddities(source: str, target: str) -> list[str]:
         found.append("length_ratio")
     if '"' in both and (_is_quoted(source) or _is_quoted(target)):
         found.append("quotes")
-    if _CONTROLS.search(both):
+    if CONTROLS.search(both):
         found.append("control_characters")
     if not both.isascii():
         if _INVISIBLE.search(both):

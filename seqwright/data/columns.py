@@ -33,7 +33,10 @@ class Column:
         if self.key.isdecimal():
             raise InputError(f"{where} has {width} columns and no column {self.key}; count from 1")
         if names is None:
-            raise InputError(f"{where} has no header to find column {self.key!r} in; use numbers, as in 1:2")
+            raise InputError(
+                f"{where} has no header to find column {self.key!r} in; use numbers, as in 1:2, "
+                "or give data.header=true"
+            )
         raise InputError(f"{where}: {unknown('column', self.key, names)}")
 
 

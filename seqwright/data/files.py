@@ -80,9 +80,9 @@ def _is_regular(path: str) -> bool:
 
 def _open(path: str, name: str) -> BinaryIO:
     if path == "-":
-        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb", 0)
     try:
-        return open(path, "rb")
+        return open(path, "rb", 0)  # without a buffer a pipe hands on what has come, and waits for no more
     except FileNotFoundError as error:
         if os.path.islink(path):
             raise InputError(f"{name} is a link to {os.readlink(path)}, which does not exist") from error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from seqwright.data.splitting import Overlap
-from seqwright.data.tally import Place, Tally
+from seqwright.data.tally import Count, Pair, Place, Reason, Tally
 
-Severity = Literal["warning", "note"]
+Severity = Literal["error", "warning", "note"]  # an error is what training stops at
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,21 @@ class Finding:
     places: tuple[Place, ...]
     sentence: str
     way_out: str
+    examples: tuple[Pair, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "severity": self.severity,
+            "count": self.count,
+            "sentence": self.sentence,
+            "way_out": self.way_out,
+            "places": [str(place) for place in self.places],
+            "examples": [
+                {"place": str(place), "source": source, "target": target}
+                for source, target, place in self.examples
+            ],
+        }
 
     def __str__(self) -> str:
         where = f" ({', '.join(map(str, self.places))})" if self.places else ""
@@ -37,86 +53,104 @@ class Trouble(NamedTuple):
 
 TROUBLES = {
     "copies": Trouble(
-        "{count} pairs ({share}) have a target equal to their source",
+        "pairs whose target is their source: {count} ({share})",
         "remove them unless copying is the task",
         0.1,
     ),
-    "duplicates": Trouble("{count} pairs ({share}) come more than once", "remove the repetitions", 0.1),
+    "duplicates": Trouble("repetitions of an earlier pair: {count} ({share})", "remove them", 0.1),
     "conflicts": Trouble(
-        "{count} pairs ({share}) have a source that came with another target before",
+        "pairs whose source came with another target before: {count} ({share})",
         "fine if several answers are right; otherwise keep the right one",
         0.5,
     ),
     "misaligned": Trouble(
-        "in {count} stretches of 500 pairs the lengths fit better when one side is moved by a few lines",
+        "stretches of 500 pairs whose lengths fit better with one side moved by a few lines: {count}",
         "look for a line that is missing or added before the first of them",
         0.0,
     ),
     "swapped": Trouble(
-        "about {count} pairs ({share}) read as if source and target were exchanged",
+        "pairs that read as if source and target were exchanged: about {count} ({share})",
         "exchange or remove them",
-        0.0,
+        0.01,
     ),
     "length_ratio": Trouble(
-        "{count} pairs ({share}) have one side more than 9 times as long as the other",
+        "pairs with one side more than 9 times as long as the other: {count} ({share})",
         "check that they belong together",
         0.01,
     ),
     "quotes": Trouble(
-        "{count} pairs ({share}) have a side in double quotes or with an odd number of them",
-        "if the file is quoted CSV, ask for quoting; otherwise they are text and nothing is wrong",
+        "pairs with a side in double quotes or with an odd number of them: {count} ({share})",
+        "if the file is quoted CSV, give data.quoting=true; otherwise they are text and nothing is wrong",
         0.2,
     ),
     "control_characters": Trouble(
-        "{count} pairs ({share}) have control characters or the line separators U+2028, U+2029, U+0085",
+        "pairs with control characters, U+FEFF, or the line ends U+2028, U+2029, U+0085: {count} ({share})",
         "they are kept as text; remove them if they mean nothing",
         0.01,
     ),
     "invisible_characters": Trouble(
-        "{count} pairs ({share}) have zero-width or direction-changing characters",
+        "pairs with zero-width or direction-changing characters: {count} ({share})",
         "some scripts need them; remove them elsewhere",
         0.1,
     ),
     "mojibake": Trouble(
-        "{count} pairs ({share}) have U+FFFD or sequences such as Ã© that come from a wrong encoding",
+        "pairs with U+FFFD or sequences such as Ã© that come from a wrong encoding: {count} ({share})",
         "convert the original file again",
         0.0,
     ),
     "mixed_normalisation": Trouble(
-        "{count} pairs ({share}) write accents as separate characters and others do not",
+        "pairs that write accents as separate characters, where others do not: {count} ({share})",
         "bring the text to one form, NFC as a rule",
         0.0,
     ),
     "spacing": Trouble(
-        "{count} pairs ({share}) have spaces at an end or several in a row",
+        "pairs with spaces at an end or several in a row: {count} ({share})",
         "remove them unless they mean something",
         0.2,
     ),
 }
 
 
-def finding(name: str, count: int, total: int, places: tuple[Place, ...] = ()) -> Finding:
+STOPS = {
+    Reason.BAD_ROW: "training stops there: mend them, or leave them out with data.skip_bad_rows=true",
+    Reason.BAD_BYTES: "training stops there: give the right data.encoding, or data.on_bad_bytes=replace",
+    Reason.NUL: "training stops there: remove them, or give data.on_bad_bytes=replace",
+}
+"""What reading stops at unless it is told to go on, and what to tell it."""
+
+
+_DONE = {
+    "skipped": "training goes on without them; mend or remove them",
+    "changed": "training reads them so; mend them if that is wrong",
+}
+
+
+def finding(name: str, seen: Count, total: int) -> Finding:
     sentence, way_out, grave = TROUBLES[name]
-    share = count / max(1, total)
-    severity: Severity = "warning" if share >= grave else "note"
+    share = seen.count / max(1, total)
     return Finding(
-        name, severity, count, places, sentence.format(count=f"{count:,}", share=f"{share:.1%}"), way_out
+        name=name,
+        severity="warning" if share >= grave else "note",
+        count=seen.count,
+        places=tuple(seen.places),
+        sentence=sentence.format(count=f"{seen.count:,}", share=f"{share:.1%}"),
+        way_out=way_out,
+        examples=tuple(seen.examples),
     )
 
 
-def reading_findings(tally: Tally) -> list[Finding]:
-    """What reading has skipped or changed."""
-    return [
-        Finding(
-            name=reason.name.lower(),
-            severity="warning" if reason.startswith("skipped") else "note",
-            count=found.count,
-            places=tuple(found.places),
-            sentence=f"{found.count:,} lines were {reason.replace(': ', ' (', 1)})",
-            way_out="mend the file if that is not what you want",
+def reading_findings(tally: Tally, stops: Collection[Reason] = ()) -> list[Finding]:
+    """What reading has skipped or changed; `stops` are the reasons at which training would have stopped."""
+    found = []
+    for reason, seen in tally:
+        done, what = reason.split(": ", 1)
+        severity: Severity = "error" if reason in stops else "warning" if done == "skipped" else "note"
+        sentence = f"lines {done} ({what}): {seen.count:,}"
+        way_out = STOPS[reason] if reason in stops else _DONE[done]
+        found.append(
+            Finding(reason.name.lower(), severity, seen.count, tuple(seen.places), sentence, way_out)
         )
-        for reason, found in tally
-    ]
+    return found
 
 
 def leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
@@ -127,6 +161,27 @@ def leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
         severity="warning",
         count=found.leaked,
         places=found.places,
-        sentence=f"{found.leaked:,} of {found.held_out:,} {held_out} pairs have a source that is in training",
+        sentence=f"{held_out} pairs whose source is in training: {found.leaked:,} of {found.held_out:,}",
         way_out="remove them from training, or scores will be too good",
     )
+
+
+def near_leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
+    if not found.near:
+        return None
+    return Finding(
+        name="near_leaks",
+        severity="note",
+        count=found.near,
+        places=found.near_places,
+        sentence=(
+            f"{held_out} pairs whose source is in training but for case or spaces: "
+            f"{found.near:,} of {found.held_out:,}"
+        ),
+        way_out="decide whether such sources are new enough for a test",
+    )
+
+
+def by_gravity(findings: Iterable[Finding]) -> list[Finding]:
+    """The gravest first, and the more frequent before the less."""
+    return sorted(findings, key=lambda found: (get_args(Severity).index(found.severity), -found.count))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
-from seqwright.data.files import BLOCK, Input, take
+from seqwright.data.files import BLOCK, Input
 from seqwright.data.tally import Place, Reason, Tally
 from seqwright.errors import ConfigError, InputError
 
@@ -89,7 +89,7 @@ def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, tally: Tally) -> 
         if on_bad_bytes == "error":
             raise InputError(
                 f"{place}: a NUL character at position {text.index(chr(0)) + 1}; text has none. "
-                "Is the file binary or UTF-16? Convert it, or ask for on_bad_bytes=replace"
+                "Is the file binary or UTF-16? Convert it, or give data.on_bad_bytes=replace"
             )
         text = text.replace("\0", " ")
         tally.add(Reason.NUL, place)
@@ -121,13 +121,21 @@ def guess_encoding(data: bytes) -> str:
 def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
     """Blocks in an encoding where the byte 10 is always the end of a line."""
     blocks = source.blocks()
-    first = take(blocks, 4)
+    first = _beginning(blocks)
     if _is_wide(decoding.encoding):
         yield from _transcoded(first, blocks, source.name, decoding)
         return
     _refuse_wide(first, source.name)
     yield first
     yield from blocks
+
+
+def _beginning(blocks: Iterator[bytes]) -> bytes:
+    """Enough bytes to tell a mark by, and no more: whoever types a line of two waits for its answer."""
+    first = next(blocks, b"")
+    while first and any(mark.startswith(first) for mark, _ in _WIDE_MARKS) and (more := next(blocks, b"")):
+        first += more
+    return first
 
 
 def _is_wide(encoding: str) -> bool:
@@ -138,7 +146,8 @@ def _refuse_wide(first: bytes, name: str) -> None:
     for mark, encoding in _WIDE_MARKS:
         if first.startswith(mark):
             raise InputError(
-                f"{name} looks like {encoding.upper()}; give encoding={encoding}, or convert it with iconv"
+                f"{name} looks like {encoding.upper()}; give data.encoding={encoding}, or convert it, "
+                "as iconv does"
             )
 
 
@@ -212,5 +221,5 @@ def _not_text(
     byte, guess = data[error.start], guess_encoding(data[error.start : error.start + BLOCK])
     return InputError(
         f"{name}:{line}: byte 0x{byte:02x} at offset {offset + error.start:,} is not {encoding}; "
-        f"it may be {guess}: give encoding={guess}, or on_bad_bytes=replace"
+        f"it may be {guess}: give data.encoding={guess}, or data.on_bad_bytes=replace"
     )

@@ -97,7 +97,7 @@ class PairFiles:
     def read(self, tally: Tally) -> Iterator[Pair]:
         """The pairs in order; `tally` counts what is skipped or changed. No pair at all is an error."""
         limit, kept, longest = self.rules.max_length, 0, 0
-        for source, target, place in self._parallel(tally) if self.targets else self._joined(tally):
+        for source, target, place in self.sides(tally) if self.targets else self._joined(tally):
             no_source, no_target = not source or source.isspace(), not target or target.isspace()
             if no_source or no_target:
                 tally.add(_BLANK[no_source, no_target], place)
@@ -113,7 +113,8 @@ class PairFiles:
     def _no_pairs(self, tally: Tally, longest: int) -> InputError:
         skipped = "; ".join(line for line in tally.summary() if " skipped: " in line)
         over = (
-            f"; the longest has {longest:,} code points, max_length is {self.rules.max_length:,}"
+            f"; the longest has {longest:,} code points and at most {self.rules.max_length:,} are read; "
+            "raise data.max_length"
             if longest
             else ""
         )
@@ -121,10 +122,11 @@ class PairFiles:
 
     # Parallel files -------------------------------------------------------------------------------
 
-    def _parallel(self, tally: Tally) -> Iterator[Pair]:
+    def sides(self, tally: Tally) -> Iterator[Pair]:
+        """Every line with its counterpart, blank ones too."""
         self._check_counts()
-        sources = chain.from_iterable(self._numbered(file, tally) for file in self.inputs)
-        targets = chain.from_iterable(self._numbered(file, tally) for file in self.targets)
+        sources = chain.from_iterable(self.lines(file, tally) for file in self.inputs)
+        targets = chain.from_iterable(self.lines(file, tally) for file in self.targets)
         for count, (left, right) in enumerate(zip_longest(sources, targets)):
             if left is None or right is None:  # only a pipe can come so far: it cannot be counted before
                 side = self.inputs if left is None else self.targets
@@ -133,7 +135,8 @@ class PairFiles:
                 )
             yield Pair(left[1], right[1], left[0])
 
-    def _numbered(self, file: Input, tally: Tally) -> Iterator[tuple[Place, str]]:
+    def lines(self, file: Input, tally: Tally) -> Iterator[tuple[Place, str]]:
+        """Every line of one of the files, blank ones too."""
         for number, lines in read_blocks(file, self.decoding, tally):
             for row, line in enumerate(lines, number):
                 yield Place(file.name, row), line
@@ -187,10 +190,13 @@ class PairFiles:
             chosen = [cells[index] for index in order]
             yield Pair(source_from_cells(chosen[:-1], roles), chosen[-1], place)
 
+    def rows(self, file: Input, tally: Tally) -> Iterator[Row]:
+        """Every row of one of the files with all its cells: a header, blank and bad rows too."""
+        return self._quoted_rows(file, tally) if self.form.quoting else self._plain_rows(file, tally)
+
     def _rows(self, file: Input, tally: Tally) -> Iterator[Row]:
         form = self.sniffed
-        rows = self._quoted_rows(file, tally) if self.form.quoting else self._plain_rows(file, tally)
-        for count, (place, cells) in enumerate(rows):
+        for count, (place, cells) in enumerate(self.rows(file, tally)):
             if count == 0 and form.header:
                 if [cell.strip() for cell in cells] != list(form.names):
                     raise InputError(
@@ -226,7 +232,8 @@ class PairFiles:
                 )
         except csv.Error as error:
             raise InputError(
-                f"{file.name}:{first}: {error} in the row that begins here; is a quote open or stray?"
+                f"{file.name}:{first}: {error} in the row that begins here; mend its quotes, "
+                "or read them as text with data.quoting=false"
             ) from error
 
     def _cells(self, line: str, delimiter: str) -> list[str]:
@@ -240,28 +247,29 @@ class PairFiles:
         form = self.sniffed
         mark = "tab" if form.delimiter == "\t" else repr(form.delimiter)
         quotes = (
-            " Do quotes enclose cells? Then ask for quoting."
+            " Do quotes enclose cells? Then give data.quoting=true"
             if any(cell.startswith('"') for cell in cells)
             else ""
         )
         return InputError(
             f"{place}: {len(cells)} columns where {form.width} are expected, separated by {mark}; "
-            f"mend the line, or ask for skip_bad_rows.{quotes}"
+            f"mend the line, or leave such lines out with data.skip_bad_rows=true.{quotes}"
         )
 
     def _objects(self, file: Input, tally: Tally) -> Iterator[Row]:
         columns = self.sniffed.columns
         assert columns is not None
         keys = [column.key for column in (*columns.source, columns.target)]
-        for place, line in self._numbered(file, tally):
+        for place, line in self.lines(file, tally):
             if not line or line.isspace():
                 tally.add(Reason.BLANK_PAIR, place)
                 continue
             try:
                 cells = cells_of(parse_object(line, place), keys, place)
-            except InputError:
+            except InputError as error:
                 if not self.rules.skip_bad_rows:
-                    raise
+                    way_out = "mend the line, or leave such lines out with data.skip_bad_rows=true"
+                    raise InputError(f"{error}; {way_out}") from error
                 tally.add(Reason.BAD_ROW, place)
                 continue
             yield place, [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells]

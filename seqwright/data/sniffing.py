@@ -93,7 +93,7 @@ def _format(filled: list[str], name: str, asked: Form) -> Sniffed:
             return Sniffed("csv", delimiter, reasons=(f"CSV: {delimiter!r} comes in every line",))
     raise InputError(
         f"{name}:1: no tab between source and target in {filled[0][:40]!r}; expected source<TAB>target, "
-        "JSON objects, a delimiter=..., or two files, one for each side"
+        "JSON objects, a data.delimiter=..., or two files, one for each side"
     )
 
 
@@ -163,7 +163,7 @@ def _guess_columns(form: Sniffed, rows: list[list[str]], name: str) -> tuple[Col
             columns = parse_columns(f"{left},{marked}+:{right}")
             return columns, f"columns {columns}: column {marked} holds features"
     raise InputError(
-        f"{name} has {form.width} columns; say which to use, as in columns=1:2 or columns=1,3+:2"
+        f"{name} has {form.width} columns; say which to use, as in data.columns=1:2 or data.columns=1,3+:2"
     )
 
 
@@ -209,7 +209,9 @@ def _guess_keys(first: dict[str, Any], place: Place) -> Columns:
             return Columns((Column(lowered[source]),), Column(lowered[target]))
     if len(texts) == 2:
         return Columns((Column(texts[0]),), Column(texts[1]))
-    raise InputError(f"{place}: which of the keys {', '.join(first)}? Say so, as in columns=question:answer")
+    raise InputError(
+        f"{place}: which of the keys {', '.join(first)}? Say so, as in data.columns=question:answer"
+    )
 
 
 def _json_cells(key: str, lines: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -26,14 +27,22 @@ class Fractions:
                 f"fractions valid={self.valid} and test={self.test} must be at least 0 and below 1 together"
             )
 
+    def part(self, place: float) -> Part:
+        """Of a pair at a place from 0 to 1."""
+        if place < self.test:
+            return "test"
+        return "valid" if place < self.test + self.valid else "train"
+
 
 @dataclass(frozen=True)
 class Overlap:
-    """Held-out pairs whose source is also in the training part, and where they stand."""
+    """Held-out pairs whose source is also in training, and where they stand; near: but for case or spaces."""
 
     held_out: int
     leaked: int
     places: tuple[Place, ...]
+    near: int = 0
+    near_places: tuple[Place, ...] = ()
 
 
 def text_hash(text: str, seed: int = 0) -> int:
@@ -44,23 +53,56 @@ def text_hash(text: str, seed: int = 0) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
+def place_of(source: str, seed: int = 0) -> float:
+    """A number from 0 to 1 for a source, evenly spread."""
+    return text_hash(source, seed) / 2**64
+
+
 def part_of(source: str, seed: int = 0, fractions: Fractions | None = None) -> Part:
     """Where a pair belongs, by its source alone: equal sources stay together, new pairs move no old ones."""
-    shares = fractions or Fractions()
-    place = text_hash(source, seed) / 2**64
-    if place < shares.test:
-        return "test"
-    return "valid" if place < shares.test + shares.valid else "train"
+    return (fractions or Fractions()).part(place_of(source, seed))
+
+
+def folded(text: str) -> str:
+    """The text without what case and spaces say."""
+    return " ".join(unicodedata.normalize("NFC", text.casefold()).split())
+
+
+class HeldOut:
+    """Held-out sources, waiting to be met in training. Memory grows with their number only."""
+
+    def __init__(self, pairs: Iterable[Pair]):
+        self._places: list[Place] = []
+        self._exact: dict[int, list[int]] = {}
+        self._folded: dict[int, list[int]] = {}
+        for number, pair in enumerate(pairs):
+            self._places.append(pair.place)
+            self._exact.setdefault(text_hash(pair.source), []).append(number)
+            self._folded.setdefault(text_hash(folded(pair.source)), []).append(number)
+        self._leaked: list[int] = []
+        self._near: list[int] = []
+
+    def meet(self, source: str) -> None:
+        """A source of training."""
+        self._leaked += self._exact.pop(text_hash(source), ())
+        self._near += self._folded.pop(text_hash(folded(source)), ())
+
+    def overlap(self) -> Overlap:
+        near = sorted(set(self._near) - set(self._leaked))
+        return Overlap(
+            held_out=len(self._places),
+            leaked=len(self._leaked),
+            places=self._first(sorted(self._leaked)),
+            near=len(near),
+            near_places=self._first(near),
+        )
+
+    def _first(self, numbers: list[int]) -> tuple[Place, ...]:
+        return tuple(self._places[number] for number in numbers[:PLACES_KEPT])
 
 
 def overlap(training: Iterable[Pair], held_out: Iterable[Pair]) -> Overlap:
-    """Leaks: exact sources in both parts. Memory grows with the held-out part only."""
-    waiting: dict[int, list[Place]] = {}
-    total = 0
-    for pair in held_out:
-        waiting.setdefault(text_hash(pair.source), []).append(pair.place)
-        total += 1
-    leaked: list[Place] = []
+    waiting = HeldOut(held_out)
     for pair in training:
-        leaked += waiting.pop(text_hash(pair.source), ())
-    return Overlap(total, len(leaked), tuple(sorted(leaked)[:PLACES_KEPT]))
+        waiting.meet(pair.source)
+    return waiting.overlap()

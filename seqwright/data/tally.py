@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 PLACES_KEPT = 5
+EXAMPLES_KEPT = 2
 
 
 class Place(NamedTuple):
@@ -47,15 +48,18 @@ class Reason(StrEnum):
 
 @dataclass
 class Count:
-    """How often, and where first."""
+    """How often, where first, and what stood there."""
 
     count: int = 0
     places: list[Place] = field(default_factory=list)
+    examples: list[Pair] = field(default_factory=list)
 
-    def add(self, place: Place) -> None:
+    def add(self, place: Place, pair: Pair | None = None) -> None:
         self.count += 1
         if len(self.places) < PLACES_KEPT:
             self.places.append(place)
+        if pair is not None and len(self.examples) < EXAMPLES_KEPT:
+            self.examples.append(pair)
 
 
 class Tally:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seqwright.data.alignment import first_shift, lag_in_window
 from seqwright.data.checking import Lengths, check
 from seqwright.data.exchange import Reservoir
-from seqwright.data.findings import TROUBLES, leak_finding, reading_findings
+from seqwright.data.findings import TROUBLES, by_gravity, leak_finding, near_leak_finding, reading_findings
 from seqwright.data.repetition import Repetitions
 from seqwright.data.splitting import Fractions, overlap, part_of
 from seqwright.data.tally import Pair, Place, Reason, Tally
@@ -64,6 +64,7 @@ def test_clean_pairs_have_no_findings():
         ("quotes", changed(7, target='it is 5" wide')),
         ("control_characters", changed(7, target="a\u2028b")),
         ("control_characters", changed(7, source="a\x0cb")),
+        ("control_characters", changed(7, source="\ufeffa")),
         ("invisible_characters", changed(7, source="a\u200bb")),
         ("mojibake", changed(7, source="caf\u00c3\u00a9")),
         ("mojibake", changed(7, source="caf\ufffd")),
@@ -76,6 +77,7 @@ def test_one_bad_pair_is_found_at_its_place(name, pairs):
     assert set(found) == {name}
     assert found[name].count == 1
     assert found[name].places == (Place("a.tsv", 7),)
+    assert found[name].examples == (pairs[6],)
     assert "a.tsv:7" in str(found[name])
 
 
@@ -115,6 +117,16 @@ def test_what_reading_did_becomes_findings():
         1,
         (Place("a", 3),),
     )
+
+
+def test_what_training_stops_at_is_an_error_and_comes_first():
+    tally = Tally()
+    for reason in (Reason.BLANK_PAIR, Reason.BLANK_PAIR, Reason.BAD_ROW, Reason.CARRIAGE_RETURN):
+        tally.add(reason, Place("a", 3))
+    found = by_gravity(reading_findings(tally, stops=[Reason.BAD_ROW]))
+    assert [each.severity for each in found] == ["error", "warning", "note"]
+    assert "data.skip_bad_rows=true" in found[0].way_out
+    assert "data.skip_bad_rows" not in reading_findings(tally)[1].way_out
 
 
 def test_statistics_of_a_side():
@@ -217,5 +229,15 @@ def test_leaks_are_counted_where_they_stand():
     found = overlap(CLEAN[:7] * 2, held_out)  # a source that comes twice in training leaks once
     assert (found.held_out, found.leaked) == (4, 2)
     assert [place.line for place in found.places] == [6, 7]
-    assert "2 of 4 test pairs" in leak_finding(found).sentence
+    assert "test pairs whose source is in training: 2 of 4" in leak_finding(found).sentence
     assert leak_finding(overlap(CLEAN[:2], held_out)) is None
+
+
+def test_leaks_but_for_case_and_spaces_are_counted_apart():
+    texts = [CLEAN[0].source, CLEAN[1].source.upper(), f" {CLEAN[2].source.replace(' ', '  ')}", "new"]
+    held_out = [Pair(text, "x", Place("t", line)) for line, text in enumerate(texts, 1)]
+    found = overlap([*CLEAN[:3], CLEAN[0]], held_out)
+    assert (found.leaked, found.near) == (1, 2)
+    assert [place.line for place in found.near_places] == [2, 3]
+    assert near_leak_finding(found).severity == "note"
+    assert near_leak_finding(overlap(CLEAN[:1], held_out)) is None

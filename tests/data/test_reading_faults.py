@@ -134,7 +134,8 @@ def test_bad_rows_can_be_skipped_and_are_counted(tmp_path):
 
 def test_everything_too_long_says_how_long(tmp_path):
     path = write(tmp_path, "a.tsv", "abc\tabcdefgh\n")
-    assert "the longest has 8 code points, max_length is 2" in fault(path, rules=Rules(max_length=2))
+    message = fault(path, rules=Rules(max_length=2))
+    assert "the longest has 8 code points and at most 2 are read" in message
 
 
 def test_an_open_quote_is_named_with_the_row_it_began_in(tmp_path):

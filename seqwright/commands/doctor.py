@@ -1,0 +1,135 @@
+"""`seqwright doctor`: what is wrong with files of pairs, and a copy that is mended."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+from typing import Any
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = f"{parser.description} It leaves with 0 if it could read them, whatever it found."
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="FILE | data.key=value",
+        help="files of pairs, or a source and a target file; options of reading, as for training",
+    )
+    parser.add_argument("--test", action="append", default=[], metavar="F", help="pairs to be held out")
+    parser.add_argument(
+        "--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target"
+    )
+    parser.add_argument("--encoding", metavar="NAME", help="of the files (default: utf-8)")
+    parser.add_argument("--fix", metavar="OUT", help="write a mended copy, and OUT.removed.tsv beside it")
+    parser.add_argument(
+        "--drop", default="", metavar="copies,conflicts", help="with --fix: leave these out, too"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> None:
+    from seqwright.data.examination import examine
+
+    paths, changes = _apart(options)
+    data = _data(changes)
+    drop = _drop(options)
+    found = examine(paths, data, options.test)
+    if not options.json:
+        print(*found.lines(), sep="\n", flush=True)
+    mended = _mend(options.fix, found, drop) if options.fix is not None else None
+    following = shlex.join(["seqwright", *_next(options.test, found, mended, paths, changes)])
+    if options.json:
+        print(json.dumps({**found.to_json(), "fixed": _as_json(mended), "next": following}))
+        return
+    print(*_told(mended), f"next: {following}", sep="\n")
+
+
+def _apart(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Files, and options of reading as key=value."""
+    from seqwright.errors import ConfigError
+
+    changes = [text for text in options.inputs if "=" in text and not os.path.exists(text)]
+    paths = [text for text in options.inputs if text not in changes]
+    if not paths:
+        raise ConfigError("no file of pairs was named; give one, or a source and a target file")
+    for text in changes:
+        if not text.startswith("data."):
+            raise ConfigError(f"{text!r} is no option of reading; those are data.encoding=... and its kin")
+    flags = {"columns": options.columns, "encoding": options.encoding}
+    return paths, [*changes, *(f"data.{key}={value}" for key, value in flags.items() if value is not None)]
+
+
+def _data(changes: list[str]) -> Any:
+    """The options of reading, checked as those of a training are."""
+    from seqwright.config import override, parse
+
+    return parse(override({"training": {"steps": 1}}, changes)).data  # one without an end is refused
+
+
+def _drop(options: argparse.Namespace) -> list[str]:
+    from seqwright.data.mending import DROPS
+    from seqwright.errors import ConfigError
+    from seqwright.registry import unknown
+
+    names = [name.strip() for name in options.drop.split(",") if name.strip()]
+    for name in names:
+        if name not in DROPS:
+            raise ConfigError(unknown("kind of pairs to drop", name, list(DROPS)))
+    if names and options.fix is None:
+        raise ConfigError(f"--drop {options.drop} changes the copy that --fix writes; give --fix OUT, too")
+    return names
+
+
+def _mend(copy: str, found: Any, drop: list[str]) -> Any:
+    from pathlib import Path
+
+    from seqwright.data.mending import mend
+    from seqwright.errors import InputError
+
+    for each in found.findings:
+        if each.name == "bad_bytes" and each.severity == "error":
+            raise InputError(
+                f"{each.places[0]}: no copy is written of bytes that are not text; {each.way_out}"
+            )
+    held_out = [found.held_out] if found.held_out is not None else []
+    return mend(found.files, Path(copy), held_out=held_out, drop=drop)
+
+
+def _told(mended: Any) -> list[str]:
+    if mended is None:
+        return []
+    kept = f"{mended.copy} has {mended.kept:,} of {mended.rows:,} rows"
+    kept += (
+        f"; {mended.listed} has what went or changed:" if mended.remedies else ", all of them as they were"
+    )
+    return [kept, *(f"  {count:,} {remedy}" for remedy, count in mended.remedies.most_common())]
+
+
+def _as_json(mended: Any) -> dict[str, Any] | None:
+    if mended is None:
+        return None
+    return {
+        "copy": str(mended.copy),
+        "listed": str(mended.listed),
+        "rows": mended.rows,
+        "kept": mended.kept,
+        "remedies": dict(mended.remedies),
+        "options": list(mended.options),
+    }
+
+
+def _next(tests: list[str], found: Any, mended: Any, paths: list[str], changes: list[str]) -> list[str]:
+    """The command that is likely to be wanted now."""
+    from seqwright.data.mending import MENDED
+
+    held_out = [part for path in tests for part in ("--test", path)]
+    if mended is not None:
+        return ["train", str(mended.copy), *mended.options, *held_out]
+    if found.encoding is not None:
+        return ["doctor", *paths, *changes, f"data.encoding={found.encoding}", *held_out]
+    if any(each.name in MENDED and each.severity != "note" for each in found.findings):
+        copy = paths[0].removesuffix(".tsv") + ".clean.tsv"
+        return ["doctor", *paths, *changes, *held_out, "--fix", copy]
+    return ["train", *paths, *changes, *held_out]

@@ -1,0 +1,164 @@
+"""Everything that can be said about files of pairs before anything is trained.
+
+    print(*examine(["pairs.tsv"], DataConfig()).lines(), sep="\\n")
+
+Reading goes on where training would stop, so that all that is wrong is found at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from seqwright.config import DataConfig
+from seqwright.data.checking import RARE, Checker, Lengths, Report, Side
+from seqwright.data.findings import (
+    STOPS,
+    Finding,
+    by_gravity,
+    leak_finding,
+    near_leak_finding,
+    reading_findings,
+)
+from seqwright.data.lines import Decoding, guess_encoding, read_blocks
+from seqwright.data.mending import MENDED
+from seqwright.data.opening import open_pairs
+from seqwright.data.reading import PairFiles
+from seqwright.data.showing import shown
+from seqwright.data.splitting import HeldOut
+from seqwright.data.tally import Reason, Tally
+
+FORMAT = 1
+RARE_SHOWN = 12
+GUESSED_FROM = 1000  # lines
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found in the training files, and between them and those that are held out."""
+
+    files: PairFiles
+    held_out: PairFiles | None
+    report: Report
+    findings: tuple[Finding, ...]  # the gravest first
+    encoding: str | None  # a guess, where bytes are not text in the encoding that was given
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.files.name,
+            "form": list(self.files.sniffed.reasons),
+            "columns": str(self.files.sniffed.columns or "") or None,
+            "pairs": self.report.pairs,
+            "sources": self.report.sources,
+            "source": self.report.source.to_json(),
+            "target": self.report.target.to_json(),
+            "findings": [found.to_json() for found in self.findings],
+            "verdict": self.verdict,
+        }
+
+    def lines(self) -> Iterator[str]:
+        report = self.report
+        yield f"{self.files.name}: {report.pairs:,} pairs of {report.sources:,} sources"
+        yield f"  {'; '.join(self.files.sniffed.reasons)}"
+        for name, side in (("source", report.source), ("target", report.target)):
+            yield from _side_lines(name, side)
+        for found in self.findings:
+            yield ""
+            yield from _finding_lines(found)
+        yield ""
+        yield self.verdict
+
+    @property
+    def verdict(self) -> str:
+        names = [found.severity for found in self.findings]
+        errors, warnings, notes = (names.count(severity) for severity in ("error", "warning", "note"))
+        counted = ", ".join(
+            f"{count} {name}{'s' if count > 1 else ''}"
+            for count, name in ((errors, "error"), (warnings, "warning"), (notes, "note"))
+            if count
+        )
+        if errors:
+            return f"{counted}: training would stop at what the errors name"
+        if warnings:
+            return f"{counted}: it can be trained on, but look at the warnings first"
+        return f"{counted or 'no findings'}: nothing stands against training"
+
+
+def examine(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()) -> Examination:
+    """One pass over the files of `held_out`, then one over `paths`, in bounded memory but for the former."""
+    lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
+    files, tally, checker = open_pairs(paths, lenient), Tally(), Checker()
+    columns = files.sniffed.columns
+    if columns is not None and len(columns.source) > 1:
+        lenient = replace(lenient, columns=str(columns))  # the same roles there as here
+    others = open_pairs(held_out, lenient) if held_out else None
+    waiting = HeldOut(others.read(Tally())) if others else None
+    for pair in files.read(tally):
+        checker.add(pair)
+        if waiting is not None:
+            waiting.meet(pair.source)
+    report = checker.report()
+    guess = _guessed_encoding(files, tally, data)
+    found = [*_reading(tally, data, guess), *report.findings]
+    if waiting is not None:
+        overlap = waiting.overlap()
+        found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
+    return Examination(files, others, report, tuple(by_gravity(found)), guess)
+
+
+def _reading(tally: Tally, data: DataConfig, guess: str | None) -> list[Finding]:
+    """What reading did; an error where it would have stopped without our leniency."""
+    strict = data.on_bad_bytes == "error"
+    stops = {Reason.BAD_ROW: not data.skip_bad_rows, Reason.BAD_BYTES: strict, Reason.NUL: strict}
+    found = reading_findings(tally, [reason for reason in STOPS if stops[reason]])
+    if guess is None:
+        return found
+    way_out = f"training stops there: it may be {guess}, then give data.encoding={guess}"
+    return [replace(each, way_out=way_out) if each.name == "bad_bytes" else each for each in found]
+
+
+def _guessed_encoding(files: PairFiles, tally: Tally, data: DataConfig) -> str | None:
+    """Of the lines from the first on that are no text; None if there are none, or it cannot be read again."""
+    if data.on_bad_bytes == "replace" or not tally[Reason.BAD_BYTES]:
+        return None
+    place = tally.counts[Reason.BAD_BYTES].places[0]
+    file = next(file for file in (*files.inputs, *files.targets) if file.name == place.file)
+    if file.once:
+        return None
+    lines: list[str] = []
+    for number, block in read_blocks(file, Decoding("latin-1", "replace"), Tally()):  # the bytes as they are
+        lines = block[max(0, place.line - number) :]
+        if lines:
+            break
+    return guess_encoding("\n".join(lines[:GUESSED_FROM]).encode("latin-1", "replace"))
+
+
+def _side_lines(name: str, side: Side) -> Iterator[str]:
+    scripts = ", ".join(f"{script.lower()} {share:.0%}" for script, share in list(side.scripts.items())[:3])
+    yield f"  {name}: {_range(side.characters, 'characters')}; {_range(side.words, 'words')}"
+    yield f"    {len(side.alphabet):,} different characters: {scripts or 'no letters'}"
+    if rare := side.rare:
+        some = " ".join(shown(character)[1:-1] for character in rare[:RARE_SHOWN])
+        more = f" and {len(rare) - RARE_SHOWN:,} more" if len(rare) > RARE_SHOWN else ""
+        yield f"    {len(rare):,} of them come fewer than {RARE} times: {some}{more}"
+
+
+def _range(lengths: Lengths, unit: str) -> str:
+    shortest = min(lengths.counts, default=0)
+    if shortest == lengths.longest:
+        return f"{shortest:,} {unit} each"
+    return (
+        f"{shortest:,} to {lengths.longest:,} {unit}, {lengths.mean:.1f} on average, "
+        f"99% up to {lengths.quantile(0.99):,}"
+    )
+
+
+def _finding_lines(found: Finding) -> Iterator[str]:
+    more = ", …" if found.count > len(found.places) else ""
+    where = f", at {', '.join(map(str, found.places))}{more}" if found.places else ""
+    yield f"{found.severity}: {found.sentence}{where}"
+    for source, target, place in found.examples:
+        yield f"  {place}: {shown(source)} → {shown(target)}"
+    yield f"  {found.way_out}{' (--fix does)' if found.name in MENDED else ''}"

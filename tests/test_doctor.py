@@ -1,0 +1,195 @@
+"""The doctor on the command line: what it says, the document it prints, and the copy it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import threading
+from pathlib import Path
+
+import pytest
+
+from seqwright import cli
+from seqwright.data.showing import MOST, shown
+
+WORDS = ["dog:Hund", "cat:Katze", "house:Haus", "tree:Baum", "water:Wasser", "green:grün", "small:klein"]
+FAULTS = {
+    5: "a\u2028dog\tein Hund",
+    9: "  two  spaces\tx y",
+    11: "green dog 3\tgrün Hund 3",
+    12: "green dog 3\tgrün Hund 3",
+    15: "\tleer",
+    20: "same\tsame",
+    25: "green water\tgru\u0308n Wasser",
+    30: "only one column",
+    35: "caf\u00c3\u00a9\tKaffee",
+    40: "zero\u200bwidth\tnull",
+}
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """Sixty lines, some of them with faults, and a test file that leaks."""
+    lines = [f"{a} {b} {k}\t{A} {B} {k}" for k, (a, A, b, B) in enumerate(_phrases(60))]
+    lines = [FAULTS.get(number, line) for number, line in enumerate(lines, 1)]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    held_out = [lines[50], lines[51].upper().replace(" ", "  "), "new\tneu"]
+    (tmp_path / "test.tsv").write_text("\n".join(held_out), encoding="utf-8")
+    return path
+
+
+def _phrases(count: int) -> list[tuple[str, str, str, str]]:
+    both = [word.split(":") for word in WORDS]
+    return [(*both[k % 7], *both[(k * k + 1) % 7]) for k in range(count)]
+
+
+def document(*arguments: object, capsys: pytest.CaptureFixture) -> dict:
+    assert cli.main(["doctor", *map(str, arguments), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return json.loads(printed.out)
+
+
+def test_it_finds_all_and_leaves_with_0(faulty, capsys):
+    assert cli.main(["doctor", str(faulty)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{faulty}: 58 pairs of 57 sources\n")
+    assert said.index("error: lines skipped (bad row): 1") < said.index("warning: ") < said.index("note: ")
+    assert f"{faulty}:5: “a\\u2028dog” → “ein Hund”" in said
+    assert "“gru\\u0308n Wasser”" in said
+    assert "\u2028" not in said
+    assert (
+        said.splitlines()[-1] == f"next: seqwright doctor {faulty} --fix {faulty.with_suffix('.clean.tsv')}"
+    )
+
+
+def test_the_document_has_everything(faulty, capsys):
+    found = document(faulty, "--test", faulty.with_name("test.tsv"), capsys=capsys)
+    names = {each["name"]: each for each in found["findings"]}
+    assert names.keys() == {
+        *("bad_row", "blank_source", "control_characters", "spacing", "duplicates", "copies"),
+        *("mixed_normalisation", "mojibake", "invisible_characters", "leaks", "near_leaks"),
+    }
+    assert [each["severity"] for each in found["findings"]] == sorted(
+        (each["severity"] for each in found["findings"]), key=["error", "warning", "note"].index
+    )
+    assert names["duplicates"]["places"] == [f"{faulty}:12"]
+    assert names["copies"]["examples"] == [{"place": f"{faulty}:20", "source": "same", "target": "same"}]
+    test = faulty.with_name("test.tsv")
+    assert [names[name]["places"] for name in ("leaks", "near_leaks")] == [[f"{test}:1"], [f"{test}:2"]]
+    assert (found["pairs"], found["fixed"]) == (58, None)
+    assert found["source"]["alphabet"]["d"] > 5
+    assert found["target"]["scripts"] == {"LATIN": 1.0}
+    assert sum(found["source"]["characters"]["counts"].values()) == 58
+
+
+def test_clean_pairs_have_nothing_and_can_be_trained_on(tmp_path, capsys):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"word{k}\tWort{k}\n" for k in range(30)))
+    found = document(path, capsys=capsys)
+    assert found["findings"] == []
+    assert found["verdict"] == "no findings: nothing stands against training"
+    assert found["next"] == f"seqwright train {path}"
+
+
+def test_the_copy_needs_no_doctor(faulty, capsys):
+    copy = faulty.with_name("clean.tsv")
+    test = faulty.with_name("test.tsv")
+    fixed = document(faulty, "--test", test, "--fix", copy, capsys=capsys)
+    assert fixed["next"] == f"seqwright train {copy} --test {test}"
+    assert fixed["fixed"]["rows"] == 60
+    assert fixed["fixed"]["kept"] == len(copy.read_text().splitlines()) == 56
+    again = document(copy, "--test", test, capsys=capsys)
+    assert {each["name"] for each in again["findings"]} <= {
+        "copies",
+        "mojibake",
+        "invisible_characters",
+        "near_leaks",
+    }
+    listed = Path(f"{copy}.removed.tsv").read_text(encoding="utf-8").split("\n")
+    assert f"{faulty}:30\tremoved: does not fit the columns\tonly one column" in listed
+    assert f"{faulty}:5\tchanged: control characters became spaces\ta\u2028dog\tein Hund" in listed
+    dropped = document(copy, "--fix", faulty.with_name("c.tsv"), "--drop", "copies", capsys=capsys)
+    assert dropped["fixed"]["remedies"] == {"removed: the target is the source": 1}
+
+
+def test_the_next_command_is_understood(faulty, tmp_path, capsys, monkeypatch):
+    """Also with columns, a header and spaces in the names."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "my pairs.csv"
+    path.write_text("Wort;Zahl;Laut\nHund;1;h u n t\nHund;2;h u n t\nMaus;3;m au s\n")
+    reading = ("data.delimiter=;", "data.header=true", "--columns", "Wort:Laut")
+    first = document("my pairs.csv", *reading, "--fix", "my clean.tsv", capsys=capsys)
+    command = shlex.split(first["next"])
+    assert command[:3] == ["seqwright", "train", "my clean.tsv"]
+    again = document(*command[2:], capsys=capsys)
+    assert (again["pairs"], again["columns"]) == (2, "Wort=:Laut")
+    assert "Zahl" in (tmp_path / "my clean.tsv").read_text()
+
+
+def test_a_wrong_encoding_is_guessed_and_no_copy_is_written(tmp_path, capsys):
+    path, copy = tmp_path / "a.tsv", tmp_path / "c.tsv"
+    path.write_bytes("süß\tdoux\nplain\tx\nStraße\true\n".encode("latin-1"))
+    found = document(path, capsys=capsys)
+    assert found["next"] == f"seqwright doctor {path} data.encoding=latin-1"
+    assert found["findings"][0]["places"] == [f"{path}:1", f"{path}:3"]
+    assert cli.main(["doctor", str(path), "--fix", str(copy)]) == 2
+    assert "no copy is written" in capsys.readouterr().err
+    assert not copy.exists()
+    document(path, "--encoding", "latin-1", "--fix", copy, capsys=capsys)
+    assert copy.read_text(encoding="utf-8").startswith("süß\tdoux\n")
+
+
+def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    for extra, code in (([], 0), (["--fix", str(tmp_path / "c.tsv")], 2)):
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        threading.Thread(target=pipe.write_text, args=("a\tb\nc\td\n",), daemon=True).start()
+        assert cli.main(["doctor", str(pipe), *extra]) == code
+    assert "only once; save it to a file first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["{pairs}", "--fix", "{pairs}"], 4, "one of the files that are read"),
+        (["{pairs}", "--fix", "{tmp}/no/where.tsv"], 4, "cannot be written"),
+        (["{pairs}", "--drop", "copies"], 2, "give --fix OUT"),
+        (["{pairs}", "--drop", "copys", "--fix", "{tmp}/c"], 2, "did you mean 'copies'"),
+        (["{pairs}", "model.layers=3"], 2, "is no option of reading"),
+        (["{pairs}", "data.quotin=true"], 2, "did you mean 'data.quoting'"),
+        (["{pairs}", "--encoding", "utf-9"], 2, "encoding 'utf-9' is unknown"),
+        (["{pairs}", "--columns", "1:3"], 2, "no column 3"),
+        (["data.quoting=true"], 2, "no file of pairs was named"),
+        (["{tmp}/blank.tsv", "--fix", "{tmp}/c"], 2, "no pair would be left"),
+    ],
+)
+def test_what_it_refuses(faulty, tmp_path, capsys, arguments, code, words):
+    (tmp_path / "blank.tsv").write_text("\x01\t\x02\n")
+    assert cli.main(["doctor", *(text.format(pairs=faulty, tmp=tmp_path) for text in arguments)]) == code
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.err.startswith("seqwright: ")
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "“plain”"),
+        ("tab\tand\x1b[31m", "“tab\\x09and\\x1b[31m”"),
+        ("a\u202eb\U000e0001", "“a\\u202eb\\U000e0001”"),
+        ("क्षि", "“क्षि”"),
+        ("\u0301", "“\\u0301”"),
+        ("gehen\ufdd1V\ufdd1PST", "“gehen +V +PST”"),
+        ("frage\ufdd0text", "“frage | text”"),
+        ("x" * (MOST + 1), f"“{'x' * MOST}…”"),
+        ("a" + "\u0301" * 10_000, "“a\\u0301"),
+    ],
+)
+def test_texts_are_shown_so_that_they_can_be_seen(text, expected):
+    assert shown(text).startswith(expected)
+    assert len(shown(text)) <= 10 * MOST

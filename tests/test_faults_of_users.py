@@ -1,0 +1,550 @@
+"""What people do wrong, or have done to them: one line that begins with `seqwright:`, the right code, and the
+words that help. Where a fault is none, the work is done and said to be.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from tiny_runs import make_run
+
+from seqwright import cli
+from seqwright.files import locked
+
+PAIRS = "".join(f"{a}{b}{c}\t{c} {b} {a}\n" for a in "abcdef" for b in "ghijk" for c in "mn")
+SMALL = (
+    "model.layers=1",
+    "model.size=16",
+    "model.hidden=32",
+    "model.heads=2",
+    "training.decode=4",
+    "training.validations=1",
+    "threads=1",
+)
+
+Fails = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def fails(capsys: pytest.CaptureFixture) -> Fails:
+    """Runs a command that must fail with a code and one line that has all these words."""
+
+    def run(code: int, *arguments: str, words: tuple[str, ...] | str) -> str:
+        capsys.readouterr()
+        assert cli.main([*arguments]) == code, capsys.readouterr().err
+        printed = capsys.readouterr()
+        assert printed.err.startswith("seqwright: ")
+        assert printed.err.count("\n") == 1, printed.err
+        assert printed.out == ""
+        for word in [words] if isinstance(words, str) else words:
+            assert word in printed.err, printed.err
+        return printed.err
+
+    return run
+
+
+def write(name: str, content: str | bytes) -> str:
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return name
+
+
+def train(*arguments: str, steps: int = 2) -> list[str]:
+    return ["train", *SMALL, *arguments, "--steps", str(steps), "--quiet", "--out", "run"]
+
+
+def examined(*arguments: str, capsys: pytest.CaptureFixture) -> dict:
+    capsys.readouterr()
+    assert cli.main(["doctor", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def found(*arguments: str, capsys: pytest.CaptureFixture) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in examined(*arguments, capsys=capsys)["findings"]}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_run(tmp_path_factory.mktemp("faults") / "model"))
+
+
+@pytest.fixture
+def spoilt(tmp_path: Path) -> Path:
+    """A model of one's own, to be damaged."""
+    return make_run(tmp_path / "model")
+
+
+def predicted(
+    model: str, text: str | bytes, *arguments: str, capsys: pytest.CaptureFixture
+) -> tuple[str, str]:
+    """What goes to standard output, and what is said beside it."""
+    capsys.readouterr()
+    assert cli.main(["predict", model, write("in.txt", text), *arguments]) == 0
+    return tuple(capsys.readouterr())
+
+
+# Files that are not the text they should be ---------------------------------------------------------
+
+LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "way_out"),
+    [
+        (LATIN, (":2: byte 0xef at offset 6 is not utf-8", "may be latin-1"), "data.encoding=latin-1"),
+        (LATIN, "is not utf-8", "data.on_bad_bytes=replace"),
+        (PAIRS.encode("utf-16"), "looks like UTF-16", "data.encoding=utf-16"),
+        (PAIRS.encode("utf-32"), "looks like UTF-32", "data.encoding=utf-32"),
+        (b"a\tb\nc\0\td\n", (":2: a NUL character at position 2", "Convert it"), "data.on_bad_bytes=replace"),
+        (b"a\tb\nc\td\te\n", ":2: 3 columns where 2 are expected", "data.skip_bad_rows=true"),
+        (b'{"source":"a","target":"b"}\n{"source":1}\n', ":2: ", "data.skip_bad_rows=true"),
+        (b'{"a":"1","b":"2","c":"3"}\n', "which of the keys a, b, c", "data.columns=question:answer"),
+        (b"a\tb\tc\td\n", "has 4 columns; say which to use", "data.columns=1:2"),
+        (b"a;b\n", ":1: no tab between source and target in 'a;b'", "data.delimiter="),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_names_the_option_that_helps(fails, capsys, content, words, way_out):
+    path = write("pairs", content)
+    message = fails(2, *train(path), words=words)
+    assert way_out in message
+    assert not Path("run").exists()
+    option = {"data.columns=question:answer": "data.columns=a:b", "data.delimiter=": "data.delimiter=;"}
+    assert cli.main([*train(path, option.get(way_out, way_out)), "--print-config"]) == 0, (
+        capsys.readouterr().err
+    )
+
+
+def test_quoted_cells_are_recognised_when_they_stop_the_reading(fails):
+    path = write("pairs.csv", 'a,b\n"c, d",e\n')
+    fails(2, *train(path), words=("pairs.csv:2: 3 columns where 2", "data.quoting=true"))
+    assert cli.main([*train(path, "data.quoting=true"), "--print-config"]) == 0
+    open_quote = write("open.csv", 'a,b\n"c,d\ne,f\n')
+    fails(2, *train(open_quote, "data.quoting=true"), words=("open.csv:2: ", "data.quoting=false"))
+
+
+def test_a_header_is_told_from_a_pair_and_can_be_asked_for(fails, capsys):
+    path = write("pairs.tsv", "Wort\tLaut\nHund\th u n t\n")
+    assert examined(path, capsys=capsys)["pairs"] == 2
+    assert examined(path, "data.header=true", capsys=capsys)["pairs"] == 1
+    fails(2, "doctor", path, "--columns", "Word:Laut", words=("no header to find column", "use numbers"))
+    fails(2, "doctor", path, "data.header=true", "--columns", "Word:Laut", words="did you mean 'Wort'")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"source": "a" "target": "b"}', ":2: not JSON at column 16"),
+        ('{"source": "a", "target": 3}', ":2: 'target' is a number where text should be"),
+        ('{"source": "a", "target": "b", "source": "c"}', ":2: key 'source' comes twice, the second"),
+        ('{"source": "a", "target": NaN}', ":2: NaN is not JSON"),
+        ('["a", "b"]', ":2: a JSON array at column 1 where an object should be"),
+        ('{"source": "a", "traget": "b"}', ":2: unknown key 'target'; did you mean 'traget'"),
+    ],
+)  # fmt: skip
+def test_a_line_of_json_that_is_none_is_named_with_its_column(fails, line, words):
+    fails(2, *train(write("pairs.jsonl", f'{{"source": "a", "target": "b"}}\n{line}\n')), words=words)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(capsys):
+    seen = examined(write("pairs.tsv", b"\xef\xbb\xbfa\tb\nc\td\n"), capsys=capsys)
+    assert "\ufeff" not in seen["source"]["alphabet"]
+    assert [each["name"] for each in seen["findings"]] == ["byte_order_mark"]
+
+
+def test_line_ends_of_other_systems_are_no_text(model, capsys):
+    path = write("pairs.tsv", "a\tb\r\nc\rd\te\r\n")
+    assert found(path, capsys=capsys) == {"carriage_return": 2, "line_break": 1}
+    assert "\r" not in predicted(model, "ab\r\ncd\r\n", capsys=capsys)[0]
+
+
+def test_only_a_newline_ends_a_line(model, capsys):
+    odd = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
+    path = write("pairs.tsv", f"{odd}\t{odd}!\nx\ty")
+    seen = examined(path, capsys=capsys)
+    assert seen["pairs"] == 2  # the last line has no end, and counts
+    assert "control_characters" in [each["name"] for each in seen["findings"]]
+    assert predicted(model, f"{odd}\nab", capsys=capsys)[0].count("\n") == 2
+
+
+def test_sides_of_unequal_length_stop_before_anything_is_done(fails):
+    left, right = write("a.en", "one\ntwo\nthree\n"), write("a.de", "eins\nzwei\n")
+    for command in (train(left, right), ["doctor", left, right]):
+        fails(2, *command, words=("a.en has 3 lines, a.de 2", "equally many", "near line"))
+    fails(2, *train(left, right, left, "data.format=parallel"), words=("not 3 files", "the sources first"))
+
+
+def test_blank_lines_are_left_out_and_counted_and_never_shift_the_others(model, capsys):
+    left, right = write("a.en", "one\n\nthree\n\n"), write("a.de", "eins\nzwei\n \n\n")
+    assert found(left, right, capsys=capsys) == {"blank_source": 1, "blank_target": 1, "blank_pair": 1}
+    out, _ = predicted(model, "\nab\n \n\n", capsys=capsys)
+    assert [bool(line) for line in out.split("\n")[:-1]] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", " \t \n"])
+def test_a_file_without_pairs(fails, content):
+    for command in (train, lambda path: ["doctor", path]):
+        fails(2, *command(write("pairs.tsv", content)), words="pairs.tsv has no pairs")
+
+
+def test_a_line_of_a_megabyte(model, capsys):
+    long = "a" * 1_000_000
+    assert found(write("pairs.tsv", f"{long}\tb\nc\td\n"), capsys=capsys) == {"too_long": 1}
+    out, said = predicted(model, f"{long}\nab\n", capsys=capsys)
+    assert out.count("\n") == 2
+    assert "in.txt:1" in said
+
+
+def test_pairs_that_are_all_too_long_show_how_long(fails):
+    path = write("pairs.tsv", PAIRS)
+    fails(2, *train(path, "data.max_length=1"), words=("data.max_length = 1", "under 4 tokens", "raise it"))
+    far = write("far.tsv", f"{'a' * 50}\tb\n")
+    fails(
+        2, *train(far, "data.max_length=1"), words=("the longest has 50 code points", "raise data.max_length")
+    )
+
+
+# Files that are not there, or not files ---------------------------------------------------------------
+
+
+def test_paths_that_lead_to_no_file(fails, model):
+    os.mkdir("folder")
+    os.symlink("nothing", "link.tsv")
+    for path, words in (
+        ("none.tsv", "none.tsv does not exist"),
+        ("folder", "folder is a folder; name a file in it"),
+        ("link.tsv", "link.tsv is a link to nothing, which does not exist"),
+    ):
+        for command in (train(path), ["doctor", path], ["predict", model, path]):
+            fails(2, *command, words=words)
+    assert not Path("run").exists()
+
+
+def test_a_file_that_may_not_be_read(fails, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = write("pairs.tsv", PAIRS)
+    monkeypatch.setattr("seqwright.data.files.open", refuse, raising=False)  # root may read everything
+    fails(2, *train(path), words="pairs.tsv may not be read: permission denied")
+
+
+def test_training_reads_no_pipe(fails):
+    os.mkfifo("pipe")
+    threading.Thread(target=Path("pipe").write_text, args=(PAIRS,), daemon=True).start()
+    fails(2, *train("pipe"), words=("pipe is a pipe", "save it to a file"))
+
+
+def test_archives_are_read_whatever_their_name_and_named_where_they_break_off(fails, capsys):
+    packed = gzip.compress(PAIRS.encode())
+    assert examined(write("pairs.tsv", packed), capsys=capsys)["pairs"] == 60
+    fails(2, *train(write("cut.tsv", packed[:100])), words=("truncated gzip", "at byte 100", "copy it again"))
+
+
+# Texts with strange things in them ---------------------------------------------------------------------
+
+
+def test_half_of_a_surrogate_pair_becomes_a_replacement(capsys):
+    path = write("pairs.jsonl", '{"source": "\\ud83d", "target": "b"}\n')
+    assert found(path, capsys=capsys)["surrogate"] == 1
+
+
+def test_characters_that_would_rule_the_terminal_are_escaped(capsys):
+    path = write("pairs.tsv", f"\x1b[2Jred\u202e\tb\na{chr(0x301) * 10_000}\tc\n")
+    assert cli.main(["doctor", path]) == 0
+    printed = capsys.readouterr().out
+    assert "\\x1b[2Jred\\u202e" in printed
+    assert not set("\x1b\u202e") & set(printed)
+    assert max(map(len, printed.splitlines())) < 1000
+
+
+def test_text_that_looks_like_a_symbol_of_ours_is_text(capsys):
+    """Each costs as many tokens as it has characters, and an end among them ends nothing."""
+    texts = ["<s>", "</s>", "<unk>", "<pad>", "[END]", "\ufdd0x\ufdd1y"]
+    path = write("pairs.tsv", "".join(f"{text}{k}\t{text}{k}\n" for k in range(10) for text in texts))
+    characters = ("tokenizer.source=characters", "tokenizer.target=characters")
+    assert cli.main(train(path, *characters)) == 0, capsys.readouterr().err
+    out, _ = predicted("run", "\n".join(f"{text}{text}" for text in texts), "--json", capsys=capsys)
+    read = [json.loads(line) for line in out.splitlines()]
+    assert [each["reading"]["tokens"] for each in read] == [2 * len(text) for text in texts]
+    assert {each["reading"]["unknown"] for each in read} == {0}
+
+
+def test_one_symbol_is_enough_of_a_vocabulary(capsys):
+    path = write("pairs.tsv", "".join(f"{'a' * k}\t{'a' * k}\n" for k in range(1, 60)))
+    assert cli.main(train(path)) == 0, capsys.readouterr().err
+
+
+def test_a_text_of_unknown_symbols_is_answered_with_a_warning(model, capsys):
+    out, said = predicted(model, "щщщщ\n", capsys=capsys)
+    assert out.count("\n") == 1
+    assert "100 % unknown symbols: wrong language or tokenizer?" in said
+
+
+def test_a_test_that_is_in_training_is_found(capsys):
+    path, test = (
+        write("pairs.tsv", PAIRS),
+        write("test.tsv", "".join(PAIRS.splitlines(True)[:7]) + "new\tx\n"),
+    )
+    assert found(path, "--test", test, capsys=capsys) == {"leaks": 7}
+
+
+def test_copies_and_exchanged_sides_are_found(capsys):
+    number = [f"eins {k} zwei" for k in range(200)]
+    rows = [(f"one {k} two", text) for k, text in enumerate(number)]
+    rows[20:24] = [(target, source) for source, target in rows[20:24]]
+    rows += [(f"same {k}", f"same {k}") for k in range(40)]
+    path = write("pairs.tsv", "".join(f"{source}\t{target}\n" for source, target in rows))
+    seen = found(path, capsys=capsys)
+    assert (seen["copies"], seen["swapped"]) == (40, 4)
+
+
+# Configurations ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["modle.layers=2"], ("unknown key 'modle'", "did you mean 'model'")),
+        (["model.layer=2"], ("'layer'", "did you mean 'layers'")),
+        (["data.encodng=utf-8"], "did you mean 'data.encoding'"),
+        (["tokenizer.source=bpee"], "did you mean 'bpe'"),
+        (["training.metric=blue"], "did you mean 'bleu'"),
+        (["model=huge"], ("unknown preset 'huge'", "tiny")),
+        (["model.heads=3"], ("heads is 3, which does not divide size 16", "try 2")),
+        (["seed=-1", "training.smoothing=3", "threads=0"], ("seed is -1", "smoothing is 3", "threads is 0")),
+        (
+            ["model.dropout=1.5", "training.optimizer.rate=-1", "training.schedule.warmup=-3"],
+            ("dropout is 1.5", "rate is -1", "warmup is -3"),
+        ),
+        (["data.encoding=utf-9"], ("encoding 'utf-9' is unknown", "try utf-8")),
+        (["data.format=xml"], ("data.format is 'xml'", "'jsonl'")),
+        (["data.delimiter=::"], ("data.delimiter is '::'", "at most 1 character")),
+        (["data.header=maybe"], ("data.header is 'maybe'", "boolean")),
+        (["data.on_bad_bytes=ignore"], ("data.on_bad_bytes is 'ignore'", "'replace'")),
+        (["data.columns=1:1"], ("columns '1:1' use 1 as source and as target")),
+        (["=3"], "'=3' is not key=value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_named_with_what_it_can_be(fails, changes, words):
+    fails(2, *train(write("pairs.tsv", PAIRS), *changes), words=words)
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[training]\nsteps = 1\nsteps = 2\n", ("config.toml is not TOML", "line 3")),
+        ("seed = no\n", ("config.toml is not TOML", "line 1")),
+        ("[training]\nsteps = 1\n", "no file of pairs was named"),
+        (b"\xff\xfe", "config.toml is not UTF-8"),
+    ],
+)
+def test_a_configuration_that_is_none(fails, text, words):
+    fails(2, "train", write("config.toml", text), words=words)
+
+
+def test_a_model_of_a_newer_version(fails, spoilt):
+    config = spoilt / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "format": 99}))
+    fails(3, "predict", str(spoilt), words=("has format 99", "newer Seqwright", "upgrade"))
+
+
+# Folders and machines ----------------------------------------------------------------------------------
+
+
+def test_folders_that_cannot_be_trained_into(fails):
+    path = write("pairs.tsv", PAIRS)
+    os.mkdir("mine")
+    write("mine/letter.txt", "dear")
+    for folder, words in (
+        ("mine", ("mine is not empty and not a run: it holds letter.txt", "choose another folder")),
+        ("pairs.tsv", "cannot be written"),
+        ("pairs.tsv/below", ("cannot be written", "choose another folder")),
+    ):
+        fails(4, *train(path), "--out", folder, words=words)
+    assert os.listdir("mine") == ["letter.txt"]
+
+
+def test_a_disk_without_space_is_found_before_anything_else(fails, monkeypatch):
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
+    fails(4, *train(write("pairs.tsv", PAIRS)), words=("0.0 MB free", "free space or choose another folder"))
+
+
+def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_bugs():
+    write("pairs.tsv", "größe\u2028\tsize\n" * 2)
+    program = [sys.executable, "-m", "seqwright.cli", "doctor", "pairs.tsv"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(program, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"gr\\xf6" in done.stdout
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, env=environment)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+# Going on with a training ------------------------------------------------------------------------------
+
+
+def test_a_training_goes_on_only_with_what_it_began_with(fails, capsys):
+    path = write("pairs.tsv", PAIRS)
+    assert cli.main(train(path)) == 0, capsys.readouterr().err
+    weights = Path("run/model.safetensors").read_bytes()
+    fails(3, *train(path, "model.size=32"), words=("model.size: 16 -> 32", "train into another folder"))
+    fails(3, *train(path, "data.on_bad_bytes=replace"), words='data.on_bad_bytes: "error" -> "replace"')
+    write(path, PAIRS + "x\ty\n")
+    fails(3, *train(path), words=("pairs.tsv changed since this training began", "put the old content back"))
+    write(path, PAIRS)
+    with locked(Path("run/.lock")):
+        fails(4, *train(path), words=("run is in use by process", str(os.getpid()), "choose another folder"))
+    assert cli.main(train(path)) == 0  # finished: nothing to do
+    assert Path("run/model.safetensors").read_bytes() == weights
+
+
+# Models that are none, or damaged ----------------------------------------------------------------------
+
+
+def test_folders_that_are_no_model(fails):
+    fails(3, "predict", "nowhere", words=("nowhere is not a run", "name a folder made by training"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda old: b"", "is empty"),
+        (lambda old: old[:100], "not a whole safetensors file"),
+        (lambda old: old[:-4], "not a whole safetensors file"),
+        (lambda old: b"\xff" * 8 + old[8:], "not a whole safetensors file"),
+        (lambda old: b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.", "is a pickle, which can run code"),
+        (lambda old: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+    ],
+)
+def test_weights_that_are_damaged_or_something_else(fails, spoilt, damage, words):
+    weights = spoilt / "model.safetensors"
+    weights.write_bytes(damage(weights.read_bytes()))
+    fails(3, "predict", str(spoilt), write("in.txt", "ab\n"), words=("model.safetensors", words))
+    assert not Path("owned").exists()
+
+
+def test_weights_of_another_shape_or_without_numbers(fails, spoilt):
+    weights = spoilt / "model.safetensors"
+    tensors = load_tensors(weights.read_bytes())
+    name = "decoder.embedding.weight"
+    for wrong, words in (
+        (tensors[name][:1].clone(), "decoder.embedding.weight has the shape [1, 16] instead of"),
+        (torch.full_like(tensors[name], torch.nan), ("no finite maximum", "take an earlier checkpoint")),
+    ):
+        weights.write_bytes(save_tensors({**tensors, name: wrong}))
+        fails(3, "predict", str(spoilt), write("in.txt", "ab\n"), words=words)
+
+
+# Asking a model ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--beam", "0"], ("beam is 0", "from 1 to 4096")),
+        (["--beam", "1000000000"], ("beam is 1000000000", "from 1 to 4096")),
+        (["--beam", "2", "--nbest", "9"], "n_best is 9, it must be at most beam, 2"),
+        (["--sample", "--temperature", "-1"], ("temperature is -1.0", "from 0")),
+        (["--sample", "--temperature", "nan"], "temperature is nan"),
+        (["--sample", "--top-p", "2"], "top_p is 2.0, it must be over 0 and at most 1"),
+        (["--sample", "--top-k", "-3"], "top_k is -3"),
+        (["--length-penalty", "1000"], "length_penalty is 1000.0, it must be a number from -10 to 10"),
+        (["--max-length", "0"], "max_length is 0"),
+        (["--threads", "0"], "threads is 0"),
+        (["--prefix", "щ"], ("the prefix 'щ' has symbols that the model does not know", "take them out")),
+        (["--prefix", "ABCDEFGHABCDEFGH"], ("shorten it or raise max_length")),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_with_its_range(fails, model, arguments, words):
+    fails(2, "predict", model, write("in.txt", "ab\n"), *arguments, words=words)
+
+
+def test_inputs_that_are_no_text_name_the_flags_of_the_command(fails, model):
+    fails(2, "predict", model, write("in.txt", LATIN), words=("in.txt:2: byte 0xef", "--encoding latin-1"))
+    fails(2, "predict", model, write("in.txt", "a\0b\n"), words=("in.txt:1: a NUL", "--on-bad-bytes replace"))
+
+
+def test_a_beam_wider_than_the_vocabulary_and_no_heat_at_all(model, capsys):
+    for arguments in (
+        ["--beam", "50"],
+        ["--beam", "50", "--nbest", "20"],
+        ["--sample", "--temperature", "0"],
+    ):
+        assert predicted(model, "ab\ncd\n", *arguments, capsys=capsys)[0].count("\n") == 2
+
+
+def test_an_output_depends_on_its_line_alone_and_ends(model, capsys):
+    lines = ["ab", "", "abcdefgh" * 20, "c"]
+    together, _ = predicted(model, "\n".join(lines), capsys=capsys)
+    alone = "".join(predicted(model, line + "\n", capsys=capsys)[0] for line in lines)
+    assert together == alone
+    assert (
+        max(map(len, together.split("\n"))) <= 8
+    )  # search.max_length of this model, which was never trained
+
+
+# The page about all this ---------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[1]
+
+
+def literals(folder: Path) -> list[str]:
+    """Every text in the source, with … where it is filled in."""
+    found = []
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+                found.append("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def said(message: str, text: str) -> bool:
+    """Whether a text has all the words of a message, in their order."""
+    words = [re.escape(part.strip()) for part in message.split("…") if part.strip(" :;,.")]
+    return re.search(".*".join(words), text, re.DOTALL) is not None
+
+
+@pytest.fixture(scope="module")
+def explained() -> list[str]:
+    """The messages that the page has headings for."""
+    page = (ROOT / "docs" / "when-it-goes-wrong.md").read_text("utf-8")
+    return re.findall(r"^### `(.*)`$", page, re.MULTILINE)
+
+
+def test_the_page_quotes_only_what_is_said(explained):
+    texts = literals(ROOT / "seqwright")
+    assert len(explained) > 40
+    assert [message for message in explained if not any(said(message, text) for text in texts)] == []
+    assert not any(said("… is too blue; paint it", text) for text in texts)
+
+
+def test_the_page_explains_every_finding_of_the_triage(explained, tmp_path):
+    (tmp_path / "triage.py").write_bytes((ROOT / "seqwright" / "training" / "triage.py").read_bytes())
+    findings = [text for text in literals(tmp_path) if "…" in text and len(text) > 40]
+    assert len(findings) == 7
+    assert [text for text in findings if not any(said(message, text) for message in explained)] == []
