@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,13 +13,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_runs import make_run, words
 
 from seqwright import predictor as module
-from seqwright.config import SearchConfig, parse
-from seqwright.errors import ConfigError
-from seqwright.predictor import Predictor, load
+from seqwright.config import SearchConfig
+from seqwright.data.batch import BEGIN, END, PAD
+from seqwright.data.fields import FIELD, SYMBOL
+from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.prediction import Prediction, Predictions
+from seqwright.predictor import Asked, Predictor, load
 from seqwright.search import BeamOptions, SamplingOptions
-from seqwright.training.job import train
+from seqwright.sources import line_of, roles_of, source_of, source_of_line
 
 LETTERS = "abcd"
 
@@ -28,22 +33,7 @@ several = st.lists(texts, min_size=1, max_size=6)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model that has learned a little: its outputs depend on its inputs, and it is not sure of them."""
-    folder = tmp_path_factory.mktemp("predictor")
-    words = [a + b + c for a in LETTERS for b in ("", *LETTERS) for c in ("", *LETTERS)]
-    (folder / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1].upper()}\n" for word in words))
-    config = parse(
-        {
-            "data": {"train": [str(folder / "pairs.tsv")], "held_out": 0.1},
-            "model": {"preset": "tiny", "share": False, "layers": 1, "size": 16, "hidden": 32, "heads": 2},
-            "training": {"steps": 60, "tokens": 150, "validate_every": 60, "decode": 0, "average": 0.9}
-            | {"optimizer": {"rate": 0.01}, "schedule": {"warmup": 5}},
-            "search": {"beam": 3, "max_length": 12},
-            "threads": 1,
-        }
-    )
-    train(config, folder / "run")
-    return folder / "run"
+    return make_run(tmp_path_factory.mktemp("predictor") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +137,7 @@ def test_59_prefixes_must_be_known_and_as_many_as_texts(model):
 
 @pytest.mark.parametrize(("beam", "n_best"), [(0, 1), (-1, 1), (2, 3), (3, 0)])
 def test_58_impossible_beams_are_refused(model, beam, n_best):
-    with pytest.raises(ConfigError, match=r"size|n_best"):
+    with pytest.raises(ConfigError, match=r"beam|n_best"):
         model.predict("ab", beam=beam, n_best=n_best)
 
 
@@ -202,12 +192,49 @@ def test_check_can_leave_between_batches(model, monkeypatch):
         list(model.stream(["a", "bb", "ccc"], check=check))
 
 
-def test_outputs_are_html_without_markup_of_their_own(model):
+def test_outputs_show_themselves_without_markup_of_their_own(model):
     (output,) = model.predict("ab", n_best=2)
-    hostile = replace(output, text="<img onerror=x>", source="</table><script>")
-    page = hostile._repr_html_()
-    assert "<img" not in page
-    assert "<script" not in page
+    hostile = replace(
+        output,
+        text="<img onerror=x>",
+        tokens=("<img", "\x1b[2J"),
+        source='</table><script>"',
+        alternatives=(),
+    )
+    for page in (hostile._repr_html_(), Predictions([hostile])._repr_html_()):
+        assert "<img" not in page
+        assert "<script" not in page
+    shown = str(Predictions([replace(hostile, source="a\nb\x1b[2J\u2028", text="日本" * 50)]))
+    assert len(shown.split("\n")) == 2
+    assert "\x1b" not in shown
+
+
+def test_the_less_probable_a_token_the_darker(model):
+    (output,) = model.predict("ab")
+    unsure = replace(output, tokens=("A", "B"), token_scores=(0.0, -3.0, 0.0), text="AB")
+    sure, dark = (float(alpha) for alpha in re.findall(r"20, ([\d.]+)\)", unsure._repr_html_()))
+    assert (sure, dark) == (0.0, round(0.8 * (1 - math.exp(-3)), 2))
+
+
+def test_many_predictions_are_a_list_and_a_short_table(model):
+    found = model.predict(words(60))
+    assert isinstance(found[:3], Predictions)
+    assert isinstance(found[0], Prediction)
+    assert found.texts == [each.text for each in found]
+    assert len(repr(found).split("\n")) == 1 + 50 + 1
+    assert repr(found).endswith("and 10 more")
+
+
+def test_a_model_is_called_for_texts(model):
+    assert model("abc") == model.predict("abc")[0].text
+    assert model(["abc", "d"]) == model.predict(["abc", "d"]).texts
+    assert model("abc", temperature=1.0, seed=5) == model.predict("abc", temperature=1.0, seed=5)[0].text
+
+
+def test_a_model_says_what_it_is(model, folder):
+    for part in (str(folder), "tiny, changed", "parameters", "characters (12) → characters (12)"):
+        assert part in repr(model)
+    assert "Predictor" in repr(Predictor(model.model, model.task))
 
 
 def test_a_model_loaded_by_a_fresh_process_says_the_same(model, folder):
@@ -240,3 +267,142 @@ def test_saved_and_loaded_it_says_the_same(model, folder):
 def test_options_go_beyond_the_beam(model):
     options = BeamOptions(size=2, min_length=6, max_length=8)
     assert all(len(output.tokens) >= 6 for output in model.predict(["a", "b"], options=options))
+
+
+@pytest.mark.parametrize("options", [BeamOptions(size=4, n_best=4), SamplingOptions(temperature=50)])
+def test_padding_and_the_beginning_are_never_said(model, options):
+    """Also by a model that would like to: they have no text, and an output would hide them."""
+    loud = load(model.folder)
+    with torch.no_grad():
+        weight = loud.model.output.weight
+        weight[[PAD, BEGIN]] = 5 * weight[END + 1 :].mean(0)
+    rows = loud.task.source.encode_batch(["abc", "ddd"])
+    for found in loud.search_tokens(rows, [[], []], options, [0, 1]):
+        for hypothesis in found:
+            assert not {PAD, BEGIN} & set(hypothesis.tokens)
+
+
+def test_what_is_asked_for_by_keyword_is_what_options_say(model):
+    inputs = ["abc", "hgf", "dd"]
+    for asked, options in (
+        ({"temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 3}, SamplingOptions),
+        ({"beam": 2, "n_best": 2, "length_penalty": -1.0}, BeamOptions),
+    ):
+        given = {("size" if name == "beam" else name): value for name, value in asked.items()}
+        wanted = model.predict(inputs, options=options(max_length=12, **given))
+        assert model.predict(inputs, **asked) == wanted
+    assert model.predict(inputs, sample=True) == model.predict(inputs, options=SamplingOptions(max_length=12))
+    assert model.predict(inputs, temperature=0).texts == model.predict(inputs, beam=1).texts
+    assert all(len(output.tokens) <= 2 for output in model.predict(inputs, max_length=2))
+
+
+def test_58_all_that_is_wrong_is_said_at_once():
+    wrong = Asked(beam=0, n_best=2, temperature=math.nan, top_k=-1, top_p=0.0, seed=1)
+    with pytest.raises(ConfigError) as error:
+        wrong.options(SearchConfig())
+    for part in ("beam is 0", "n_best is 2", "temperature is nan", "top_k is -1", "top_p is 0.0"):
+        assert part in str(error.value)
+    for alone in ({"seed": 1}, {"sample": True, "beam": 2}, {"temperature": -1.0}, {"top_p": 1.5}):
+        with pytest.raises(ConfigError):
+            Asked(**alone).options(SearchConfig())
+
+
+def test_draws_depend_on_the_number_of_a_text_among_all(model):
+    """So that a file can be cut into blocks and shares."""
+    inputs = words(20)
+    whole = [each.text for each in model.stream(inputs, options=SamplingOptions())]
+    halves = [model.stream(inputs[k : k + 10], options=SamplingOptions(), first=k) for k in (0, 10)]
+    assert [each.text for half in halves for each in half] == whole
+
+
+# Long sources and learned positions -------------------------------------------------------------------
+
+
+def test_55_of_a_long_source_the_beginning_is_read_and_that_is_said(model, monkeypatch, caplog):
+    monkeypatch.setattr(model, "longest", 4)
+    long, short = model.predict(["abcdefgh", "abcd"])
+    assert (long.reading.tokens, long.reading.unread, short.reading.unread) == (8, 4, 0)
+    assert long.text == short.text
+    assert "1 of 2 sources are longer than the 4 tokens" in caplog.text
+    assert "only the first 4 of 8 tokens" in str(Predictions([long]))
+    with pytest.raises(InputError, match="source of pair 2 has 5 tokens, and 4 can be scored"):
+        model.score([("abcd", "A"), ("abcde", "A")])
+
+
+def test_11_a_source_of_a_megabyte_is_bounded(model):
+    (output,) = model.predict("a" * (1 << 20), beam=1)
+    assert output.reading.unread == (1 << 20) - module.LONGEST
+
+
+def test_55_learned_positions_are_never_exceeded(tmp_path):
+    position = {"kind": "learned", "length": 7}
+    learned = load(make_run(tmp_path / "run", model={"position": position}))
+    assert learned.longest == 6
+    outputs = learned.predict(["abcdefgh", "a"], options=BeamOptions(size=2, min_length=7, max_length=50))
+    assert [len(output.tokens) for output in outputs] == [7, 7]
+    assert learned.score([("abcdef", "ABCDEF")])[0] < 0
+    with pytest.raises(InputError, match="target of pair 1 has 7 tokens, and 6 can be scored"):
+        learned.score([("a", "ABCDEFG")])
+
+
+def test_21_unknown_symbols_are_counted(model):
+    (output,) = model.predict("a☃b日")
+    assert (output.reading.tokens, output.reading.unknown) == (4, 2)
+
+
+# Sources of several fields ----------------------------------------------------------------------------
+
+cells = st.text(
+    st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\u2028\u2029"), max_size=5
+)
+symbol_cells = st.lists(st.text("ABC", min_size=1, max_size=2), max_size=3).map(";".join)
+roles = st.lists(st.sampled_from(["text", "symbols"]), min_size=1, max_size=3).map(tuple)
+
+
+@given(roles=roles, data=st.data())
+def test_a_source_is_shown_as_it_was_given(roles, data):
+    given_cells = tuple(data.draw(cells if role == "text" else symbol_cells) for role in roles)
+    source = source_of(given_cells, roles)
+    line = line_of(source, roles)
+    assert source_of_line(line, roles) == source
+    assert source_of(line, roles) == source
+
+
+@pytest.fixture(scope="module")
+def inflecting(tmp_path_factory) -> Predictor:
+    ending = f"{SYMBOL}V{SYMBOL}PST"
+    columns = {"columns": "1,3+:2"}
+    return load(make_run(tmp_path_factory.mktemp("fields") / "run", ending=ending, data=columns))
+
+
+def test_fields_are_a_tuple_or_a_line_with_tabs(inflecting):
+    assert inflecting.fields == ("text", "symbols")
+    three = inflecting.predict([("abc", "V;PST"), "abc\tV PST", f"abc{SYMBOL}V{SYMBOL}PST"])
+    assert len(set(three.texts)) == 1
+    assert {output.source for output in three} == {"abc\tV;PST"}
+    assert inflecting(("abc", "V;PST")) == three[0].text
+    assert inflecting.score([(("abc", "V;PST"), "ABC")]) == inflecting.score([("abc\tV;PST", "ABC")])
+    assert inflecting.predict([("", " "), "\t"]).texts == ["", ""]
+
+
+def test_fields_must_be_as_many_as_in_training(inflecting, model):
+    with pytest.raises(InputError, match=r"3 fields where the model takes 2 \(text, symbols\)"):
+        inflecting.predict([("abc", "V", "PST")])
+    with pytest.raises(InputError, match="1 fields where"):
+        source_of_line("abc", inflecting.fields)
+    with pytest.raises(InputError, match="2 fields where the model takes 1"):
+        model.predict(("abc", "def"))
+
+
+def test_19_no_text_from_outside_passes_for_a_marker(inflecting):
+    for hostile in (f"ab{SYMBOL}V", f"ab{FIELD}c"):
+        assert source_of((hostile, ""), inflecting.fields) == f"ab\ufffd{hostile[3:]}"
+        assert source_of_line(hostile, ("text",)) == f"ab\ufffd{hostile[3:]}"
+
+
+def test_roles_come_from_the_columns():
+    assert roles_of(None) == roles_of("1:2") == roles_of("lemma:form") == ("text",)
+    assert roles_of("1,3+:2") == ("text", "symbols")
+    assert roles_of("1+,3=:2") == ("symbols", "text")
+    with pytest.raises(ModelError, match="sign the columns"):
+        source_of(("a", "b"), roles_of("1,3:2"))

@@ -4,25 +4,120 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from seqwright.bulk.blocks import Share
+    from seqwright.data.lines import Decoding
+    from seqwright.predictor import Asked
+
+Made = TypeVar("Made")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
-    parser.add_argument("input", nargs="?", default="-", help="a file; standard input if none is named")
-    parser.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy")
+    parser.add_argument(
+        "input",
+        nargs="?",
+        default="-",
+        metavar="INPUT",
+        help="a file; standard input if none is named. A source of several fields has tabs between them",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="F",
+        help="a file, written as a whole; run again after a kill, the same command goes on where it stopped",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object for each line, with scores")
+    parser.add_argument(
+        "--shard", metavar="i/n", help="only the i-th of n parts of the file; --output F is F.i-of-n"
+    )
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="what each output must begin with")
+    parser.add_argument("--max-length", type=int, metavar="N", help="tokens of an output at most")
+    parser.add_argument("--threads", type=int, metavar="N", help="of the CPU")
+    parser.add_argument("--encoding", default="utf-8", metavar="E", help="of the input; the output is UTF-8")
+    parser.add_argument("--on-bad-bytes", choices=("error", "replace"), default="error", help="(error)")
+    beam = parser.add_argument_group("beam search")
+    beam.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy")
+    beam.add_argument(
+        "--nbest", type=int, default=1, metavar="N", help="outputs of a line, on one line, with tabs between"
+    )
+    beam.add_argument("--length-penalty", type=float, metavar="X", help="over 0 favours long outputs")
+    drawn = parser.add_argument_group("sampling")
+    drawn.add_argument("--sample", action="store_true", help="draw outputs instead of searching for the best")
+    drawn.add_argument("--temperature", type=float, metavar="T", help="1; below it likelier, 0 is greedy")
+    drawn.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest symbols only")
+    drawn.add_argument("--top-p", type=float, metavar="P", help="draw from the likeliest of mass P only")
+    drawn.add_argument("--seed", type=int, metavar="N", help="of the drawing")
 
 
 def run(options: argparse.Namespace) -> None:
-    from itertools import islice
+    from seqwright.runtime import keep_freed_memory
 
-    from seqwright.data.fields import plain
-    from seqwright.data.reading import read_lines
-    from seqwright.data.tally import Tally
-    from seqwright.predictor import BLOCK, load
+    keep_freed_memory()  # before the first tensor
+    asked, share, decoding = _checked(options)
+    from pathlib import Path
 
+    import torch
+
+    from seqwright.bulk.job import Job, Wanted
+    from seqwright.data.files import Input
+    from seqwright.errors import InputError
+    from seqwright.predictor import load
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
     model = load(options.folder)
-    lines = read_lines(options.input, Tally())
-    while block := [plain(line) for line in islice(lines, BLOCK)]:
-        for prediction in model.stream(block, beam=options.beam):
-            sys.stdout.write(prediction.text + "\n")
-    sys.stdout.flush()
+    wanted = Wanted(search=asked.options(model.search), prefix=options.prefix, json=options.json)
+    try:
+        job = Job(model, Input(options.input), wanted, decoding=decoding, share=share, say=_say)
+        if options.input == "-" and sys.stdin.isatty():
+            _say("type a line and get its output; Ctrl-D ends")
+        job.run(job.output(options.output and Path(options.output)))
+    except InputError as error:
+        raise InputError(_with_flags(str(error))) from error
+    except KeyboardInterrupt:
+        if options.output and options.input != "-":
+            _say("stopped; the same command goes on from here")
+        raise
+
+
+def _checked(options: argparse.Namespace) -> tuple[Asked, Share | None, Decoding]:
+    """The options in the form that is worked with; all that is wrong is said in one error, and at once."""
+    from seqwright.bulk.blocks import Share
+    from seqwright.config import SearchConfig
+    from seqwright.data.lines import Decoding
+    from seqwright.errors import ConfigError
+    from seqwright.predictor import Asked
+
+    problems: list[str] = []
+
+    def tried(make: Callable[[], Made]) -> Made | None:
+        try:
+            return make()
+        except ConfigError as error:
+            problems.append(str(error))
+            return None
+
+    names = ("beam", "length_penalty", "max_length", "sample", "temperature", "top_k", "top_p", "seed")
+    asked = Asked(n_best=options.nbest, **{name: getattr(options, name) for name in names})
+    tried(lambda: asked.options(SearchConfig()))
+    share = tried(lambda: Share.parse(options.shard)) if options.shard is not None else None
+    decoding = tried(lambda: Decoding(options.encoding, options.on_bad_bytes))
+    if options.threads is not None and options.threads < 1:
+        problems.append(f"threads is {options.threads}, it must be at least 1")
+    if problems or decoding is None:
+        raise ConfigError("; ".join(problems))
+    return asked, share, decoding
+
+
+def _with_flags(message: str) -> str:
+    """What reading calls data.encoding=cp1252 is --encoding cp1252 here."""
+    for key, flag in (("data.encoding=", "--encoding "), ("data.on_bad_bytes=", "--on-bad-bytes ")):
+        message = message.replace(key, flag)
+    return message
+
+
+def _say(text: str) -> None:
+    print(f"seqwright: {text}", file=sys.stderr)

@@ -34,6 +34,7 @@ def beam_search(
     leave the batch. What a sentence gets does not depend on the others. A `recorder` gets every candidate.
     """
     rules, limits, size = options.rules(start), options.limits(start), options.size
+    silent = start.silent_index()
     beams = [Beam(sentence, limits[sentence], start, options) for sentence in range(start.rows)]
     alive = list(beams)
     state = select(state, [row for row in range(start.rows) for _ in range(size)], start.rows)
@@ -50,7 +51,7 @@ def beam_search(
             options.check_vocabulary(start, logits.shape[1])
         parents: list[int] = []
         stay: list[Beam] = []
-        offers = propose(log_probabilities(logits), alive, rules, history, recorder)
+        offers = propose(log_probabilities(logits, silent), alive, rules, history, recorder)
         for first_row, beam, proposals in zip(itertools.count(0, size), alive, offers, strict=False):
             if math.isnan(proposals.scores[0]):
                 raise not_numbers(length, beam.sentence)

@@ -31,7 +31,7 @@ class Emission(NamedTuple):
 def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
     """The tokens of each step as soon as they are known, ends included. A finished row leaves the batch."""
     rules, limits, sampler = options.rules(start), options.limits(start), Sampler(options, start)
-    rows = list(range(start.rows))
+    rows, silent = list(range(start.rows)), start.silent_index()
     tokens = torch.full((start.rows, 1), start.first, device=start.device)  # (R, 1)
     history = tokens[:, :0]  # (R, t)
     for length in itertools.count(1):
@@ -40,7 +40,7 @@ def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> I
         logits, state = step(tokens, state)
         if length == 1:
             options.check_vocabulary(start, logits.shape[1])
-        log_probs = log_probabilities(logits)
+        log_probs = log_probabilities(logits, silent)
         if rules:
             rules.apply(log_probs, history, rows)
         scores, tokens = sampler.choose(log_probs, rows)

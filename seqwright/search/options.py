@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from seqwright.errors import ConfigError
 from seqwright.search.filters import BannedTokens, Filter, ForcedPrefix, MinimumLength, NoRepeat, Rules
@@ -28,6 +29,7 @@ class Start:
     rows: int
     first: int  # the token before the first one, usually called bos
     end: int  # the token that ends an output, usually called eos
+    silent: tuple[int, ...] = ()  # tokens that no output has and the model scores all the same: pad, bos
     prefixes: Sequence[Sequence[int]] = ()  # tokens that each output must begin with; empty: none
     limits: Sequence[int] = ()  # maximum length of each output; empty: `max_length` of the options
     seeds: Sequence[int] = ()  # randomness of each output; empty: derived from (seed, row)
@@ -45,6 +47,12 @@ class Start:
             if limit < 1
         ]
         raise_all(problems)
+
+    def silent_index(self) -> Tensor | None:
+        """The silent tokens as `log_probabilities` takes them."""
+        if not self.silent:
+            return None
+        return torch.tensor(self.silent, dtype=torch.int64, device=self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +96,7 @@ class SearchOptions:
     def check_vocabulary(self, start: Start, size: int) -> None:
         """Every token that was given must be one of the `size` that the model scores."""
         given = [("end", start.end), *(("banned", token) for token in self.banned)]
+        given += [("silent", token) for token in start.silent]
         given += [
             (f"prefix of input {row}", token) for row, prefix in enumerate(start.prefixes) for token in prefix
         ]
@@ -103,9 +112,9 @@ class SearchOptions:
         problems = []
         for row, (prefix, limit) in enumerate(zip(start.prefixes, self.limits(start), strict=False)):
             problems += [
-                f"token {token} in the prefix of input {row} is banned or the end; take it out"
+                f"token {token} in the prefix of input {row} is banned, silent or the end; take it out"
                 for token in prefix
-                if token == start.end or token in self.banned
+                if token == start.end or token in self.banned or token in start.silent
             ]
             if len(prefix) > limit:
                 problems.append(

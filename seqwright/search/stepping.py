@@ -31,12 +31,14 @@ def select(state: S, rows: Sequence[int], count: int) -> S:
     return state if rows == list(range(count)) else state.select(rows)
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
+def log_probabilities(logits: Tensor, silent: Tensor | None = None) -> Tensor:
     """log softmax, (R, V), in float32 or float64, and new memory, so that filters may write into it.
 
     A row without a finite maximum (NaN, +inf, or −inf everywhere) becomes NaN as a whole: see `not_numbers`.
+    The tokens in `silent` become −inf after it, as by a filter, but without the history that filters need.
     """
-    return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(-1)
+    log_probs = (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(-1)
+    return log_probs if silent is None else log_probs.index_fill_(1, silent, -torch.inf)
 
 
 def not_numbers(step: int, row: int) -> ModelError:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from search_toys import END, ToyModel, ToyState, check_scores, start
+from search_toys import END, FIRST, ToyModel, ToyState, check_scores, start
 
 from seqwright.errors import ConfigError
 from seqwright.search import BeamOptions, NoRepeat, SamplingOptions, beam_search, generate
@@ -55,6 +55,20 @@ def test_no_end_before_the_minimum_and_no_banned_token(seed, shortest):
         for output in outputs:
             assert len(output.tokens) >= shortest
             assert 3 not in output.tokens
+
+
+@given(SEEDS, st.integers(2, 5))
+def test_silent_tokens_are_never_said_and_change_no_score(seed, vocabulary):
+    """As if they were banned, in both searches; where only they are left, the output ends."""
+    model = ToyModel(vocabulary, seed)
+    silent = (FIRST, 2)[: vocabulary - 1]
+    given_start = start(2, silent=silent)
+    found = both(model, given=given_start, max_length=6)
+    for source, outputs in enumerate(found):
+        for output in outputs:
+            assert not {FIRST, 2} & set(output.tokens)
+            check_scores(model, source, output)
+    assert found == both(model, banned=silent, max_length=6)
 
 
 @given(SEEDS, st.lists(st.lists(st.integers(2, 4), max_size=4), min_size=2, max_size=3))
@@ -116,14 +130,20 @@ def test_an_own_filter_sees_histories_and_inputs():
         ([2, 9], {}, "token 9 .prefix of input 1. is not in the vocabulary"),
         ([-1], {}, "token -1 "),
         ([2, 3, 4], {"max_length": 2}, "3 tokens, and 2 are allowed: token 4 "),
-        ([2, END], {}, "token 1 in the prefix of input 1 is banned or the end"),
+        ([2, END], {}, "token 1 in the prefix of input 1 is banned, silent or the end"),
         ([3], {"banned": (3,)}, "token 3 in the prefix"),
         ([], {"banned": (7,)}, "token 7 .banned."),
+        ([FIRST], {}, "token 0 in the prefix of input 1 is banned, silent or the end"),
     ],
 )
 def test_wrong_tokens_are_named(prefix, options, named):
     with pytest.raises(ConfigError, match=named):
-        both(ToyModel(5), 2, start(2, prefixes=[[], prefix]), **options)
+        both(ToyModel(5), 2, start(2, prefixes=[[], prefix], silent=(FIRST,)), **options)
+
+
+def test_a_silent_token_that_the_model_does_not_score_is_named():
+    with pytest.raises(ConfigError, match=r"token 5 \(silent\) is not in the vocabulary"):
+        both(ToyModel(5), given=start(2, silent=(5,)))
 
 
 @pytest.mark.parametrize(

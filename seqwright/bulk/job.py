@@ -1,0 +1,189 @@
+"""All lines of one input through one model."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from seqwright import __version__
+from seqwright.bulk.blocks import Block, Share, line_blocks
+from seqwright.bulk.output import Output, PartFile, StandardOutput
+from seqwright.data.files import Input
+from seqwright.data.lines import Decoding
+from seqwright.data.tally import Count, Place, Tally
+from seqwright.errors import InputError
+from seqwright.files import encode_json, sha256
+from seqwright.prediction import Prediction, Reading
+from seqwright.predictor import Predictor
+from seqwright.run import WEIGHTS
+from seqwright.search import BeamOptions, SamplingOptions
+from seqwright.sources import source_of_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is wanted of each line: how its output is searched for, what it begins with, how it is written."""
+
+    search: BeamOptions | SamplingOptions
+    prefix: str = ""
+    json: bool = False
+
+    def line(self, prediction: Prediction) -> bytes:
+        """One line. The best outputs of a beam stand on it side by side, with tabs between them."""
+        if self.json:
+            return encode_json(prediction.to_json())
+        if not prediction.alternatives:
+            return prediction.text.encode() + b"\n"
+        return "\t".join(each.text.replace("\t", " ") for each in prediction.all).encode() + b"\n"
+
+
+class Job:
+    """Reads, answers, writes; what was remarkable is said once."""
+
+    def __init__(
+        self,
+        model: Predictor,
+        source: Input,
+        wanted: Wanted,
+        *,
+        decoding: Decoding | None = None,
+        share: Share | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        if share is not None and source.once:
+            raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
+        self.model, self.source, self.wanted, self.say = model, source, wanted, say
+        self.decoding, self.share = decoding or Decoding(), share
+        self.tally, self.remarks = Tally(), Remarks(model, source.name)
+
+    def run(self, output: Output) -> None:
+        """Everything that `output` does not have yet."""
+        lines = None if self.source.once else (self.share or Share()).lines(self._count())
+        with output:
+            if output.lines:
+                self.say(f"going on after {output.lines:,} lines that are there already")
+            if lines is not None:
+                lines = range(lines.start + output.lines, lines.stop)
+            self._answer(lines, output)
+            output.finish()
+        for remark in (*self.tally.summary(), *self.remarks.summary()):
+            self.say(remark)
+
+    def output(self, path: Path | None) -> Output:
+        """Standard output if no path is given; a file is bound to all that its lines depend on.
+
+        A pipe cannot be read again: its outputs begin anew.
+        """
+        if path is None:
+            return StandardOutput()
+        bound = None if self.source.once else self._bound()
+        return PartFile(path if self.share is None else self.share.path(path), bound)
+
+    def _bound(self) -> dict[str, Any]:
+        assert self.model.folder is not None
+        return {
+            "weights": sha256(self.model.folder / WEIGHTS),
+            "tokenizers": self.model.task.fingerprint,
+            "input": sha256(Path(self.source.path)),
+            "options": {**asdict(self.wanted), **asdict(self.decoding)},
+            "shard": None if self.share is None else asdict(self.share),
+            "version": __version__,
+        }
+
+    def _count(self) -> int:
+        """The lines of a file; what is wrong with any of them is said before the first one is answered."""
+        blocks = line_blocks(self.source, self.decoding, Tally())
+        return sum(len(self._sources(block)) for block in blocks)
+
+    def _sources(self, block: Block) -> list[str]:
+        sources = []
+        for row, line in enumerate(block.lines, start=block.first + 1):
+            try:
+                sources.append(source_of_line(line, self.model.fields))
+            except InputError as error:
+                raise InputError(f"{Place(self.source.name, row)}: {error}") from error
+        return sources
+
+    def _predictions(self, block: Block) -> list[Prediction]:
+        sources, wanted = self._sources(block), self.wanted
+        return list(
+            self.model.stream(sources, prefix=wanted.prefix, options=wanted.search, first=block.first)
+        )
+
+    def _answer(self, lines: range | None, output: Output) -> None:
+        progress = Progress(lines, visible=not isinstance(output, StandardOutput) or not sys.stdout.isatty())
+        warned = False
+        for block in line_blocks(self.source, self.decoding, self.tally, lines):
+            found = self._predictions(block)
+            output.write([self.wanted.line(prediction) for prediction in found])
+            for row, prediction in enumerate(found, start=block.first):
+                self.remarks.add(row, prediction.reading)
+            progress.show(len(found))
+            if not warned and self.remarks.foreign:
+                warned = True
+                progress.clear()
+                self.say(self.remarks.foreign)
+        progress.clear()
+
+
+class Remarks:
+    """What whoever asks must know of the sources, counted: unknown symbols, and those that are very long."""
+
+    def __init__(self, model: Predictor, file: str):
+        self.model, self.file = model, file
+        self.tokens = self.unknown = 0
+        self.long, self.cut = Count(), Count()
+
+    def add(self, line: int, reading: Reading) -> None:
+        """The line counts from 0, as in a block."""
+        self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
+        if reading.unread:
+            self.cut.add(Place(self.file, line + 1))
+        elif self.model.trained_length is not None and reading.tokens > self.model.trained_length:
+            self.long.add(Place(self.file, line + 1))
+
+    @property
+    def foreign(self) -> str | None:
+        if 2 * self.unknown < max(self.tokens, 1):
+            return None
+        return f"{self.unknown / self.tokens:.0%} unknown symbols: wrong language or tokenizer?".replace(
+            "%", " %"
+        )
+
+    def summary(self) -> list[str]:
+        """One line for each kind of length that was met."""
+        found = (
+            (self.cut, f"longer than the {self.model.longest:,} tokens that are read: the rest was left out"),
+            (self.long, f"longer than the {self.model.trained_length} tokens of any source in training"),
+        )
+        return [
+            f"{count.count:,} {'lines are' if count.count > 1 else 'line is'} {what} "
+            f"({', '.join(map(str, count.places))}{', …' if count.count > len(count.places) else ''})"
+            for count, what in found
+            if count.count
+        ]
+
+
+class Progress:
+    """One line at a terminal that says how far it is; `visible` where it does not get among the outputs."""
+
+    def __init__(self, lines: range | None, *, visible: bool):
+        self.total, self.done, self.began = len(lines or ()), 0, time.monotonic()
+        self.visible = visible and lines is not None and sys.stderr.isatty()
+
+    def show(self, lines: int) -> None:
+        self.done += lines
+        if not self.visible:
+            return
+        speed = self.done / max(time.monotonic() - self.began, 1e-9)
+        left = (self.total - self.done) / speed / 60
+        text = f"{self.done:,} of {self.total:,} lines, {speed:,.0f} a second, {left:.0f} min left"
+        print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.visible:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,120 @@
+"""Where the outputs go: to standard output, or to a file that is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol, Self
+
+from seqwright.errors import WriteError
+from seqwright.files import locked, reached, sync, write_json, writing
+
+FORMAT = 1
+
+
+class Output(Protocol):
+    """A place for lines, of which `lines` are there already; opened and closed by `with`."""
+
+    lines: int
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def write(self, lines: Sequence[bytes]) -> None: ...
+    def finish(self) -> None: ...
+
+
+class StandardOutput:
+    """Bytes, so that no locale stands in between; a block is out when it is done."""
+
+    lines = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """It stays open."""
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        sys.stdout.buffer.write(b"".join(lines))
+        sys.stdout.buffer.flush()
+
+    def finish(self) -> None:
+        """All is out."""
+
+
+class PartFile:
+    """A file in the making, that goes on where a killed process left it.
+
+    The lines are in FILE.part; FILE.part.json says what they are the answers to (`bound`) and how many of
+    them are safely there. Finished, it becomes FILE in one step. What is bound to nothing begins anew.
+    """
+
+    def __init__(self, path: Path, bound: Mapping[str, Any] | None):
+        self.path, self.bound = path, json.loads(json.dumps(bound))
+        self.part, self.note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
+        self.lines = self.bytes = 0
+        self._lock = path.with_name(path.name + ".part.lock")
+        self._open = ExitStack()
+        self._file: BinaryIO
+
+    def __enter__(self) -> Self:
+        with writing(self.path):
+            if self.path.is_dir():
+                raise WriteError(f"{self.path} is a folder; name a file in it")
+            self._open.enter_context(locked(self._lock))
+            self._go_on()
+            self._file = self._open.enter_context(self.part.open("r+b" if self.lines else "wb"))
+            self._file.truncate(self.bytes)
+            self._file.seek(self.bytes)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with suppress(OSError):
+            self._lock.unlink()
+        self._open.close()
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """On the disk before they are counted: a kill in between leaves lines that are written again."""
+        with writing(self.path):
+            data = b"".join(lines)
+            self._file.write(data)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            reached("predict:written")
+            self.lines, self.bytes = self.lines + len(lines), self.bytes + len(data)
+            known = {"format": FORMAT, "bound": self.bound, "lines": self.lines, "bytes": self.bytes}
+            write_json(self.note, known, "predict:note")
+
+    def finish(self) -> None:
+        with writing(self.path):
+            self._file.close()
+            os.replace(self.part, self.path)
+            reached("predict:renamed")
+            self.note.unlink(missing_ok=True)
+            sync(self.path.absolute().parent)
+
+    def _go_on(self) -> None:
+        """Takes up what is there and belongs to the same job; what belongs to another is not thrown away."""
+        if self.bound is None or not self.part.exists():
+            return
+        try:
+            known = json.loads(self.note.read_bytes())
+            lines, size, bound = known["lines"], known["bytes"], known["bound"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # killed before the first block was noted
+        if bound != self.bound:
+            old = bound if isinstance(bound, dict) else {}
+            changed = ", ".join(name for name, value in self.bound.items() if old.get(name) != value)
+            raise WriteError(
+                f"{self.part} was begun with other {changed or 'options'}; "
+                "remove it to begin anew, or choose another output"
+            )
+        if self.part.stat().st_size >= size:
+            self.lines, self.bytes = lines, size

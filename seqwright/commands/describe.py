@@ -1,0 +1,79 @@
+"""`seqwright describe`: what can be configured, with types, defaults and ranges."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seqwright.describing import Option, Topic
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="",
+        metavar="WHAT",
+        help="a table (training), a key (training.tokens), a part (position.rotary) or a preset (tiny); "
+        "without it, what there is",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> None:
+    import json
+    from dataclasses import asdict
+
+    from seqwright.describing import describe
+
+    topic = describe(options.what)
+    if options.json:
+        print(json.dumps(asdict(topic), ensure_ascii=False))
+    else:
+        print("\n".join(_lines(topic)).strip("\n"))
+
+
+def _lines(topic: Topic) -> Iterator[str]:
+    from seqwright.config import to_toml
+
+    if topic.name:
+        yield topic.name
+    if topic.summary:
+        yield from _wrapped(topic.summary, 2)
+    if topic.options:
+        yield ""
+        for option in topic.options:
+            yield from _option_lines(option)
+    for title, entries in topic.lists.items():
+        yield ""
+        yield title
+        widest = max(map(len, entries))
+        for name, summary in entries.items():
+            first, *others = _wrapped(summary, widest + 4) or [""]
+            yield f"  {name:{widest}}  {first.strip()}".rstrip()
+            yield from others
+    if topic.settings:
+        yield ""
+        yield to_toml({"model": topic.settings}).rstrip()
+
+
+def _option_lines(option: Option) -> Iterator[str]:
+    given = option.default is None
+    facts = [option.type, option.range, "given by the rest of the model" if given else ""]
+    default = "" if given else f" = {option.default}"
+    yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
+    yield from _wrapped(option.help, 6)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    """Paragraphs as they are, their lines as long as the terminal has room for."""
+    import shutil
+    import textwrap
+
+    width, space = max(shutil.get_terminal_size().columns, 60), " " * indent
+    lines = (
+        textwrap.fill(line, width, initial_indent=space, subsequent_indent=space) for line in text.split("\n")
+    )
+    return "\n".join(lines).split("\n") if text else []

@@ -1,0 +1,29 @@
+"""`seqwright verify`: is a run folder whole, and does its model say what it said when it was new?"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="a run folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    import json
+    from dataclasses import asdict
+
+    from seqwright.errors import ModelError
+    from seqwright.verification import Check, verify
+
+    checks: list[Check] = []
+    for check in verify(options.folder):
+        checks.append(check)
+        if not options.json:
+            print(check, flush=True)
+    passed = all(check.passed for check in checks)
+    if options.json:
+        found = {"run": options.folder, "passed": passed, "checks": [asdict(check) for check in checks]}
+        print(json.dumps(found, ensure_ascii=False))
+    return 0 if passed else ModelError.exit_code

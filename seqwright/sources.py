@@ -1,0 +1,85 @@
+"""Sources of one or several fields, as people give them and as a tokenizer reads them.
+
+People give the fields of a source as a tuple, or as one line with tabs between them: ("gehen", "V;PST;3").
+What a tokenizer reads is one string with markers in it (`seqwright.data.fields`), as training read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seqwright.data.columns import Role, parse_columns
+from seqwright.data.fields import FIELD, has_fields, plain, split_parts
+from seqwright.data.reading import source_from_cells
+from seqwright.errors import InputError, ModelError
+
+Source = str | tuple[str, ...]
+
+ONE_TEXT: tuple[Role, ...] = ("text",)
+
+
+def roles_of(columns: str | None) -> tuple[Role, ...]:
+    """The fields of a source from `data.columns` of a configuration; a first column is text unless it says
+    otherwise.
+    """
+    if columns is None:
+        return ONE_TEXT
+    first, *others = (column.role for column in parse_columns(columns).source)
+    return ("text" if first == "unsaid" else first, *others)
+
+
+def source_of(given: Source, roles: Sequence[Role]) -> str:
+    """The string that a tokenizer reads.
+
+    A string is taken as it is if it has markers, because then it was joined before, and if it can be no more
+    than a text.
+    """
+    if isinstance(given, tuple):
+        return join_cells(given, roles)
+    if tuple(roles) == ONE_TEXT or has_fields(given) or (len(roles) > 1 and "\t" not in given):
+        return given
+    return join_cells(given.split("\t"), roles)
+
+
+def source_of_line(line: str, roles: Sequence[Role]) -> str:
+    """The same for a line from outside: none of it passes for a marker, and no field may be missing."""
+    if not line or line.isspace():
+        return ""
+    return join_cells([line] if len(roles) == 1 else line.split("\t"), roles)
+
+
+def join_cells(cells: Sequence[str], roles: Sequence[Role]) -> str:
+    """Blank altogether, they are an empty source."""
+    if len(cells) != len(roles):
+        raise InputError(
+            f"{len(cells)} fields where the model takes {len(roles)} ({', '.join(roles)}); "
+            "separate the fields of a line by tabs, and give several sources as a list"
+        )
+    if "unsaid" in roles:
+        raise ModelError(
+            "the run does not say whether the further fields of its sources are text or symbols; "
+            "sign the columns in its config.json, as in 1,3+:2 or 1,3=:2"
+        )
+    if not any(cell.strip() for cell in cells):
+        return ""
+    return source_from_cells([plain(cell) for cell in cells], roles)
+
+
+def line_of(source: str, roles: Sequence[Role]) -> str:
+    """The inverse of `source_of`, for people: fields with tabs between them."""
+    if tuple(roles) == ONE_TEXT:
+        return source
+    text, *rest = split_parts(source)
+    marked = list(zip(rest[::2], rest[1::2], strict=True))  # a marker, and the text behind it
+    cells = []
+    for number, role in enumerate(roles):
+        if role == "symbols":
+            names = []
+            while marked and marked[0][0] != FIELD:
+                names.append(marked.pop(0)[0][1:])
+            cells.append(";".join(names))
+        elif number == 0:
+            cells.append(text)
+        else:
+            cells.append(marked.pop(0)[1] if marked else "")
+    return "\t".join(cell.replace("\t", " ") for cell in cells)
