@@ -2,18 +2,20 @@
 
 A metric is one class. It turns every item into a row of statistics, and sums of rows into a score: so one
 bootstrap serves all metrics, corpus-level BLEU included, as resampling items is resampling rows. An item may
-have several references. All scores are percentages. Shapes: N items, F statistics.
+have several references. All scores are percentages. Which metrics make sense depends on how the targets are
+written: `writing_of`, `METRICS_FOR`, `build_metric`. Shapes: N items, F statistics.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import regex
 
 from seqwright.errors import InputError
 from seqwright.registry import Registry, snake_case
@@ -21,6 +23,15 @@ from seqwright.registry import Registry, snake_case
 METRICS = Registry("metric", "seqwright.tasks.metrics", "seqwright.tasks.metrics:Metric")
 
 Better = Literal["higher", "lower"]
+Writing = Literal["text", "symbols", "characters"]
+
+METRICS_FOR: dict[Writing, tuple[str, ...]] = {  # the first is the one to look at first
+    "text": ("bleu", "chrf", "exact_match"),
+    "symbols": ("word_error_rate", "symbol_error_rate", "exact_match"),
+    "characters": ("exact_match", "word_error_rate", "symbol_error_rate"),
+}
+_WORDS_AND_SIGNS = regex.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_SEPARATORS: dict[Writing, str] = {"text": "", "symbols": " ", "characters": ""}
 
 
 @dataclass(frozen=True)
@@ -75,10 +86,49 @@ class Metric(ABC):
         return f"refs:{_reference_count(references)}"
 
     def score(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-        return self._score(_rows(self, outputs, references), references)
+        return self.measured(outputs, references).score
 
-    def _score(self, rows: np.ndarray, references: Sequence[Sequence[str]]) -> Score:
-        return Score(self.name, self.value(rows.sum(0)), self.signature(references), self.better)
+    def measured(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> Measured:
+        _check_items(outputs, references)
+        return Measured(self, self.statistics(outputs, references), self.signature(references))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The items of one system with their statistics (N, F): any part of them scores without its texts."""
+
+    metric: Metric
+    rows: np.ndarray
+    signature: str
+
+    @property
+    def score(self) -> Score:
+        return Score(self.metric.name, self.value(), self.signature, self.metric.better)
+
+    def value(self, items: Sequence[int] | None = None) -> float:
+        """The score of these items, or of all."""
+        rows = self.rows if items is None else self.rows[list(items)]
+        return self.metric.value(rows.sum(0))
+
+    def interval(self, *, samples: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
+        """The middle `level` of the scores of resampled sets of items (Efron 1979; for BLEU Koehn 2004)."""
+        (totals,) = _resampled([self.rows], samples, seed)
+        return _middle(np.array([self.metric.value(row) for row in totals]), level)
+
+    def against(
+        self, other: Measured, *, samples: int = 1000, level: float = 0.95, seed: int = 0
+    ) -> Comparison:
+        """This system first and another second, on the same resampled items (Koehn 2004).
+
+        The p-value is that of the shifted bootstrap (Riezler and Maxwell 2005): hits are resamples whose
+        difference is as far from the mean as the observed one is from zero; p = (hits + 1) / (samples + 1).
+        """
+        totals = _resampled([self.rows, other.rows], samples, seed)
+        values = [np.array([self.metric.value(row) for row in part]) for part in totals]
+        differences, observed = values[1] - values[0], other.value() - self.value()
+        hits = np.abs(differences - differences.mean()) >= abs(observed)
+        p_value = (int(hits.sum()) + 1) / (samples + 1)
+        return Comparison(self.score, other.score, observed, _middle(differences, level), p_value)
 
 
 class _Sacre(Metric):
@@ -105,11 +155,16 @@ class _Sacre(Metric):
 
 
 class Bleu(_Sacre):
-    """BLEU: precision of one to four words in sequence, times a brevity penalty (Papineni et al. 2002)."""
+    """BLEU: precision of one to four words in sequence, times a brevity penalty (Papineni et al. 2002).
+
+    tokenize: how texts are cut into words; none for texts whose words stand between spaces already.
+    """
 
     better = "higher"
 
-    def __init__(self, *, tokenize: str = "13a", lowercase: bool = False):
+    def __init__(
+        self, *, tokenize: Literal["13a", "none", "char", "intl", "zh"] = "13a", lowercase: bool = False
+    ):
         from sacrebleu.metrics import BLEU
 
         super().__init__(BLEU(tokenize=tokenize, lowercase=lowercase))
@@ -186,20 +241,20 @@ class _EditRate(Metric):
     def symbols(self, text: str) -> Sequence[str]: ...
 
     def statistics(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-        items = zip(outputs, references, strict=True)
-        return np.array([self._closest(output, given) for output, given in items], dtype=np.float64)
+        found = [self.closest(output, given) for output, given in zip(outputs, references, strict=True)]
+        return np.array([(edits, len(symbols)) for edits, symbols in found], dtype=np.float64)
 
     def value(self, totals: np.ndarray) -> float:
         return float(100 * totals[0] / max(totals[1], 1))
 
-    def _closest(self, output: str, references: Sequence[str]) -> tuple[int, int]:
-        """(edits, length) of the closest reference."""
+    def closest(self, output: str, references: Sequence[str]) -> tuple[int, Sequence[str]]:
+        """The edits to the closest reference, and its symbols."""
         from rapidfuzz.distance import Levenshtein
 
         said = self.symbols(output)
         wanted = map(self.symbols, references)
-        ways = [(Levenshtein.distance(said, symbols), len(symbols)) for symbols in wanted]
-        return min(ways, key=lambda way: (way[0], -way[1]))
+        ways = [(Levenshtein.distance(said, symbols), symbols) for symbols in wanted]
+        return min(ways, key=lambda way: (way[0], -len(way[1])))
 
 
 class SymbolErrorRate(_EditRate):
@@ -225,6 +280,39 @@ class WordEditRate(_EditRate):
 
     def symbols(self, text: str) -> Sequence[str]:
         return text.split()
+
+
+class _WordsAndSigns(WordEditRate):
+    """To look at edits: a comma that is missing is an edit of its own, and not another word."""
+
+    def symbols(self, text: str) -> Sequence[str]:
+        return _WORDS_AND_SIGNS.findall(text)
+
+
+def writing_of(tokenizer: str, texts: Iterable[str]) -> Writing:
+    """How texts are written that a tokenizer of this kind cuts.
+
+    Symbols stand between spaces (phones). Other kinds cut running text if there are two words or more in a
+    text on average, and characters of single words otherwise (inflected forms, transliterated names).
+    """
+    if tokenizer == "symbols":
+        return "symbols"
+    counts = [len(text.split()) for text in texts]
+    return "text" if sum(counts) >= 2 * max(len(counts), 1) else "characters"
+
+
+def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) -> Metric:
+    """A metric for targets written so: the symbols of a symbol error rate stand between spaces only where the
+    targets are symbols, and are characters elsewhere. `given` goes to the metrics that have such an option.
+    """
+    return METRICS.build(spec, separator=_SEPARATORS[writing], **given)
+
+
+def edits_for(writing: Writing) -> SymbolErrorRate | WordEditRate:
+    """What an edit of such a target is: of a word or a sign in running text, of a symbol or a character
+    elsewhere.
+    """
+    return _WordsAndSigns() if writing == "text" else SymbolErrorRate(separator=_SEPARATORS[writing])
 
 
 def perplexity(total: float, count: int) -> float:
@@ -254,9 +342,8 @@ def confidence_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """The middle `level` of the scores of resampled sets of items (Efron 1979; for BLEU Koehn 2004)."""
-    (totals,) = _resampled([_rows(metric, outputs, references)], samples, seed)
-    return _middle(np.array([metric.value(row) for row in totals]), level)
+    """`Measured.interval` of outputs."""
+    return metric.measured(outputs, references).interval(samples=samples, level=level, seed=seed)
 
 
 def paired_bootstrap(
@@ -269,19 +356,9 @@ def paired_bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Both systems on the same resampled items (Koehn 2004).
-
-    The p-value is that of the shifted bootstrap (Riezler and Maxwell 2005): hits are resamples whose
-    difference is as far from the mean as the observed one is from zero; p = (hits + 1) / (samples + 1).
-    """
-    rows = [_rows(metric, outputs, references) for outputs in (first, second)]
-    scores = [metric._score(part, references) for part in rows]
-    totals = _resampled(rows, samples, seed)
-    values = [np.array([metric.value(row) for row in part]) for part in totals]
-    differences, observed = values[1] - values[0], scores[1].value - scores[0].value
-    hits = np.abs(differences - differences.mean()) >= abs(observed)
-    p_value = (int(hits.sum()) + 1) / (samples + 1)
-    return Comparison(scores[0], scores[1], observed, _middle(differences, level), p_value)
+    """`Measured.against` of the outputs of two systems."""
+    one, other = (metric.measured(outputs, references) for outputs in (first, second))
+    return one.against(other, samples=samples, level=level, seed=seed)
 
 
 def _resampled(systems: Sequence[np.ndarray], samples: int, seed: int) -> list[np.ndarray]:
@@ -301,7 +378,7 @@ def _middle(values: np.ndarray, level: float) -> Interval:
     return Interval(float(low), float(high), level)
 
 
-def _rows(metric: Metric, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+def _check_items(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     if len(outputs) != len(references):
         raise InputError(
             f"{len(outputs)} outputs for {len(references)} items; there must be one output for each"
@@ -313,7 +390,6 @@ def _rows(metric: Metric, outputs: Sequence[str], references: Sequence[Sequence[
             raise InputError(
                 f"item {number} has the references {given!r}; give a list with at least one text"
             )
-    return metric.statistics(outputs, references)
 
 
 def _reference_count(references: Sequence[Sequence[str]]) -> str:

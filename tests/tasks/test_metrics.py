@@ -15,14 +15,18 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from seqwright.errors import ConfigError, InputError
 from seqwright.tasks.metrics import (
     METRICS,
+    METRICS_FOR,
     ExactMatch,
     SymbolErrorRate,
     WordEditRate,
     WordErrorRate,
+    build_metric,
     confidence_interval,
+    edits_for,
     group_references,
     paired_bootstrap,
     perplexity,
+    writing_of,
 )
 
 WORDS = ["a", "the", "cat", "dog", "sat", "on", "under", "mat", "tree", "."]
@@ -230,3 +234,52 @@ def test_heavy_libraries_are_imported_when_they_are_used():
     code = "import sys, seqwright.tasks.metrics; print(*sys.modules)"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"sacrebleu", "rapidfuzz", "torch"} & set(child.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "texts", "writing"),
+    [
+        ("symbols", ["K AE T", "R IY D"], "symbols"),
+        ("characters", ["ging", "gegangen", "ist gegangen"], "characters"),
+        ("bpe", ["Ein Hund läuft .", "Danke"], "text"),
+        ("bytes", ["two words", "and three words"], "text"),
+        ("words", ["one", "two"], "characters"),
+        ("characters", [], "characters"),
+    ],
+)
+def test_how_targets_are_written(tokenizer, texts, writing):
+    assert writing_of(tokenizer, texts) == writing
+
+
+def test_symbols_are_what_the_targets_are_written_in():
+    """One of four characters is wrong; between spaces that would be the whole of one symbol."""
+    outputs, references = ["gang"], [["ging"]]
+    rates = {writing: build_metric("symbol_error_rate", writing) for writing in METRICS_FOR}
+    assert rates["characters"].score(outputs, references).value == 25
+    assert rates["symbols"].score(outputs, references).value == 100
+    asked = build_metric({"kind": "symbol_error_rate", "separator": " "}, "characters")
+    assert asked.score(outputs, references).value == 100
+
+
+@pytest.mark.parametrize("writing", METRICS_FOR)
+def test_the_usual_metrics_can_be_built(writing):
+    for name in METRICS_FOR[writing]:
+        assert build_metric(name, writing, lowercase=True).name == name
+    assert edits_for(writing).closest("a b", ["b", "a b"])[0] == 0
+
+
+def test_edits_of_text_tell_words_from_signs():
+    edits, closest = edits_for("text").closest("Ein Mann, der geht.", ["Ein Mann der geht!"])
+    assert (edits, list(closest)) == (2, ["Ein", "Mann", "der", "geht", "!"])
+    assert edits_for("text").symbols("don't हिन्दी") == ["don't", "हिन्दी"]
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_a_part_of_the_items_scores_like_their_texts(name):
+    metric = METRICS.build(name)
+    outputs, references = noisy_corpus(12, 0.3)
+    part = [1, 4, 5, 9]
+    measured = metric.measured(outputs, references)
+    alone = metric.score([outputs[i] for i in part], [references[i] for i in part])
+    assert measured.value(part) == pytest.approx(alone.value)
+    assert measured.value() == metric.score(outputs, references).value

@@ -1,0 +1,108 @@
+"""`seqwright compare`: two models on the same pairs, or families of models trained on them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from seqwright.commands.evaluate import judging, judging_arguments, reading, reading_arguments
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="RUN RUN FILE | key=value",
+        help="two run folders and files of pairs; with --train, options to change for all families",
+    )
+    reading_arguments(parser)
+    judging_arguments(parser)
+    families = parser.add_argument_group("families of models, trained here on the same pairs and budget")
+    families.add_argument("--train", action="append", default=[], metavar="F", help="pairs to train on")
+    families.add_argument("--valid", action="append", default=[], metavar="F", help="pairs for validation")
+    families.add_argument("--test", action="append", default=[], metavar="F", help="pairs for the table")
+    families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,luong2015-general,tiny")
+    families.add_argument("--out", metavar="DIR", help="a folder for the runs (default: runs/families)")
+    families.add_argument("--paper-size", action="store_true", help="keep the sizes of the papers")
+    families.add_argument("--seed", type=int, metavar="N")
+    end = families.add_mutually_exclusive_group()
+    end.add_argument("--minutes", type=float, metavar="M", help="how long to train each")
+    end.add_argument("--steps", type=int, metavar="N")
+    end.add_argument("--epochs", type=float, metavar="N")
+
+
+def run(options: argparse.Namespace) -> int:
+    from seqwright.errors import ConfigError
+
+    if options.train:
+        return _families(options)
+    if options.families:
+        raise ConfigError("--families are trained, and --train is not there; name the pairs to train on")
+    if len(options.inputs) < 3:
+        raise ConfigError(
+            f"{len(options.inputs)} of RUN RUN FILE were named; give two run folders and a file of pairs, "
+            "or --train with --families"
+        )
+    _runs(options)
+    return 0
+
+
+def _runs(options: argparse.Namespace) -> None:
+    from dataclasses import replace
+
+    from seqwright.evaluation import compare, evaluate_files
+    from seqwright.predictor import load
+
+    first, second, *files = options.inputs
+    how, judged = reading(options), judging(options)
+    one = evaluate_files(load(first), files, **how, judging=judged)
+    other = evaluate_files(load(second), files, **how, judging=replace(judged, writing=one.writing))
+    _print(compare(one, other, (first, second)), options)
+
+
+def _families(options: argparse.Namespace) -> int:
+    _check(options)
+    reading(options)
+    from pathlib import Path
+
+    from seqwright.commands.train import with_flags
+    from seqwright.evaluation.families import families, train_families
+    from seqwright.pipeline import design
+    from seqwright.training.interrupt import Interrupted
+    from seqwright.training.telling import Teller
+
+    names = [name.strip() for name in options.families.split(",")]
+    teller, folder = Teller(sys.stderr), Path(options.out or os.path.join("runs", "families"))
+    data = {"train": options.train} | ({"encoding": options.encoding} if options.encoding else {})
+    search = {} if options.beam is None else {"beam": options.beam}
+    base = design(with_flags({"data": data, "search": search}, options), options.inputs)
+    teller.lines(base.lines())
+    try:
+        ready = families(names, base, folder, paper_size=options.paper_size)
+        _print(
+            train_families(ready, folder, name=base.survey.name, say=teller.line, listener=teller), options
+        )
+    except Interrupted as left:
+        teller.line(f"stopped by {left}; the same command goes on from here")
+        return left.exit_code
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Families are tested as every training is; what would change that is said instead of passed over."""
+    from seqwright.errors import ConfigError
+
+    if not options.families:
+        raise ConfigError("--train needs --families; name presets, as in --families bahdanau2015,tiny")
+    if options.metrics or options.lowercase or options.bleu_tokenize != "13a":
+        raise ConfigError(
+            "families are judged by the metrics that fit their targets; for --metrics, --bleu-tokenize and "
+            "--lowercase, evaluate or compare the runs when they are trained"
+        )
+
+
+def _print(found: Any, options: argparse.Namespace) -> None:
+    print(json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False) if options.json else found)

@@ -1,0 +1,110 @@
+"""Items that are alike in one respect: length, rarity, how their outputs ended. A score of each bucket shows
+where a model fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from seqwright.data.fields import split_parts
+from seqwright.data.store import Store
+from seqwright.files import read_json
+from seqwright.tasks.metrics import Writing, edits_for
+from seqwright.tasks.translation import Translation
+
+LENGTH = "length of the source"
+RARITY = "rarest symbol of the source, times in training"
+ENDING = "how the output ended"
+PARTS = 5  # buckets of lengths
+CHUNK = 1 << 16  # training pairs that are counted together
+
+Rarity = Callable[[Sequence[str]], list[int]]
+"""How often the rarest symbol of each source came in training."""
+
+
+class Bucket(NamedTuple):
+    """`items` are the numbers of its items."""
+
+    name: str
+    items: tuple[int, ...]
+
+
+def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
+    """About five equally full buckets. A length counts words in running text, symbols or characters
+    elsewhere; features do not count.
+    """
+    symbols = str.split if writing == "text" else edits_for(writing).symbols
+    lengths = [sum(len(symbols(part)) for part in split_parts(source)[::2]) for source in sources]
+    buckets = []
+    for low, high in _equal_parts(lengths):
+        name = f"{low}" if low == high else f"{low}–{high}"
+        buckets.append(Bucket(name, tuple(i for i, n in enumerate(lengths) if low <= n <= high)))
+    return tuple(buckets)
+
+
+def _equal_parts(values: Sequence[int]) -> list[tuple[int, int]]:
+    """Least and greatest value of each part; a value is in one part only."""
+    parts: list[tuple[int, int]] = []
+    left, size, low = len(values), 0, None
+    for value, count in sorted(Counter(values).items()):
+        low, size = value if low is None else low, size + count
+        if size >= left / max(PARTS - len(parts), 1) or size == left:
+            parts.append((low, value))
+            left, size, low = left - size, 0, None
+    return parts
+
+
+def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
+    """By powers of ten."""
+    groups: dict[int, list[int]] = {}
+    for item, times in enumerate(rarity(sources)):
+        groups.setdefault(min(len(str(times)), 5) if times else 0, []).append(item)
+    return tuple(Bucket(_times(digits), tuple(groups[digits])) for digits in sorted(groups))
+
+
+def _times(digits: int) -> str:
+    if digits == 0:
+        return "never"
+    low = 10 ** (digits - 1)
+    return f"{low:,} or more" if digits == 5 else f"{low:,}–{10 * low - 1:,}"
+
+
+def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
+    """By finish reason; where all are the same there is nothing to tell apart."""
+    kinds = sorted(set(reasons))
+    if len(kinds) < 2:
+        return ()
+    return tuple(Bucket(kind, tuple(i for i, r in enumerate(reasons) if r == kind)) for kind in kinds)
+
+
+def rarity_of_run(folder: Path, task: Translation) -> Rarity | None:
+    """From the prepared pairs of a training, by tokens; where they are gone, by characters, from the alphabet
+    of all its files in data.json; None where that is not there either.
+    """
+    if (folder / "data" / "train" / "store.json").exists():
+        counts = token_counts(Store.open(folder / "data" / "train"), task.source.size)
+        return lambda sources: [
+            int(counts[ids].min()) if ids else 0 for ids in task.source.encode_batch(sources)
+        ]
+    known = read_json(folder / "data.json") if (folder / "data.json").exists() else {}
+    alphabet: dict[str, int] = known.get("source", {}).get("alphabet", {})
+    if not alphabet:
+        return None
+    return lambda sources: [
+        min((alphabet.get(c, 0) for part in split_parts(source)[::2] for c in part), default=0)
+        for source in sources
+    ]
+
+
+def token_counts(store: Store, vocabulary: int) -> np.ndarray:
+    """How often each token stands in the sources (V,)."""
+    counts = np.zeros(vocabulary, dtype=np.int64)
+    for start in range(0, len(store), CHUNK):
+        sources, _ = store.gather(np.arange(start, min(start + CHUNK, len(store))))
+        counts += np.bincount(sources.flat, minlength=vocabulary)[:vocabulary]
+    return counts

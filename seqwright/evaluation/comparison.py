@@ -1,0 +1,192 @@
+"""Two models on the same items: which one is better, how sure that is, and where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from seqwright import __version__
+from seqwright.errors import InputError
+from seqwright.evaluation.buckets import ENDING, Bucket
+from seqwright.evaluation.measuring import Evaluation
+from seqwright.evaluation.mistakes import count_changes
+from seqwright.evaluation.wording import in_words, percent
+from seqwright.files import strict
+from seqwright.tasks.metrics import Comparison
+
+FORMAT = 1
+SURE = 0.05  # a p-value below it is called a difference
+EXAMPLES, CONFUSIONS = 10, 20  # that are kept
+
+
+class Contrast(NamedTuple):
+    """How often each model says one symbol in the place of another."""
+
+    expected: str
+    said: str
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """The first and the second model. `comparisons` has one entry for each metric of the evaluations."""
+
+    names: tuple[str, str]
+    first: Evaluation
+    second: Evaluation
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence, by the first metric."""
+        each, (first, second) = self.comparisons[0], self.names
+        name, level = in_words(each.first.name), percent(each.interval.level)
+        said = [[item.output.text for item in side.items] for side in (self.first, self.second)]
+        if said[0] == said[1]:
+            return (
+                f"No difference: {first} and {second} say the same for all {len(self.first.items):,} items."
+            )
+        figures = (
+            f"{name} {each.second.value:.2f} against {each.first.value:.2f} ({each.difference:+.2f}, "
+            f"{level} interval {each.interval.low:+.2f} to {each.interval.high:+.2f}, p = {each.p_value:.3f})"
+        )
+        if each.p_value >= SURE or each.difference == 0:
+            return f"No clear difference between {second} and {first}: {figures}; more items may tell."
+        better = (each.difference > 0) == (each.first.better == "higher")
+        return f"{second} is {'better' if better else 'worse'} than {first}: {figures}."
+
+    @property
+    def wins(self) -> int:
+        """Items for which the second model is closer to a reference than the first."""
+        return sum(gain > 0 for gain in self._gains)
+
+    @property
+    def losses(self) -> int:
+        return sum(gain < 0 for gain in self._gains)
+
+    @property
+    def ties(self) -> int:
+        return sum(gain == 0 for gain in self._gains)
+
+    @property
+    def examples(self) -> list[int]:
+        """The numbers of the items for which one is much closer to a reference than the other."""
+        apart = [number for number, gain in enumerate(self._gains) if gain]
+        return sorted(apart, key=lambda number: (-abs(self._gains[number]), number))[:EXAMPLES]
+
+    @property
+    def buckets(self) -> dict[str, tuple[Bucket, ...]]:
+        """Those of the first that do not depend on what it said."""
+        return {name: found for name, found in self.first.buckets.items() if name != ENDING}
+
+    @cached_property
+    def confusions(self) -> list[Contrast]:
+        """What one model confuses more often than the other, the greatest difference first."""
+        one, other = (count_changes(each.mistakes, each.writing) for each in (self.first, self.second))
+        found = [Contrast(*change, one[change], other[change]) for change in one.keys() | other.keys()]
+        uneven = [each for each in found if each.first != each.second]
+        uneven.sort(key=lambda each: (-abs(each.first - each.second), each.expected, each.said))
+        return uneven[:CONFUSIONS]
+
+    @cached_property
+    def _gains(self) -> list[float]:
+        """By how much of its length each output of the second is closer to a reference."""
+        pairs = zip(self.first.mistakes, self.second.mistakes, strict=True)
+        return [one.share - other.share for one, other in pairs]
+
+    def row(self, number: int) -> tuple[str, str, str, str]:
+        """An item for people: its source, the closest reference, and what each said."""
+        closer = self.first if self._gains[number] < 0 else self.second
+        said = [each.items[number].output.text for each in (self.first, self.second)]
+        return (*closer.row(number)[:2], said[0], said[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Strict JSON; the format is described in docs/evaluation.md."""
+        document = {
+            "format": FORMAT,
+            "runs": self.names,
+            "file": self.first.file,
+            "items": len(self.first.items),
+            "beam": [self.first.beam, self.second.beam],
+            "verdict": self.verdict,
+            "metrics": {each.first.name: _comparison_json(each) for each in self.comparisons},
+            "level": self.first.judging.level,
+            "wins": self.wins,
+            "losses": self.losses,
+            "ties": self.ties,
+            "examples": [self._example_json(number) for number in self.examples],
+            "confusions": [each._asdict() for each in self.confusions],
+            "buckets": {
+                name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
+            },
+            "speed": [each.speed.to_json() for each in (self.first, self.second)],
+            "version": __version__,
+        }
+        return strict(document)
+
+    def _example_json(self, number: int) -> dict[str, Any]:
+        item, other = self.first.items[number], self.second.items[number]
+        return {
+            "source": item.output.source,
+            "references": item.references,
+            "first": item.output.text,
+            "second": other.output.text,
+            "edits": [each.mistakes[number].edits for each in (self.first, self.second)],
+        }
+
+    def _bucket_json(self, bucket: Bucket) -> dict[str, Any]:
+        scores = {
+            side: {each.metric.name: each.value(bucket.items) for each in evaluation.measured}
+            for side, evaluation in (("first", self.first), ("second", self.second))
+        }
+        return {"name": bucket.name, "items": len(bucket.items), **scores}
+
+    def __str__(self) -> str:
+        from seqwright.evaluation.panel import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from seqwright.evaluation.page import comparison_html
+
+        return comparison_html(self)
+
+
+def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("first", "second")) -> Compared:
+    """Two evaluations of the same items by the same metrics, on the same resamples."""
+    _check_comparable(first, second, names)
+    judging = first.judging
+    comparisons = tuple(
+        one.against(other, samples=judging.samples, level=judging.level, seed=judging.seed)
+        for one, other in zip(first.measured, second.measured, strict=True)
+    )
+    return Compared(names, first, second, comparisons)
+
+
+def _check_comparable(first: Evaluation, second: Evaluation, names: tuple[str, str]) -> None:
+    wanted = [[item.references for item in each.items] for each in (first, second)]
+    if wanted[0] != wanted[1]:
+        raise InputError(
+            f"{names[0]} and {names[1]} were not given the same items ({len(wanted[0]):,} and "
+            f"{len(wanted[1]):,}); give both the same files and --columns"
+        )
+    signatures = [[(each.metric.name, each.signature) for each in e.measured] for e in (first, second)]
+    if signatures[0] != signatures[1]:
+        raise InputError(
+            f"{names[0]} and {names[1]} were not judged alike ({signatures[0]} and {signatures[1]}); "
+            "evaluate both with the same metrics"
+        )
+
+
+def _comparison_json(each: Comparison) -> dict[str, Any]:
+    return {
+        "first": each.first.value,
+        "second": each.second.value,
+        "difference": each.difference,
+        "interval": [each.interval.low, each.interval.high],
+        "p_value": each.p_value,
+        "better": each.first.better,
+        "signature": each.first.signature,
+    }

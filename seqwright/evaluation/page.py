@@ -1,0 +1,78 @@
+"""Evaluations and comparisons for notebooks: plain tables, with every text escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from seqwright.evaluation.wording import in_words, percent, symbol
+
+if TYPE_CHECKING:
+    from seqwright.evaluation.comparison import Compared
+    from seqwright.evaluation.measuring import Evaluation
+
+SHOWN = 10  # rows of a table of confusions
+
+
+def evaluation_html(evaluation: Evaluation) -> str:
+    names = [in_words(name) for name in evaluation.metrics]
+    scores = [
+        (name, f"{each.value():.2f}", f"{around.low:.2f}–{around.high:.2f}", each.signature)
+        for name, each, around in zip(names, evaluation.measured, evaluation.intervals, strict=True)
+    ]
+    parts = [table(("", "score", f"{percent(evaluation.judging.level)} interval", "signature"), scores)]
+    for respect, buckets in evaluation.buckets.items():
+        rows = [
+            (
+                bucket.name,
+                str(len(bucket.items)),
+                *(f"{e.value(bucket.items):.2f}" for e in evaluation.measured),
+            )
+            for bucket in buckets
+        ]
+        parts.append(table((respect, "items", *names), rows))
+    confused = [(symbol(e.expected), symbol(e.said), str(e.count)) for e in evaluation.confusions[:SHOWN]]
+    parts.append(table(("expected", "said", "times"), confused))
+    parts.append(table(("most wrong", "expected", "said"), map(evaluation.row, evaluation.worst)))
+    return _titled(str(evaluation).splitlines()[0], [*evaluation.findings], parts)
+
+
+def comparison_html(compared: Compared) -> str:
+    first, second = compared.names
+    scores = [
+        (
+            in_words(e.first.name),
+            f"{e.first.value:.2f}",
+            f"{e.second.value:.2f}",
+            f"{e.difference:+.2f}",
+            f"{e.interval.low:+.2f} to {e.interval.high:+.2f}",
+            f"{e.p_value:.3f}",
+        )
+        for e in compared.comparisons
+    ]
+    level = f"{percent(compared.first.judging.level)} interval"
+    parts = [table(("", first, second, "difference", level, "p"), scores)]
+    counts = (f"{compared.wins:,}", f"{compared.losses:,}", f"{compared.ties:,}")
+    parts.append(table((f"{second} closer to a reference", f"{first} closer", "alike"), [counts]))
+    confused = [
+        (symbol(e.expected), symbol(e.said), str(e.first), str(e.second)) for e in compared.confusions[:SHOWN]
+    ]
+    parts.append(table(("expected", "said", first, second), confused))
+    parts.append(table(("most different", "expected", first, second), map(compared.row, compared.examples)))
+    return _titled(compared.verdict, [], parts)
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Nothing where there are no rows."""
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
+    return f"<table><tr>{_cells('th', titles)}</tr>{body}</table>" if body else ""
+
+
+def _cells(tag: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
+
+
+def _titled(title: str, findings: Iterable[str], parts: Iterable[str]) -> str:
+    said = "".join(f"<p>{html.escape(line)}</p>" for line in (title, *findings))
+    return f"<div>{said}{''.join(parts)}</div>"

@@ -1,0 +1,112 @@
+"""Two models on the same items."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from answers import Answers
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from seqwright.errors import InputError
+from seqwright.evaluation import Judging, compare, evaluate
+
+WORDS = [a + b for a in "abcdefgh" for b in "abcdefgh"]
+PAIRS = [(word, word) for word in WORDS]
+QUICK = Judging(samples=100)
+
+
+def answering(wrong: int):
+    """Says the first so many words wrong, by one letter."""
+    said = {word: word[0] + "z" if number < wrong else word for number, word in enumerate(WORDS)}
+    return evaluate(Answers(said), PAIRS, judging=QUICK)
+
+
+def test_a_model_does_not_differ_from_itself():
+    found = compare(answering(9), answering(9), ("one", "same"))
+    assert found.verdict == "No difference: one and same say the same for all 64 items."
+    assert [(each.difference, each.p_value) for each in found.comparisons] == [(0, 1)] * 3
+    assert (found.wins, found.losses, found.ties) == (0, 0, 64)
+    assert found.examples == []
+    assert found.confusions == []
+
+
+def test_the_better_one_is_named():
+    found = compare(answering(30), answering(10), ("old", "new"))
+    assert found.verdict.startswith("new is better than old: exact match 84.38 against 53.12 (+31.25, 95 %")
+    assert found.comparisons[0].p_value < 0.05
+    assert (found.wins, found.losses, found.ties) == (20, 0, 44)
+    turned = compare(answering(10), answering(30), ("new", "old"))
+    assert turned.verdict.startswith("old is worse than new")
+    assert (turned.wins, turned.losses) == (0, 20)
+
+
+def test_little_evidence_is_called_so():
+    found = compare(answering(10), answering(11))
+    assert found.verdict.startswith("No clear difference between second and first: exact match 82.81 against")
+
+
+@given(st.integers(0, 64), st.integers(0, 64))
+def test_exchanged_models_exchange_everything(left, right):
+    one, other = answering(left), answering(right)
+    forth, back = compare(one, other), compare(other, one)
+    for there, here in zip(forth.comparisons, back.comparisons, strict=True):
+        assert there.difference == -here.difference
+        assert there.p_value == here.p_value
+        assert there.interval.low == pytest.approx(-here.interval.high)
+    assert (forth.wins, forth.losses, forth.ties) == (back.losses, back.wins, back.ties)
+    assert forth.examples == back.examples
+    assert [(each.first, each.second) for each in forth.confusions] == [
+        (each.second, each.first) for each in back.confusions
+    ]
+
+
+def test_what_one_confuses_more_than_the_other():
+    one = evaluate(Answers({"a": "xx", "b": "y", "c": "c"}), [("a", "aa"), ("b", "b"), ("c", "c")])
+    other = evaluate(Answers({"a": "ax", "b": "y", "c": ""}), [("a", "aa"), ("b", "b"), ("c", "c")])
+    assert compare(one, other).confusions == [("a", "x", 2, 1), ("c", "", 0, 1)]
+
+
+def test_examples_show_the_greatest_differences_with_the_closest_reference():
+    pairs = [("a", "abcd"), ("b", "bbbb"), ("c", "cccc"), ("c", "dddd")]
+    one = evaluate(Answers({"a": "abcx", "b": "xxxx", "c": "dddd"}), pairs)
+    other = evaluate(Answers({"a": "abcd", "b": "bbbb", "c": "dddx"}), pairs)
+    found = compare(one, other)
+    assert [found.row(number) for number in found.examples] == [
+        ("b", "bbbb", "xxxx", "bbbb"),
+        ("a", "abcd", "abcx", "abcd"),
+        ("c", "dddd", "dddd", "dddx"),
+    ]
+
+
+def test_the_document_is_strict_json():
+    document = compare(answering(30), answering(10), ("old", "new")).to_json()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["runs"] == ["old", "new"]
+    assert set(document["metrics"]["exact_match"]) == {
+        *("first", "second", "difference", "interval", "p_value", "better", "signature")
+    }
+    (bucket,) = document["buckets"]["length of the source"]
+    assert bucket["second"]["exact_match"] > bucket["first"]["exact_match"]
+    assert document["confusions"][0]["said"] == "z"
+
+
+def test_the_panel_fits_and_the_page_is_escaped():
+    found = compare(answering(30), answering(10), ("<b>old", "n" * 300))
+    lines = str(found).split("\n")
+    assert len(lines) <= 40
+    assert max(map(cell_len, lines)) <= 100
+    assert "+31.25" in str(found)
+    assert "<b>old" not in found._repr_html_()
+
+
+def test_other_items_or_metrics_cannot_be_compared():
+    one = answering(3)
+    fewer = evaluate(Answers({"a": "a"}), [("a", "a")])
+    with pytest.raises(InputError, match=r"same items \(64 and 1\)"):
+        compare(one, fewer)
+    judged = evaluate(Answers({}), PAIRS, judging=Judging(metrics=("exact_match",), samples=5))
+    with pytest.raises(InputError, match="not judged alike"):
+        compare(one, judged)

@@ -1,0 +1,86 @@
+"""`seqwright evaluate` and `seqwright compare` as somebody uses them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seqwright import cli
+
+
+def test_evaluate_prints_a_panel_and_writes_the_outputs(run, test_file, tmp_path, capsys):
+    out = tmp_path / "said.txt"
+    assert cli.main(["evaluate", str(run), str(test_file), "--beam", "2", "--output", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "exact match ↑" in said
+    assert "beam 2" in said
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 40
+
+
+def test_evaluate_prints_one_document(run, test_file, capsys):
+    assert cli.main(["evaluate", str(run), str(test_file), "--json", "--metrics", "exact_match,chrf"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document["metrics"]) == ["exact_match", "chrf"]
+    assert document["file"] == str(test_file)
+
+
+def test_two_files_are_two_sides(run, test_file, tmp_path, capsys):
+    rows = [line.split("\t") for line in test_file.read_text(encoding="utf-8").splitlines()]
+    files = [tmp_path / "source.txt", tmp_path / "target.txt"]
+    for side, file in enumerate(files):
+        file.write_text("".join(row[side] + "\n" for row in rows), encoding="utf-8")
+    documents = []
+    for given in ([test_file], files):
+        assert cli.main(["evaluate", str(run), *map(str, given), "--json"]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    assert documents[0]["metrics"] == documents[1]["metrics"]
+
+
+def test_columns_of_the_file_can_be_named(run, tmp_path, capsys):
+    (tmp_path / "x.tsv").write_text("AB\tignored\tab\n", encoding="utf-8")
+    assert cli.main(["evaluate", str(run), str(tmp_path / "x.tsv"), "--columns", "3:1", "--json"]) == 0
+    example = json.loads(capsys.readouterr().out)["examples"][-1]
+    assert (example["source"], example["references"]) == ("ab", ["AB"])
+
+
+def test_compare_a_run_with_itself_finds_no_difference(run, test_file, capsys):
+    assert cli.main(["compare", str(run), str(run), str(test_file)]) == 0
+    assert "No difference" in capsys.readouterr().out
+    assert cli.main(["compare", str(run), str(run), str(test_file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {each["p_value"] for each in document["metrics"].values()} == {1}
+
+
+def test_compare_finds_the_worse_one(run, other, test_file, capsys):
+    command = ["compare", str(run), str(other), str(test_file), "--metrics", "symbol_error_rate", "--json"]
+    assert cli.main(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert f"{other} is worse than {run}" in document["verdict"]
+    assert document["losses"] > document["wins"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["evaluate", "{run}", "nowhere.tsv"], 2, "nowhere.tsv does not exist"),
+        (["evaluate", "{tmp}", "{file}"], 3, "is not a run"),
+        (["evaluate", "{run}", "{file}", "--beam", "0"], 2, "beam"),
+        (["evaluate", "{run}", "{file}", "--metrics", "blue"], 2, "did you mean 'bleu'"),
+        (["evaluate", "{run}", "{file}", "--threads", "0"], 2, "--threads is 0"),
+        (["evaluate", "{run}", "{file}", "--output", "{tmp}/no/such/folder"], 4, "cannot be written"),
+        (["compare", "{run}", "{tmp}", "{file}"], 3, "is not a run"),
+        (["compare", "{run}", "{file}"], 2, "give two run folders and a file"),
+        (["compare", "--train", "{file}"], 2, "--train needs --families"),
+        (["compare", "--families", "tiny"], 2, "--train is not there"),
+        (["compare", "--train", "{file}", "--families", "tiny", "--lowercase"], 2, "when they are trained"),
+        (["compare", "--train", "nowhere.tsv", "--families", "tiny"], 2, "nowhere.tsv does not exist"),
+    ],
+)
+def test_an_error_is_one_line_and_a_code(arguments, code, part, run, test_file, tmp_path, capsys):
+    filled = [text.format(run=run, file=test_file, tmp=tmp_path) for text in arguments]
+    assert cli.main(filled) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert part in captured.err
+    assert captured.err.count("\n") == 1
