@@ -1,0 +1,15 @@
+"""`seqwright report`: the page of a run, anew."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="a run folder; report.html is written into it")
+
+
+def run(options: argparse.Namespace) -> None:
+    from seqwright.report import write_report
+
+    print(write_report(options.folder))

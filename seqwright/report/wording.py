@@ -1,0 +1,108 @@
+"""Numbers, metrics and models in words, for the page and the card alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from seqwright.presets import PRESETS
+
+
+class Wording(NamedTuple):
+    """How a metric is written: its name, its unit, and what one of it means."""
+
+    label: str
+    unit: str
+    meaning: str
+
+
+WORDINGS = {
+    "exact_match": Wording("exact matches", " %", "of the items are exactly right"),
+    "word_error_rate": Wording("word error rate", " %", "of the items are not exactly right"),
+    "symbol_error_rate": Wording("symbol error rate", " %", "edits for 100 symbols of the references"),
+    "word_edit_rate": Wording("word edit rate", " %", "edits for 100 words of the references"),
+    "ter": Wording("TER", " %", "edits for 100 words of the references"),
+    "bleu": Wording("BLEU", "", "from 0 to 100: word sequences shared with the references"),
+    "chrf": Wording("chrF", "", "from 0 to 100: character sequences shared with the references"),
+}
+
+
+def metric(name: str) -> Wording:
+    return WORDINGS.get(name) or Wording(name.replace("_", " "), "", "")
+
+
+def score(name: str, value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}{metric(name).unit}"
+
+
+def titled(label: str) -> str:
+    """A label as a heading; one with a capital of its own, as chrF, stays."""
+    return label if label != label.lower() else label[:1].upper() + label[1:]
+
+
+def number(value: float | None) -> str:
+    """Three digits that count, and no exponent where one can do without."""
+    if value is None:
+        return "–"
+    if abs(value) >= 100 or value == 0:
+        return f"{value:,.0f}".replace("-", "−")
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return f"{value:.{digits}f}".replace("-", "−") if digits < 6 else f"{value:.2g}"
+
+
+def tick(value: float) -> str:
+    """A round number on an axis."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def many(count: float) -> str:
+    """1.34 million."""
+    for size, name in ((1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{number(count / size)} {name}"
+    return f"{count:,.0f}"
+
+
+def amount(count: int, one: str, several: str | None = None) -> str:
+    """1 step; 1,228 steps."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{number(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s"
+
+
+def family(model: Any) -> str:
+    """What kind of model a description means: by its parts, or by those of its preset."""
+    given: Mapping[str, Any] = model if isinstance(model, Mapping) else {"preset": model}
+    preset = PRESETS.get(str(given.get("preset")))
+    known = preset.model if preset else {}
+    encoder, decoder = (_kind(given.get(part), known.get(part)) for part in ("encoder", "decoder"))
+    names = {"transformer": "Transformer", "rnn": "RNN"}
+    if encoder == decoder:
+        return f"{names.get(encoder, encoder)} encoder-decoder"
+    return f"{names.get(encoder, encoder)} encoder with {names.get(decoder, decoder)} decoder"
+
+
+def _kind(given: Any, known: Any) -> str:
+    for spec in (given, known):
+        kind = spec.get("kind") if isinstance(spec, Mapping) else spec
+        if kind is not None:
+            return str(kind)
+    return "transformer"
+
+
+def article(words: str) -> str:
+    """The words with A or An before them."""
+    return f"{'An' if words[:1].lower() in 'aeio' or words.startswith('RNN') else 'A'} {words}"
