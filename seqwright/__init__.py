@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqwright.lens.capture import capture as capture
+    from seqwright.pipeline import train as train
     from seqwright.predictor import load as load
     from seqwright.presets import build_model as build_model
 
@@ -19,6 +20,7 @@ _HOMES = {
     "build_model": "seqwright.presets",
     "capture": "seqwright.lens.capture",
     "load": "seqwright.predictor",
+    "train": "seqwright.pipeline",
 }
 __all__ = ["__version__", *_HOMES]
 

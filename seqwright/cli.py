@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from seqwright import __version__
 from seqwright.errors import SeqwrightError
+from seqwright.registry import unknown
 
 VERBS = {
     "train": "train a model from a file of pairs; run again, it goes on where it stopped",
     "predict": "outputs for inputs: one line in, one line out",
+    "evaluate": "scores on pairs, with intervals; where it fails, and how fast it is",
+    "compare": "two models on the same pairs, or several families trained on them",
+    "demo": "the whole way on data that need not be brought: train, test, predict",
+    "doctor": "what is wrong with files of pairs, and a copy that is mended",
+    "look": "what happens inside for one text: as a page, as JSON, or in the terminal",
+    "heads": "what every attention head does, how much it matters, and a model without the others",
+    "report": "the page of a run anew: scores, curves, data, errors, examples",
+    "verify": "is a run folder whole, and does its model say what it said when it was new?",
+    "describe": "what can be configured, with types, defaults and ranges",
     "presets": "the models that have a name, and where they come from",
 }
 EPILOG = (
@@ -26,6 +38,8 @@ EPILOG = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a verb. An error that a user can cause is one line and an exit code; anything else is a bug."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without a character shows its number
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return options.run(options) or 0
@@ -49,16 +63,25 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if verb in VERBS:
         command = importlib.import_module(f"seqwright.commands.{verb}")
         described = VERBS[verb][0].upper() + VERBS[verb][1:] + "."
-        parser = argparse.ArgumentParser(prog=f"seqwright {verb}", description=described, epilog=EPILOG)
+        parser = Parser(prog=f"seqwright {verb}", description=described, epilog=EPILOG)
         command.arguments(parser)
         parser.set_defaults(run=command.run)
         return parser.parse_intermixed_args(arguments[1:])  # key=value may stand anywhere
+    if verb and not verb.startswith("-"):
+        _overview().error(unknown("verb", verb, list(VERBS)))
     return _overview().parse_args(arguments)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"seqwright: {message}; see {self.prog} --help\n")
 
 
 def _overview() -> argparse.ArgumentParser:
     """What there is without a verb: help and version."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="seqwright",
         description="Attention models from a file of pairs: train, resume, predict, look inside.",
         epilog=EPILOG,

@@ -11,11 +11,12 @@ import errno
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -157,6 +158,15 @@ def encode_json(value: Any, indent: int | None = None) -> bytes:
     """A value and a line end. A lone surrogate, which UTF-8 cannot say, becomes its JSON escape."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def strict(value: Any) -> Any:
+    """The value with null in the place of every number that JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: strict(item) for key, item in value.items()}
+    return [strict(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read_json(path: Path) -> dict[str, Any]:

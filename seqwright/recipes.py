@@ -4,7 +4,8 @@ each choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,13 @@ from seqwright.data.checking import Report, Side
 from seqwright.data.fields import has_fields
 from seqwright.data.tally import Pair
 
-SAMPLE = 5000  # pairs that are looked at for the kind of the sides
-SYMBOLS = 400  # a side of at most so many different short words is written in symbols
+ENDS = {"minutes", "steps", "epochs"}
+SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
+PIECES = 1.3  # subwords in a word
+DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many passes
+HELD_OUT = 2500  # sources in each held-out part, at most
+SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
+OFTEN = 100  # times that a word comes on average
 
 
 @dataclass(frozen=True)
@@ -37,26 +43,53 @@ class Recipe:
         return result
 
 
-def choose(report: Report, sample: Sequence[Pair], minutes: float | None = None) -> Recipe:
-    """A recipe for pairs like these. `minutes`, if given, is the time to train."""
+def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe for pairs like these; what is `asked` in so many words, when training ends, say, is not
+    chosen.
+    """
+    asked = asked or {}
     kinds = [
         _kind(report.source, [pair.source for pair in sample]),
         _kind(report.target, [p.target for p in sample]),
     ]
-    words = "bpe" not in kinds
+    words, ending = "bpe" not in kinds, asked.get("training", {})
+    time = [] if ENDS & ending.keys() else [_time(report.pairs, words)]
+    passes = _passes(report, kinds[1], {**(time[0].table["training"] if time else {}), **ending})
     tokenizer = _tokenizer(kinds, report)
-    model = _model(report.pairs, words, joint=tokenizer.table["tokenizer"]["joint"])
-    return Recipe(
-        (tokenizer, model, _batch(report.pairs, words), _time(report.pairs, words, minutes), _judge(kinds))
+    joint = tokenizer.table["tokenizer"]["joint"]
+    choices = [
+        tokenizer,
+        _model(report.pairs, words, passes, joint=joint),
+        _batch(report.pairs, words),
+        *time,
+    ]
+    choices.append(_judge(kinds))
+    if not asked.get("data", {}).get("valid"):
+        choices.append(_held_out(report.sources))
+    return Recipe(tuple(choices))
+
+
+def _passes(report: Report, kind: str, training: Mapping[str, Any]) -> float:
+    """How often each pair will be read, about: what decides between learning by heart and not learning."""
+    target = report.target
+    length = {"characters": target.characters.mean, "symbols": target.words.mean}.get(
+        kind, PIECES * target.words.mean
     )
+    tokens = report.pairs * (length + 1)
+    if training.get("epochs"):
+        return float(training["epochs"])
+    if training.get("steps"):
+        return training["steps"] * training.get("tokens", 512) / tokens
+    return training["minutes"] * 60 * SPEED / tokens
 
 
 def _kind(side: Side, texts: Sequence[str]) -> str:
     """symbols (phonemes and their kin), characters (single words), or bpe (sentences)."""
-    different = {word for text in texts for word in text.split()}
+    said = [word for text in texts for word in text.split()]
+    different = len(set(said))
     words = max(side.words.mean, 1e-9)
     letters = (side.characters.mean - (words - 1)) / words  # in a word
-    if words >= 2 and letters <= 3 and len(different) <= SYMBOLS:
+    if words >= 2 and different <= SYMBOLS and (letters <= 3 or len(said) >= OFTEN * different):
         return "symbols"
     return "characters" if words < 2 or any(map(has_fields, texts[:10])) else "bpe"
 
@@ -84,7 +117,7 @@ def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:
 
 def _why(kind: str) -> str:
     return {
-        "symbols": "has few different short words",
+        "symbols": "has few different words",
         "characters": "is mostly single words",
         "bpe": "is running text",
     }[kind]
@@ -97,13 +130,12 @@ def _subwords(pairs: int) -> int:
     return 32_000
 
 
-def _model(pairs: int, words: bool, *, joint: bool) -> Choice:
+def _model(pairs: int, words: bool, passes: float, *, joint: bool) -> Choice:
     preset = "tiny" if pairs < 200_000 or words else "small"
-    dropout = 0.3 if pairs < 12_000 else 0.2 if pairs < 60_000 else 0.1
+    dropout = next(share for most, share in DROPOUT if passes < most)
     table: dict[str, Any] = {"preset": preset, "share": joint, "dropout": dropout}
-    reason = (
-        f"{pairs:,} pairs; a larger one would learn them by heart" if preset == "tiny" else f"{pairs:,} pairs"
-    )
+    size = "a larger one would be too slow for the time or learn them by heart" if preset == "tiny" else ""
+    reason = f"{pairs:,} pairs{'; ' + size if size else ''}; each is read about {passes:.0f} times"
     return Choice(f"model {preset}, dropout {dropout}", {"model": table}, reason)
 
 
@@ -115,12 +147,23 @@ def _batch(pairs: int, words: bool) -> Choice:
     return Choice(f"{tokens} target tokens a batch, rate {rate:g}", {"training": table}, reason)
 
 
-def _time(pairs: int, words: bool, minutes: float | None) -> Choice:
-    reason = "as asked"
-    if minutes is None:
-        minutes = 5.0 if words and pairs < 20_000 else 10.0 if words else 20.0
-        reason = "enough for pairs of this kind and number; --minutes changes it"
-    return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
+def _time(pairs: int, words: bool) -> Choice:
+    minutes = 5.0 if words and pairs < 20_000 else 10.0 if words else 20.0
+    return Choice(
+        f"{minutes:g} minutes of training",
+        {"training": {"minutes": minutes}},
+        "enough for pairs of this kind and number; --minutes changes it",
+    )
+
+
+def _held_out(sources: int) -> Choice:
+    """As many as tell scores that are a few points apart, of small data no more than a tenth."""
+    share = 0.1 if sources < 5_000 else max(min(0.05, HELD_OUT / sources), 1e-5)
+    return Choice(
+        f"{share:.2g} of the sources held out twice",
+        {"data": {"held_out": share}},
+        "one part to choose the best model by, one for the final score",
+    )
 
 
 def _judge(kinds: Sequence[str]) -> Choice:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import json
 import logging
-import math
 import os
 import secrets
 from collections import deque
@@ -31,6 +30,7 @@ from seqwright.files import (
     locked,
     read_json,
     remove_leftovers,
+    strict,
     write_json,
     writing,
 )
@@ -118,7 +118,7 @@ class Run:
         """Append a record to metrics.jsonl. A disk that cannot be written never stops a training: the record
         waits for the next call. A number that is not finite becomes null, as JSON knows no other.
         """
-        self._pending.append(encode_json(_strict(record)))
+        self._pending.append(encode_json(strict(record)))
         try:
             _append(self.path(METRICS), b"".join(self._pending))
         except OSError as error:
@@ -234,12 +234,3 @@ def _record(line: bytes) -> dict[str, Any] | None:
 def _is_after(record: Mapping[str, Any], step: int) -> bool:
     at = record.get("step")
     return isinstance(at, int | float) and at > step
-
-
-def _strict(value: Any) -> Any:
-    """The value with null in the place of every number that is not finite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    return [_strict(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,12 +1,16 @@
-"""Settings of the process that make tensors on a CPU fast. Called by programs (commands, benchmarks), never
-by importing the library.
+"""The process and its machine: settings that make tensors on a CPU fast, called by programs (commands,
+benchmarks) and never by importing the library; memory, and the name of the processor.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
+import platform
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # malloc.h of glibc
 
@@ -31,3 +35,25 @@ def freeze_objects() -> None:
     """Takes all that exists by now (modules, model, data) out of the garbage collector's rounds."""
     gc.collect()
     gc.freeze()
+
+
+def machine() -> str:
+    """The processor and how many cores of it this process may use."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+def peak_memory() -> int | None:
+    """The most bytes that this process has held; None where the system does not say (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kibibytes elsewhere: getrusage(2)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -29,7 +29,7 @@ class Budget:
         self.marks: list[Mark] = []
         self._made_for: float | None = None  # the minutes that the marks lead to
         if self.minutes is None:
-            self.marks = [(0, 0.0, config.steps or _steps_of(plan, config.epochs or 1.0))]
+            self.marks = [(0, 0.0, config.steps or steps_of(plan, config.epochs or 1.0))]
         elif path.exists():
             known = read_json(path)
             self._made_for = known["minutes"]
@@ -85,7 +85,8 @@ class Budget:
         write_json(self.path, {"minutes": self.minutes, "marks": self.marks})
 
 
-def _steps_of(plan: Plan, epochs: float) -> int:
+def steps_of(plan: Plan, epochs: float) -> int:
+    """How many steps so many epochs have."""
     whole, part = int(epochs), epochs - int(epochs)
     steps = sum(len(plan.epoch(number)) for number in range(whole))
     return max(steps + (round(part * len(plan.epoch(whole))) if part else 0), 1)

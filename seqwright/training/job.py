@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
@@ -12,11 +13,13 @@ from seqwright.config import Config
 from seqwright.config import parse as parse_config
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError
+from seqwright.models import Model
 from seqwright.presets import build_model, resolve
 from seqwright.run import Run, differences
 from seqwright.tasks.metrics import METRICS
+from seqwright.training.forecast import Forecast, forecast
 from seqwright.training.interrupt import Interrupt
-from seqwright.training.preparation import prepare
+from seqwright.training.preparation import Prepared, prepare
 from seqwright.training.schedule import SCHEDULES
 from seqwright.training.trainer import (
     Listener,
@@ -24,7 +27,6 @@ from seqwright.training.trainer import (
     Trainer,
     build_optimizer,
     derived_seed,
-    validation_metrics,
 )
 from seqwright.training.warm_start import warm_start
 
@@ -44,9 +46,13 @@ def train(
     folder: str | Path,
     *,
     listener: Listener = lambda report: None,
+    announce: Callable[[Forecast], None] | None = None,
     interrupt: Interrupt | None = None,
 ) -> Progress:
-    """Trains into `folder`, or goes on with what was begun there with the same configuration."""
+    """Trains into `folder`, or goes on with what was begun there with the same configuration.
+
+    `announce` is told before the first step what the training will take.
+    """
     interrupt = interrupt or Interrupt()
     check_parts(config)  # before there is a folder that would go on asking for the wrong configuration
     run = open_or_create(config, Path(folder))
@@ -56,15 +62,33 @@ def train(
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         prepared = prepare(config, run.folder, interrupt.check)
-        torch.manual_seed(derived_seed(config.seed))
-        model = build_model(
-            config.model,
-            source_vocabulary=prepared.task.source.size,
-            target_vocabulary=prepared.task.target.size,
-        )
-        if config.start is not None and not run.checkpoints().steps():
-            warm_start(model, config.start, config.model)
+        model = first_model(config, prepared)
+        if not run.checkpoints().steps():
+            if config.start is not None:
+                warm_start(model, config.start, config.model)
+            if announce is not None:
+                announce(forecast(config, prepared, model))
         return Trainer(run, config, prepared, model, listener=listener, interrupt=interrupt).train()
+
+
+def plan(config: Config) -> Forecast:
+    """What a training would take; nothing of it is kept."""
+    check_parts(config)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    with TemporaryDirectory(prefix="seqwright-plan-") as folder:
+        prepared = prepare(config, Path(folder))
+        return forecast(config, prepared, first_model(config, prepared))
+
+
+def first_model(config: Config, prepared: Prepared) -> Model:
+    """As it is before the first step."""
+    torch.manual_seed(derived_seed(config.seed))
+    return build_model(
+        config.model,
+        source_vocabulary=prepared.task.source.size,
+        target_vocabulary=prepared.task.target.size,
+    )
 
 
 def open_or_create(config: Config, folder: Path) -> Run:
@@ -91,7 +115,7 @@ def check_parts(config: Config) -> None:
     checks: list[Callable[[], object]] = [
         lambda: SCHEDULES.build(options.schedule),
         lambda: build_optimizer(options.optimizer, torch.nn.Linear(1, 1)),
-        lambda: [METRICS.build(name) for name in validation_metrics(options.metric)],
+        lambda: options.metric == "loss" or METRICS.build(options.metric),
         *(partial(TOKENIZERS.build, spec) for spec in (config.tokenizer.source, config.tokenizer.target)),
         partial(_check_model, config),
     ]

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from seqwright.config import Config, DataConfig, Spec
-from seqwright.data.lines import Decoding
+from seqwright.data.opening import open_pairs
 from seqwright.data.reading import PairFiles
-from seqwright.data.sniffing import Form
 from seqwright.data.splitting import Fractions, Part, part_of
 from seqwright.data.store import Example, Store
 from seqwright.data.tally import Pair, Reason, Tally
@@ -43,14 +42,15 @@ class Corpus:
         tally = Tally() if tally is None else tally
         files = {"train": self.config.train, "valid": self.config.valid, "test": self.config.test}
         if part != "train" and files[part]:
-            yield from self._files(files[part]).read(tally)
+            yield from self.files(files[part]).read(tally)
             return
-        shares = self._shares()
-        for pair in self._files(self.config.train).read(tally):
+        shares = self.shares
+        for pair in self.files(self.config.train).read(tally):
             if part_of(pair.source, self.seed, shares) == part:
                 yield pair
 
-    def _shares(self) -> Fractions:
+    @property
+    def shares(self) -> Fractions:
         """A part with files of its own takes nothing from the training files; without any, the test is held
         out too.
         """
@@ -58,10 +58,8 @@ class Corpus:
         test = 0.0 if self.config.test or self.config.valid else self.config.held_out
         return Fractions(valid, test)
 
-    def _files(self, paths: tuple[str, ...]) -> PairFiles:
-        return PairFiles.from_paths(
-            paths, form=Form(columns=self.config.columns), decoding=Decoding(self.config.encoding)
-        )
+    def files(self, paths: tuple[str, ...]) -> PairFiles:
+        return open_pairs(paths, self.config)
 
     @property
     def paths(self) -> list[str]:
@@ -95,9 +93,9 @@ def fingerprint(paths: list[str], memory: Path) -> str:
     now: dict[str, dict[str, int | str]] = {}
     for path in paths:
         try:
-            seen = os.stat(path)
-            if not stat.S_ISREG(seen.st_mode):
-                raise InputError(f"{path} is no regular file, and training reads its files more than once")
+            seen = os.stat(path) if path != "-" else None
+            if seen is None or not stat.S_ISREG(seen.st_mode):
+                raise InputError(f"{path} is a pipe, and training reads its files again; save it to a file")
             mark = {"bytes": seen.st_size, "changed": seen.st_mtime_ns}
             old = known.get(path, {})
             same = all(old.get(key) == value for key, value in mark.items())
@@ -131,6 +129,8 @@ def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, 
             both = (pair.source, pair.target)
             yield from (both[side] for side in sides)
 
+    if next(corpus.pairs("train"), None) is None:
+        raise InputError(_nothing_left("train", corpus, config.data.max_length, Counter()))
     if config.start is not None:
         task = _grown(Translation.load(Path(config.start), sampled=options.sampled), texts)
     elif options.joint:
@@ -212,9 +212,10 @@ def _examples(
 
 def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: Counter[int]) -> str:
     if not lengths:
+        files = "files of their own with --valid and --test" if part == "train" else f"files with --{part}"
         return (
-            f"no pairs for {part} among those of {', '.join(corpus.config.train)}; "
-            f"give more pairs, or files with --{part}"
+            f"no pairs for {part} among those of {', '.join(corpus.config.train)} after what is held out; "
+            f"give more pairs, or {files}"
         )
     histogram: Counter[int] = Counter()
     for length, count in lengths.items():

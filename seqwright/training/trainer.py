@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seqwright.config import Config
+from seqwright.config import Config, TrainingConfig
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Cursor, Plan, split
 from seqwright.errors import DivergedError, ModelError, WriteError
@@ -39,6 +39,7 @@ from seqwright.training.validation import Validation, Validator
 
 BAD_IN_A_ROW, BAD_SHARE, BAD_WINDOW = 10, 0.01, 1000  # steps without a finite gradient that end a training
 LOG_SECONDS = 5.0
+EARLY = 100  # the step of a first validation in a long training, so that one sees soon what comes out
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Trainer:
         self.validator = Validator(
             prepared.valid,
             prepared.task,
-            validation_metrics(self.options.metric),
+            self.options.metric,
             tokens=4 * self.options.tokens,
             decode=self.options.decode,
         )
@@ -157,21 +158,14 @@ class Trainer:
 
     def _step(self, parts: list[Batch], after: Cursor) -> None:
         step = self.progress.step + 1
-        count = sum(part.count for part in parts)
-        total = 0.0
         self.model.train()
         self.optimizer.zero_grad()
-        for number, part in enumerate(parts):
-            torch.manual_seed(derived_seed(self.config.seed, step, number))
-            loss = self.model.loss(part, smoothing=self.options.smoothing).total
-            (loss / count).backward()
-            total += loss.item()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip or math.inf).item()
+        total, count, norm = gradients(self.model, parts, self.options, self.config.seed, step)
         if math.isfinite(total) and math.isfinite(norm):
             self.optimizer.step(self.schedule.factor(step, self.budget.done(step)))
             if self.average is not None:
                 self.average.update(step)
-            self._meter.add(total, count, sum(_tokens(part) for part in parts))
+            self._meter.add(total, count, sum(map(tokens_of, parts)))
         else:
             self._skip(step, parts, total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
@@ -200,8 +194,10 @@ class Trainer:
             return True
         if self.options.validate_every is not None:
             return step % self.options.validate_every == 0
-        times = self.options.validations
-        return int(self.budget.done(step) * times) > int(self.budget.done(step - 1) * times)
+        times, done = self.options.validations, self.budget.done(step)
+        if step == EARLY and 2 * done * times < 1:
+            return True
+        return int(done * times) > int(self.budget.done(step - 1) * times)
 
     def _validate(self) -> None:
         step = self.progress.step
@@ -220,7 +216,8 @@ class Trainer:
             worse=0 if is_best else self.progress.worse + 1,
         )
         findings = triage.findings(validation, self.budget.done(step))
-        self.run.log({"step": step, **validation.record(), "best": is_best, "findings": findings})
+        record = {"step": step, **validation.record(), "best": is_best, "findings": findings}
+        self.run.log({**record, "seconds": self._meter.seconds})
         reached("train:validated")
         self.listener(replace(self._report(), validation=validation, findings=tuple(findings)))
         self._save(metric=value, better=better)
@@ -410,12 +407,6 @@ def derived_seed(*parts: int) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-def validation_metrics(metric: str) -> list[str]:
-    """What is computed at each validation: exact matches and edits tell something for every task."""
-    usual = ["exact_match", "symbol_error_rate"]
-    return usual if metric in ("loss", *usual) else [*usual, metric]
-
-
 def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
     name, options = parse("optimizer", spec)
     kind = OPTIMIZERS.get(name)
@@ -423,6 +414,24 @@ def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
     return kind(model, **options)
 
 
-def _tokens(batch: Batch) -> int:
+def gradients(
+    model: Model, parts: list[Batch], options: TrainingConfig, *seed: int
+) -> tuple[float, int, float]:
+    """Of the mean loss over all parts, clipped: (sum of the losses, number of tokens, norm of the gradient).
+
+    Dropout is decided by the seed and the number of the part.
+    """
+    count, total = sum(part.count for part in parts), 0.0
+    for number, part in enumerate(parts):
+        torch.manual_seed(derived_seed(*seed, number))
+        loss = model.loss(part, smoothing=options.smoothing).total
+        (loss / count).backward()
+        total += loss.item()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), options.clip or math.inf).item()
+    return total, count, norm
+
+
+def tokens_of(batch: Batch) -> int:
+    """Of both sides, without padding."""
     lengths = batch.source.lengths
     return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

@@ -5,23 +5,39 @@ at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Plan
-from seqwright.data.store import Store
+from seqwright.data.store import Lengths, Store
 from seqwright.data.tokenizer import UNK
 from seqwright.models import Model
 from seqwright.predictor import Prediction, Predictor
 from seqwright.search import BeamOptions
-from seqwright.tasks.metrics import METRICS, Better, Score, group_references
+from seqwright.tasks.metrics import (
+    METRICS,
+    Better,
+    Score,
+    Writing,
+    build_metric,
+    group_references,
+    writing_of,
+)
 from seqwright.tasks.translation import Translation
 
+PAIRS = 2000  # for the loss, at most, evenly picked: a validation has to be quick
+PROBES = 3  # of the decoded sources are shown at every validation
+USUAL: dict[Writing, tuple[str, ...]] = {
+    "text": ("bleu", "chrf"),
+    "symbols": ("exact_match", "symbol_error_rate"),
+    "characters": ("exact_match", "symbol_error_rate"),
+}
 TIE = 1e-6  # what a nat of loss counts beside a score: less than any difference of scores
 
 
@@ -50,26 +66,40 @@ class Validation:
         """What a model is judged by, and which way is better. Among equal scores the loss decides."""
         if metric == "loss":
             return self.loss, "lower"
-        found = next(score for score in self.scores if score.name == metric)
+        name = METRICS.build(metric).name
+        found = next(score for score in self.scores if score.name == name)
         nudge = TIE * self.loss if math.isfinite(self.loss) else 0.0
         return found.value - nudge if found.better == "higher" else found.value + nudge, found.better
 
-    def record(self) -> dict[str, float]:
+    @property
+    def probes(self) -> tuple[Item, ...]:
+        """A few items, the same at every validation."""
+        return self.items[:: max(len(self.items) // PROBES, 1)][:PROBES]
+
+    def record(self) -> dict[str, Any]:
         """For the log."""
         scores = {score.name: score.value for score in self.scores}
-        return {"valid_loss": self.loss, "shuffled_loss": self.shuffled_loss, **scores}
+        probes = [
+            {"source": p.source, "reference": p.references[0], "output": p.output.text} for p in self.probes
+        ]
+        return {"valid_loss": self.loss, "shuffled_loss": self.shuffled_loss, **scores, "probes": probes}
 
 
 class Validator:
     """Validates a model on a store with texts, always on the same sentences in the same order."""
 
-    def __init__(self, store: Store, task: Translation, metrics: Sequence[str], *, tokens: int, decode: int):
+    def __init__(self, store: Store, task: Translation, metric: str, *, tokens: int, decode: int):
+        """`metric` is computed beside those that tell something for targets written like these."""
         self.store, self.task = store, task
-        self.metrics = [METRICS.build(name) for name in metrics]
-        self.epoch = Plan(store.lengths, Batching(tokens=tokens, shuffle=False), seed=0).epoch(0)
+        self.picked = _evenly(len(store), PAIRS)
+        lengths = Lengths(*(side[self.picked] for side in store.lengths))
+        self.epoch = Plan(lengths, Batching(tokens=tokens, shuffle=False), seed=0).epoch(0)
         sources, references = group_references(store.texts(i) for i in range(len(store)))
-        picked = np.linspace(0, len(sources) - 1, min(len(sources), decode)).astype(int).tolist()
-        self.sources, self.references = [sources[i] for i in picked], [references[i] for i in picked]
+        chosen = _evenly(len(sources), decode).tolist()
+        self.sources, self.references = [sources[i] for i in chosen], [references[i] for i in chosen]
+        writing = writing_of(task.target.kind, (text for texts in references for text in texts))
+        names = dict.fromkeys([*USUAL[writing], *([] if metric == "loss" else [metric])])
+        self.metrics = [build_metric(name, writing) for name in names]
 
     def validate(self, model: Model, check: Callable[[], None] = lambda: None) -> Validation:
         """`check` is called between batches and may raise, to leave in the middle."""
@@ -93,7 +123,7 @@ class Validator:
         """The share of <unk> among the tokens of both sides."""
         found = count = 0
         for numbers in self.epoch:
-            for rows in self.store.gather(numbers):
+            for rows in self.store.gather(self.picked[numbers]):
                 found, count = found + int((rows.flat == UNK).sum()), count + len(rows.flat)
         return found / max(count, 1)
 
@@ -112,7 +142,12 @@ class Validator:
     def _batches(self, check: Callable[[], None]) -> Iterator[Batch]:
         for numbers in self.epoch:
             check()
-            yield self.task.batch(self.store, numbers)
+            yield self.task.batch(self.store, self.picked[numbers])
+
+
+def _evenly(count: int, wanted: int) -> np.ndarray:
+    """At most `wanted` of the numbers below `count`, from the first to the last."""
+    return np.linspace(0, count - 1, min(count, wanted)).astype(np.int64)
 
 
 def _with_other_sources(batch: Batch) -> Batch:

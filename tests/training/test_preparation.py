@@ -43,7 +43,7 @@ def examples(store) -> list[tuple[list[int], list[int]]]:
 def test_the_second_start_opens_without_reading(tmp_path, reads, monkeypatch):
     config = tiny.configuration(tiny.reversals(tmp_path / "pairs.tsv"))
     first = prepare(config, tmp_path)
-    assert len(reads) == 4  # for each tokenizer, for each store
+    assert len(reads) == 5  # one look whether there is anything, for each tokenizer, for each store
     reads.clear()
     monkeypatch.setattr(preparation, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
     second = prepare(config, tmp_path)

@@ -37,7 +37,7 @@ def model(prepared):
 
 
 def validator(prepared, *, tokens: int = 60, decode: int = 8) -> Validator:
-    return Validator(prepared.valid, prepared.task, ["exact_match"], tokens=tokens, decode=decode)
+    return Validator(prepared.valid, prepared.task, "exact_match", tokens=tokens, decode=decode)
 
 
 def test_the_loss_is_the_mean_over_all_tokens_however_they_are_cut(prepared, model):
@@ -82,7 +82,7 @@ def test_unknown_symbols_are_counted_once(prepared, model):
 def test_as_many_outputs_as_asked_for(prepared, model, decode):
     found = validator(prepared, decode=decode).validate(model)
     assert len(found.items) == decode
-    assert len(found.scores) == (1 if decode else 0)
+    assert [score.name for score in found.scores] == (["exact_match", "symbol_error_rate"] if decode else [])
     assert found.value("loss") == (found.loss, "lower")
 
 

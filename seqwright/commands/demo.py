@@ -1,0 +1,57 @@
+"""`seqwright demo`: the whole way, from pairs to a model that answers, with nothing to bring."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    from seqwright.demos import DEMOS
+
+    parser.add_argument("--task", choices=DEMOS, help="what to learn (default: pronounce)")
+    parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="of training (default: 5)")
+    parser.add_argument("--out", default="runs", metavar="DIR", help="where the pairs and the run folder go")
+
+
+def run(options: argparse.Namespace) -> int:
+    from seqwright.runtime import keep_freed_memory
+
+    keep_freed_memory()  # before the first tensor
+    from pathlib import Path
+
+    from seqwright.demos import DEMOS, GENERATED
+    from seqwright.errors import InputError
+    from seqwright.files import write_text
+    from seqwright.pipeline import carry_out, design
+    from seqwright.predictor import load
+    from seqwright.training.interrupt import Interrupted
+    from seqwright.training.telling import Teller
+
+    teller = Teller(sys.stderr)
+    task = options.task or "pronounce"
+    try:
+        demo = DEMOS[task]()
+    except InputError as error:
+        if options.task:
+            raise
+        teller.line(f"{error}; a generated task instead:")
+        task = GENERATED
+        demo = DEMOS[task]()
+    teller.line(f"seqwright learns {demo.title}, from {demo.source}\n")
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = folder / f"{task}.tsv"
+    write_text(pairs, "".join(f"{source}\t{target}\n" for source, target in demo.pairs))
+    table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
+    designed = design(table, folder=folder / task)
+    teller.lines(designed.lines())
+    try:
+        carry_out(designed, folder / task, teller)
+    except Interrupted as left:
+        teller.line(f"stopped by {left}; the same command goes on from here")
+        return left.exit_code
+    print(f"\n{demo.title}, for inputs that it has never seen:")
+    for prediction in load(folder / task).predict(list(demo.tries)):
+        print(f"  {prediction.source:18s} {prediction.text}")
+    return 0

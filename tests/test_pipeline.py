@@ -1,0 +1,144 @@
+"""From files to a finished run folder: what is designed, what is done, and what is done again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import seqwright
+from seqwright.config import parse
+from seqwright.errors import ConfigError, InputError
+from seqwright.pipeline import DATA, EVALUATION, carry_out, design, merged
+from seqwright.run import Run
+from seqwright.training.preparation import Corpus
+from seqwright.training.telling import Teller
+
+SMALL = {
+    "model": {"layers": 1, "size": 16, "hidden": 32, "heads": 2},
+    "training": {"decode": 4, "tokens": 200},
+    "threads": 1,
+}
+WORDS = [f"{a}{b}{c}" for a in "abcdef" for b in "ghijkl" for c in "mnop"]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{word}\t{' '.join(reversed(word))}\n" for word in WORDS), encoding="utf-8")
+    return path
+
+
+def small(pairs: Path, steps: int = 3) -> dict:
+    return merged(SMALL, {"data": {"train": [str(pairs)]}, "training": {"steps": steps}})
+
+
+# Design ---------------------------------------------------------------------------------------------
+
+
+def test_it_is_said_in_few_lines_what_was_found_and_chosen(pairs: Path) -> None:
+    lines = design({"data": {"train": [str(pairs)]}}).lines()
+    assert len(lines) <= 24  # and one for the forecast
+    text = "\n".join(lines)
+    for part in ("144 pairs", "the first line has a tab", "split: ", "model tiny", "minutes of training"):
+        assert part in text
+
+
+def test_the_split_that_is_announced_is_the_one_that_is_made(pairs: Path) -> None:
+    made = design(small(pairs))
+    corpus = Corpus(made.config.data, made.config.seed)
+    counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
+    assert made.to_json()["split"] == counts
+    assert sum(counts.values()) == len(WORDS)
+
+
+def test_files_of_their_own_and_leaks_are_counted(pairs: Path, tmp_path: Path) -> None:
+    held = tmp_path / "valid.tsv"
+    held.write_text("agm\tm g a\nnew\tw e n\n", encoding="utf-8")
+    made = design(merged(small(pairs), {"data": {"valid": [str(held)]}}))
+    assert made.to_json()["split"] == {"train": 144, "valid": 2, "test": 0}
+    assert made.to_json()["leaks"] == 1
+    assert "held-out pairs whose source is in training: 1 of 2" in "\n".join(made.lines())
+
+
+def test_changes_are_over_everything(pairs: Path) -> None:
+    made = design({"data": {"train": [str(pairs)]}}, ["model=small", "training.epochs=2", "model.dropout=0"])
+    assert made.config.model["preset"] == "small"  # type: ignore[index]
+    assert made.config.model["share"] is False  # type: ignore[index]  # as the recipe found
+    assert made.config.model["dropout"] == 0  # type: ignore[index]
+    assert (made.config.training.epochs, made.config.training.minutes) == (2, None)
+    assert "as asked: model=small training.epochs=2 model.dropout=0" in "\n".join(made.lines())
+
+
+def test_what_is_wrong_is_said_at_once_and_before_anything_is_read() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'model'.*training.smoothing is 3"):
+        design({"data": {"train": ["nowhere.tsv"]}}, ["modle.layers=2", "training.smoothing=3"])
+
+
+def test_columns_of_a_source_are_written_down_with_their_roles(tmp_path: Path) -> None:
+    path = tmp_path / "forms.tsv"
+    path.write_text("".join(f"{word}\t{word}ed\tV;PST\n" for word in WORDS), encoding="utf-8")
+    assert design(small(path)).config.data.columns == "1=,3+:2"
+
+
+def test_a_configuration_that_was_written_is_not_added_to(pairs: Path) -> None:
+    table = {"data": {"train": [str(pairs)]}, "model": {"preset": "tiny", "share": False}}
+    made = design({**table, "training": {"steps": 1}}, by_recipe=False)
+    assert made.config == parse({**table, "training": {"steps": 1}})
+    with pytest.raises(ConfigError, match="one of steps, epochs and minutes"):
+        design(table, by_recipe=False)
+
+
+# Work -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_path: Path) -> None:
+    made, folder = design(small(pairs)), tmp_path / "run"
+    evaluation = carry_out(made, folder, Teller(None))
+    kept = json.loads((folder / EVALUATION).read_text())
+    held = {p.source for p in Corpus(made.config.data, made.config.seed).pairs("test")}
+    assert evaluation is not None
+    assert {item.source for item in evaluation.items} == held
+    assert kept["part"] == "test"
+    assert kept["metrics"].keys() >= {"exact_match", "word_error_rate", "symbol_error_rate"}
+    for name in (DATA, "examples.json", "report.html", "README.md"):
+        assert (folder / name).stat().st_size > 100
+    assert all("probes" in record for record in Run.open(folder).records() if "valid_loss" in record)
+
+
+def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert carry_out(design(small(pairs)), folder, Teller(None)) is not None
+    before = (folder / EVALUATION).stat().st_mtime_ns
+    assert carry_out(design(small(pairs)), folder, Teller(None)) is None
+    assert (folder / EVALUATION).stat().st_mtime_ns == before
+    carry_out(
+        design(small(pairs, steps=40), folder=folder), folder, Teller(None)
+    )  # of itself the recipe would choose otherwise
+    step = Run.open(folder).weights_metadata()["step"]
+    assert json.loads((folder / EVALUATION).read_text())["step"] == step
+
+
+# Python ---------------------------------------------------------------------------------------------
+
+
+def test_pairs_from_memory_train_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    memory = [(word, " ".join(reversed(word))) for word in [*WORDS, 'a"b\tc']]
+    model = seqwright.train(memory, steps=2, quiet=True, **SMALL)
+    assert isinstance(model.predict("agm")[0].text, str)
+    (folder,) = (path for path in Path("runs").iterdir() if path.is_dir())
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    seqwright.train(memory, steps=2, quiet=True, **SMALL)
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_files_may_be_paths_one_or_several(pairs: Path, tmp_path: Path) -> None:
+    for number, files in enumerate((pairs, str(pairs), [pairs], [pairs, str(pairs)])):
+        seqwright.train(files, out=tmp_path / f"run{number}", steps=1, quiet=True, **SMALL)
+
+
+def test_no_pairs_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no pairs"):
+        seqwright.train([], out=tmp_path / "run", quiet=True)

@@ -1,0 +1,90 @@
+"""Recipes: what kinds of pairs are told apart, and that every recipe is a configuration that can be built."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from seqwright.config import parse
+from seqwright.data.checking import check
+from seqwright.data.fields import join_fields
+from seqwright.data.tally import Pair, Place
+from seqwright.recipes import Recipe, choose
+from seqwright.training.job import check_parts
+
+PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
+WORDS = [f"{a}{b}{c}{d}" for a in "bcdfglmnst" for b in "aeiou" for c in "lmnrst" for d in ("", "ing", "er")]
+
+
+def word(draw: random.Random) -> str:
+    return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(3, 9)))
+
+
+def pronunciation(draw: random.Random) -> tuple[str, str]:
+    return word(draw), " ".join(draw.choices(PHONES, k=draw.randint(2, 8)))
+
+
+def inflection(draw: random.Random) -> tuple[str, str]:
+    lemma = word(draw)
+    return join_fields([lemma, ["V", draw.choice(("PST", "PRS"))]]), lemma + "ed"
+
+
+def sentence(draw: random.Random) -> tuple[str, str]:
+    return tuple(" ".join(draw.choices(WORDS, k=draw.randint(5, 15))) for _ in range(2))  # type: ignore[return-value]
+
+
+def figures(draw: random.Random) -> tuple[str, str]:
+    said = ["one", "two", "three", "thousand", "hundred", "and", "twenty-one", "million"]
+    return str(draw.randrange(10**6)), " ".join(draw.choices(said, k=draw.randint(3, 9)))
+
+
+def recipe_for(make: Callable[[random.Random], tuple[str, str]], count: int = 300, **asked: object) -> Recipe:
+    draw = random.Random(0)
+    pairs = [Pair(*make(draw), Place("pairs.tsv", line)) for line in range(1, count + 1)]
+    return choose(check(pairs), pairs, asked)
+
+
+@pytest.mark.parametrize(
+    ("make", "source", "target", "metric"),
+    [
+        (pronunciation, "characters", "symbols", "exact_match"),
+        (inflection, "characters", "characters", "exact_match"),
+        (sentence, "bpe", "bpe", "chrf"),
+        (figures, "characters", "symbols", "exact_match"),
+    ],
+)
+def test_kinds_of_pairs_are_told_apart(make, source, target, metric):
+    config = parse(recipe_for(make).table())
+
+    def kind(spec):
+        return spec if isinstance(spec, str) else spec["kind"]
+
+    assert (kind(config.tokenizer.source), kind(config.tokenizer.target)) == (source, target)
+    assert config.training.metric == metric
+
+
+@pytest.mark.parametrize("make", [pronunciation, inflection, sentence, figures])
+def test_a_recipe_can_be_built_and_says_why(make):
+    recipe = recipe_for(make)
+    check_parts(parse(recipe.table()))
+    assert all(choice.what and choice.reason for choice in recipe.choices)
+    assert len(recipe.choices) <= 8
+
+
+def test_one_vocabulary_only_where_both_sides_are_written_alike():
+    assert parse(recipe_for(sentence).table()).tokenizer.joint
+    other = recipe_for(lambda draw: (word(draw) + " " + word(draw), "слово другое " * draw.randint(2, 4)))
+    assert not parse(other.table()).tokenizer.joint
+
+
+@pytest.mark.parametrize("end", ["minutes", "steps", "epochs"])
+def test_an_end_that_was_asked_for_is_not_chosen(end):
+    table = recipe_for(pronunciation, training={end: 3}).table()
+    assert not {"minutes", "steps", "epochs"} & table["training"].keys()
+
+
+def test_nothing_is_held_out_by_recipe_where_there_is_a_file_for_validation():
+    assert "data" in recipe_for(pronunciation).table()
+    assert "data" not in recipe_for(pronunciation, data={"valid": ["v.tsv"]}).table()
