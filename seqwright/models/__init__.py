@@ -75,8 +75,10 @@ class Model(nn.Module):
     """What training and search need of a model, whatever it is made of."""
 
     def weights(self) -> dict[str, Tensor]:
-        """All there is to save, by name. A tied weight is there once."""
-        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+        """All there is to save, by name: parameters, a tied one once, and persistent buffers."""
+        saved = self.state_dict().keys()
+        buffers = {name: buffer for name, buffer in self.named_buffers() if name in saved}
+        return {**{name: parameter.detach() for name, parameter in self.named_parameters()}, **buffers}
 
     @torch.no_grad()
     def take_weights(self, weights: Mapping[str, Tensor]) -> None:

@@ -11,6 +11,7 @@ its parts.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -55,9 +56,13 @@ class Attention(Binding["BoundAttention"]):
     head_size: the size of a query and a key (default size / heads); value_size: that of a value (default
     head_size). heads may be 0, with a head_size: what is left when all heads are pruned is the bias of the
     output.
+    gate: what the context of each head is multiplied by before the output (ξ of Michel et al. 2019, 2.3; g of
+    Voita et al. 2019, 6.1), (H, 1, 1) or (G, H, Q or 1, 1); None: nothing. It belongs to whoever sets it
+    (`seqwright.lens.gates`): it is neither saved nor trained with the weights.
     """
 
     recorder: Callable[[Look], None] | None = None
+    gate: Tensor | None = None
 
     def __init__(
         self,
@@ -89,13 +94,11 @@ class Attention(Binding["BoundAttention"]):
         )
         inner = heads * self.value_size
         self.out_size = size if "o" in projections else inner
-        self.query = (
-            nn.Linear(size, heads * self.query_size, bias=bias) if "q" in projections else nn.Identity()
-        )
+        self.query = _linear(size, heads * self.query_size, bias) if "q" in projections else nn.Identity()
         # for each head its key, then its value: one product for both, and a head is a run of rows
         projected = self.key_size * ("k" in projections) + self.value_size * ("v" in projections)
-        self.key_value = nn.Linear(memory_size, heads * projected, bias=bias) if projected else nn.Identity()
-        self.out = nn.Linear(inner, size, bias=bias) if "o" in projections else nn.Identity()
+        self.key_value = _linear(memory_size, heads * projected, bias) if projected else nn.Identity()
+        self.out = _linear(inner, size, bias) if "o" in projections else nn.Identity()
         sizes = {
             "heads": heads,
             "query_size": self.query_size,
@@ -192,8 +195,8 @@ class BoundAttention:
             return self.queries(x, places), self.keys(x, places)
         mapped = self.joint(x)  # (G, Q, all of the queries, then all of the keys and values)
         cut = self.heads * self.query_size
-        q = mapped.narrow(2, 0, cut).view(rows, count, self.heads, -1).transpose(1, 2)
-        both = mapped.narrow(2, cut, mapped.shape[2] - cut).view(rows, count, self.heads, -1).transpose(1, 2)
+        q = self._split(mapped.narrow(2, 0, cut), self.query_size)
+        both = self._split(mapped.narrow(2, cut, mapped.shape[2] - cut), self.key_size + self.value_size)
         return (self.position.turn(q, places) if self.inside else q), self._keys(both, places)
 
     def __call__(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
@@ -211,7 +214,10 @@ class BoundAttention:
             context = self._plain(q, sight, keys, bias)
         if blind is not None:
             context = context.masked_fill(blind, 0.0)
-        if self.home.recorder is not None:
+        home = self.home
+        if home.gate is not None:
+            context = context * home.gate
+        if home.recorder is not None:
             self._record(q, sight, keys, bias, blind)
         return self.out(context.transpose(1, 2).flatten(2))
 
@@ -251,6 +257,14 @@ def _fused_is_faster(q: Tensor, cpu: bool) -> bool:
     """
     rows, heads, queries, _ = q.shape
     return heads > 0 and (rows * heads <= 64 or not 1 < queries <= 8 or not cpu)
+
+
+def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
+    if inputs and outputs:
+        return nn.Linear(inputs, outputs, bias=bias)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, that there is nothing to initialise
+        return nn.Linear(inputs, outputs, bias=bias)
 
 
 def _per_head(size: int, heads: int, name: str) -> int:

@@ -121,7 +121,8 @@ class Stack(Binding["BoundStack"]):
     """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the
     future.
 
-    heads, cross_heads: a number, or one for each layer (0 where all are gone; then head_size must be given).
+    heads, head_size: a number, or one for each layer (0 heads where all are gone; then head_size must be
+    given). cross_heads, cross_head_size: those of the attention to the memory, if they are others.
     position: its part outside of the attentions works on the embeddings, its part inside on each
     self-attention.
     window: each token sees that many neighbours on each side (the paper's restricted self-attention, section
@@ -137,7 +138,8 @@ class Stack(Binding["BoundStack"]):
         layers: int = 6,
         heads: int | Sequence[int] = 8,
         cross_heads: int | Sequence[int] | None = None,
-        head_size: int | None = None,
+        head_size: int | Sequence[int] | None = None,
+        cross_head_size: int | Sequence[int] | None = None,
         hidden: int | None = None,
         feed_forward: Spec = "plain",
         position: Spec = "sinusoidal",
@@ -154,23 +156,19 @@ class Stack(Binding["BoundStack"]):
         self.size = size
         inside = POSITIONS.get(parse("position", position)[0]).inside  # type: ignore[attr-defined]
         self.position = POSITIONS.build("none" if inside else position, size=size)
-        own, across = (
-            per_layer("heads", heads, layers),
-            per_layer("cross_heads", heads if cross_heads is None else cross_heads, layers),
+        own, sizes = per_layer("heads", heads, layers), per_layer("head_size", head_size, layers)
+        heads_across = own if cross_heads is None else per_layer("cross_heads", cross_heads, layers)
+        sizes_across = per_layer(
+            "cross_head_size", head_size if cross_head_size is None else cross_head_size, layers
         )
-        common: dict[str, Any] = {
-            "head_size": head_size,
-            "score": score,
-            "bias": bias,
-            "dropout": attention_dropout,
-        }
-        self.blocks = nn.ModuleList()
+        common: dict[str, Any] = {"score": score, "bias": bias, "dropout": attention_dropout}
         mask = Mask(causal, window)  # one for all layers, so that what it allows is worked out once
+        inner = {**common, "mask": mask, "position": position if inside else "none"}
+        self.blocks = nn.ModuleList()
         for i in range(layers):
-            attention = Attention(
-                size, heads=own[i], mask=mask, position=position if inside else "none", **common
-            )
-            cross = None if memory_size is None else Attention(size, memory_size, heads=across[i], **common)
+            attention = Attention(size, heads=own[i], head_size=sizes[i], **inner)
+            across = {**common, "heads": heads_across[i], "head_size": sizes_across[i]}
+            cross = None if memory_size is None else Attention(size, memory_size, **across)
             feed = FEED_FORWARDS.build(
                 feed_forward, size=size, hidden=hidden or 4 * size, dropout=activation_dropout, bias=bias
             )
@@ -231,8 +229,8 @@ class BoundStack:
         return self.norm(hidden), tuple(kept)
 
 
-def per_layer(name: str, value: int | Sequence[int], layers: int) -> list[int]:
-    if isinstance(value, int):
+def per_layer(name: str, value: int | Sequence[int] | None, layers: int) -> list[Any]:
+    if value is None or isinstance(value, int):
         return [value] * layers
     if len(value) != layers:
         raise ConfigError(

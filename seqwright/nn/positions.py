@@ -211,7 +211,7 @@ class Alibi(Position):
         super().__init__()
         self.slopes: Tensor
         slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
-        self.register_buffer("slopes", slopes[:, None, None], persistent=False)
+        self.register_buffer("slopes", slopes[:, None, None])  # saved, as a pruned model has some of them
 
     def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor:
         distance = sight.distance(keys).abs()

@@ -7,6 +7,8 @@ al. 2014 apply it before; the rest is as in the papers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -23,10 +25,24 @@ State = tuple[
 ]  # (hidden, memory cells) of an LSTM, (hidden,) of a GRU; each (layers · directions, B, size)
 
 
+@dataclass(frozen=True)
+class Pass:
+    """Tokens that went through one layer, as a recorder gets them.
+
+    x (B, T, input size); start: the state of the layer before them, each part (directions, B, size).
+    """
+
+    layer: int
+    x: Tensor
+    start: State
+
+
 class Recurrent(nn.Module):
     """`layers` layers of cells of `size`, each in one direction or in both (their outputs side by side),
     dropout between layers.
     """
+
+    recorder: Callable[[Pass], None] | None = None
 
     def __init__(
         self,
@@ -73,7 +89,10 @@ class Recurrent(nn.Module):
         for i, layer in enumerate(self.layers):
             own = slice(i * self.directions, (i + 1) * self.directions)
             start = tuple(part[own].contiguous() for part in state)
-            x, end = self._layer(layer, self.dropout(x) if i else x, start, lengths)
+            x = self.dropout(x) if i else x
+            if self.recorder is not None:
+                self.recorder(Pass(i, x, start))
+            x, end = self._layer(layer, x, start, lengths)
             ends.append(end)
         return x, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
 
@@ -96,6 +115,8 @@ class Recurrent(nn.Module):
         ends: list[State] = []
         for i, layer in enumerate(self.layers):
             x = self.dropout(x) if i else x
+            if self.recorder is not None:
+                self.recorder(Pass(i, x[:, None], tuple(part[i : i + 1] for part in state)))
             given = tuple(part[i] for part in state) if self.cell == "lstm" else state[0][i]
             end = self._step(
                 x, given, layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0

@@ -1,0 +1,105 @@
+"""A trace in a terminal: the output, what else could have been said, and where the model looked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.cells import cell_len
+
+from seqwright.data.showing import visible
+
+if TYPE_CHECKING:
+    from seqwright.lens.trace import Trace
+
+SHADES = " ░▒▓█"
+MOST = 48  # pieces of a side that are drawn
+LETTERS = 8  # of a piece that are written above its column
+END = "∎"
+
+
+def summary(trace: Trace) -> str:
+    """Output, alternatives and the mean cross-attention, as lines."""
+    best, *others = trace.document["hypotheses"]
+    lines = [f"{visible(trace.text)} → {_hypothesis(best)}"]
+    lines += [f"  or: {_hypothesis(other)}" for other in others]
+    reference = trace.document["reference"]
+    if reference is not None:
+        lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
+    return "\n".join([*lines, "", *_steps(trace), "", *_alignment(trace)])
+
+
+def mean_cross(trace: Trace) -> np.ndarray:
+    """The mean over all heads of all layers of where the steps look in the source, (T, S)."""
+    layers = [trace.attention("cross", layer) for layer in range(trace.layers("cross"))]
+    return np.concatenate(layers).mean(axis=0)
+
+
+def _hypothesis(found: dict[str, Any]) -> str:
+    cut = "" if found["finish_reason"] == "end" else " (cut at the maximum length)"
+    return f"{visible(found['text']) or '(nothing)'}  {_probability(found['log_prob'])}{cut}"
+
+
+def _probability(log_prob: float | None) -> str:
+    return "p = 0" if log_prob is None else f"p = {math.exp(log_prob):.3g}"
+
+
+def _steps(trace: Trace) -> list[str]:
+    """Each step with its best symbols."""
+    names, lines = trace.document["symbols"], []
+    labels = [_label(piece) for piece in trace.document["output"]["pieces"]]
+    width = max(map(cell_len, labels))
+    for label, step in zip(labels[:MOST], trace.document["steps"], strict=False):
+        top = "  ".join(
+            f"{visible(names[str(number)])} {math.exp(score):.2f}" for number, score in step["top"][:5]
+        )
+        lines.append(f"  {_padded(label, width)}  {top}")
+    return [*lines, *_left_out(len(labels), "steps")]
+
+
+def _alignment(trace: Trace) -> list[str]:
+    if not trace.layers("cross"):
+        return [f"No alignment: {trace.why('cross')}."]
+    weights = mean_cross(trace)
+    sources = [_label(piece) for piece in trace.document["source"]["pieces"]]
+    outputs = [_label(piece) for piece in trace.document["output"]["pieces"]]
+    if weights.shape != (len(outputs), len(sources)):
+        return ["The alignment is too large for a terminal; write a page with -o page.html."]
+    most = float(weights.max(initial=0.0))
+    width = max(map(cell_len, outputs[:MOST]))
+    lines = [f"Mean cross-attention of all heads; {SHADES[-1]} is {most:.2f}"]
+    lines += [" " * (width + 4) + row for row in _header(sources[:MOST])]
+    for label, row in zip(outputs[:MOST], weights, strict=False):
+        shades = "".join(2 * _shade(weight, most) for weight in row[:MOST])
+        lines.append(f"  {_padded(label, width)}  {shades}".rstrip())
+    return [*lines, *_left_out(len(sources), "pieces of the source"), *_left_out(len(outputs), "steps")]
+
+
+def _header(labels: Sequence[str]) -> list[str]:
+    """Labels from top to bottom, standing on their columns, which are two cells wide."""
+    tall = [label[:LETTERS] for label in labels]
+    height = max(map(len, tall), default=0)
+    rows = (
+        [label[k - height + len(label)] if height - len(label) <= k else "" for label in tall]
+        for k in range(height)
+    )
+    return ["".join(_padded(letter, 2) for letter in row).rstrip() for row in rows]
+
+
+def _label(piece: dict[str, Any]) -> str:
+    return END if piece.get("special") == "end" else visible(piece["text"]).strip() or "·"
+
+
+def _shade(weight: float, most: float) -> str:
+    return SHADES[min(len(SHADES) - 1, int(len(SHADES) * weight / most))] if most else SHADES[0]
+
+
+def _padded(text: str, width: int) -> str:
+    """Filled to a number of terminal cells: some letters take two."""
+    return text + " " * max(0, width - cell_len(text))
+
+
+def _left_out(count: int, what: str) -> list[str]:
+    return [f"  … and {count - MOST} more {what}"] if count > MOST else []

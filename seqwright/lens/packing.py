@@ -1,0 +1,109 @@
+"""Arrays inside a JSON document: little-endian, zlib, base64; and weights as whole numbers of a scale."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqwright.errors import InputError
+
+DTYPES = ("uint8", "uint16", "int32", "float32")
+FINE = 65535
+LEVELS = (FINE, 255, 128, 64, 32, 16, 8, 4)
+
+Packed = dict[str, Any]
+
+
+def pack(array: np.ndarray) -> Packed:
+    """The JSON of an array of one of the DTYPES."""
+    name = array.dtype.name
+    assert name in DTYPES, name
+    raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    # noise is best served by its letters' frequencies alone, all else by looking for repetitions, too
+    ways = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY)
+    data = base64.b64encode(min((_deflated(raw, way) for way in ways), key=len))
+    return {"dtype": name, "shape": list(array.shape), "data": data.decode("ascii")}
+
+
+def _deflated(raw: bytes, way: int) -> bytes:
+    squeeze = zlib.compressobj(6, strategy=way)
+    return squeeze.compress(raw) + squeeze.flush()
+
+
+def unpack(packed: Mapping[str, Any]) -> np.ndarray:
+    """The inverse of `pack`. The document may come from anywhere: it is checked, and no more is unpacked than
+    its shape says.
+    """
+    try:
+        name, shape = packed["dtype"], tuple(int(size) for size in packed["shape"])
+        if name not in DTYPES or min(shape, default=0) < 0:
+            raise InputError(f"a packed array has dtype {name!r} and shape {shape}; was it copied whole?")
+        dtype = np.dtype(name).newbyteorder("<")
+        wanted = dtype.itemsize * math.prod(shape)
+        raw = zlib.decompressobj().decompress(base64.b64decode(packed["data"], validate=True), wanted + 1)
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
+        raise InputError(f"a packed array cannot be read: {error!r}; was the trace copied whole?") from error
+    if len(raw) != wanted:
+        raise InputError(f"a packed array has {len(raw)} bytes or more instead of {wanted}; copy it again")
+    return np.frombuffer(raw, dtype).astype(name).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """Weights (H, Q, K) as numbers from 0 to `levels`, the largest weight of a head being `levels`."""
+
+    levels: int
+    scales: list[float]
+    weights: Packed
+
+
+def quantize(weights: Sequence[np.ndarray], room: int) -> list[Quantized]:
+    """Weights ≥ 0, each array (H, Q, K), with the most levels with which all take at most `room` characters.
+
+    What is read back is at most scale / (2 · levels) from what was there.
+    """
+    cells = sum(array.size for array in weights)
+    for levels in LEVELS:
+        if levels == FINE and 2 * cells > room:
+            continue  # hardly ever fits then, and to see that takes long
+        found, left = [], room
+        for array in weights:
+            found.append(_quantized(array, levels))
+            left -= len(found[-1].weights["data"])
+            if left < 0 and levels > LEVELS[-1]:
+                break
+        else:
+            return found
+    raise AssertionError("the coarsest levels are taken whatever room they need")
+
+
+def _quantized(weights: np.ndarray, levels: int) -> Quantized:
+    scales = weights.max(axis=(1, 2), initial=0.0)  # (H,)
+    shares = weights / np.maximum(scales, np.finfo(np.float32).tiny)[:, None, None]
+    numbers = np.rint(shares * levels)
+    return Quantized(levels, scales.tolist(), pack(numbers.astype(np.uint16 if levels > 255 else np.uint8)))
+
+
+def dequantize(levels: int, scales: Sequence[float], weights: Mapping[str, Any]) -> np.ndarray:
+    """(H, Q, K) float32."""
+    numbers = unpack(weights)
+    return numbers * (np.array(scales, np.float32) / levels)[:, None, None]
+
+
+def pooled(weights: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """(H, Q, K) -> (H, ⌈Q / block⌉, ⌈K / block⌉): the mean of the queries and the sum of the keys of a block,
+    so that rows keep their sum.
+    """
+    queries, keys = block
+    if block == (1, 1):
+        return weights
+    sums = np.add.reduceat(weights, np.arange(0, weights.shape[2], keys), axis=2)
+    firsts = np.arange(0, weights.shape[1], queries)
+    counts = np.diff(np.append(firsts, weights.shape[1]))
+    return np.add.reduceat(sums, firsts, axis=1) / counts[:, None].astype(weights.dtype)

@@ -1,0 +1,157 @@
+// Two traces of the same text: two models, two checkpoints, with and without a head.
+
+import { headMenus, kindChoice, rowOf, unitChoice } from "./alignment.js";
+import { chosenMatrix, peak } from "./attention.js";
+import { diffed } from "./diff.js";
+import { because, canvas, element, menu, paragraph, scroll, svg, words } from "./elements.js";
+import { heatmap, legend } from "./heatmap.js";
+import { divergence, short } from "./numbers.js";
+import { plural, shorten } from "./text.js";
+
+const HEIGHT = 110; // pixels of the bars
+const ROOM = 1000; // pixels from which three matrices stand side by side
+
+export const compare = {
+  name: "compare",
+  title: "Compare",
+  lead: "The same text in two models: what they say, how far apart they are at each step, where they look.",
+  depends: ["a", "b", "kind", "layer", "head", "unit"],
+  why: ({ traces }) => (traces.length > 1 ? null
+    : "A comparison needs two traces. Make them with: seqwright look RUN TEXT --against OTHER -o page.html"),
+  controls,
+  draw,
+};
+
+/** The second trace: the chosen one, else the first that is not the current one. */
+function second({ traces, state }) {
+  const chosen = state.b !== state.a && traces[state.b];
+  const place = chosen ? state.b : traces.findIndex((_, index) => index !== state.a);
+  return { place, other: traces[place] };
+}
+
+function controls(page) {
+  const { traces, trace, state, set } = page;
+  const { place, other } = second(page);
+  const names = traces.map((one, index) => [index, one.name]);
+  const shared = trace.kinds.filter((kind) => other.kinds.includes(kind));
+  return [
+    menu("A", names, state.a, (a) => set({ a, b: a === place ? state.a : place })),
+    menu("B", names.filter(([index]) => index !== state.a), place, (b) => set({ b })),
+    kindChoice(shared, state, set),
+    shared.includes(state.kind) && headMenus(trace, state, set),
+    unitChoice(state, set),
+  ];
+}
+
+async function draw(page) {
+  const { trace } = page;
+  const { other } = second(page);
+  const apart = await distances(trace, other);
+  const steps = bars(page, apart);
+  const looks = await matrices(page, other);
+  const node = element("div", {}, outputs(trace.document, other.document),
+    element("h3", {}, "How far apart the next pieces are"), scroll(steps),
+    paragraph("quiet", "The divergence of B from A in nats, of the stored probabilities: the true one is at ",
+      "least this. Pale bars: the outputs have parted before, so the two answer different questions."),
+    element("h3", {}, "Where they look"), looks.node);
+  const table = {
+    columns: ["step", "A says", "B says", "divergence", "so far"],
+    rows: apart.map(({ value, same }, t) => (
+      [t + 1, said(trace, t), said(other, t), value, same ? "the same" : "different"])),
+  };
+  return { node, picture: looks.picture ?? steps, table };
+}
+
+function said(trace, t) {
+  return trace.axes.steps[t].label;
+}
+
+function outputs(one, two) {
+  const both = (key) => `${short(one.output[key])} and ${short(two.output[key])}`;
+  return element("div", { class: "card" },
+    paragraph("big", diffed(one.output.text, two.output.text)),
+    paragraph("quiet", element("del", {}, "A alone"), "  ", element("ins", {}, "B alone"),
+      ` · log p ${both("log_prob")} · score ${both("score")}`),
+    one.text !== two.text && element("p", {}, "The two traces are of different texts."));
+}
+
+/** KL(A ‖ B) at each step that both have, pieces matched by their text; `same`: so far they said the same. */
+async function distances(trace, other) {
+  const found = [];
+  let same = true;
+  for (let t = 0; t < Math.min(trace.length, other.length); t++) {
+    const [left, right] = await Promise.all([shares(trace, t), shares(other, t)]);
+    found.push({ value: divergence(left, right), same });
+    same &&= said(trace, t) === said(other, t);
+  }
+  return found;
+}
+
+async function shares(trace, t) {
+  const { ids, logits } = await trace.logits(t);
+  const { total } = trace.document.steps[t];
+  return ids.map((id, place) => [trace.document.symbols[id], Math.exp(logits[place] - total)]);
+}
+
+function bars({ trace, state, set }, apart) {
+  const width = Math.min(64, (state.width - 20) / apart.length);
+  const most = Math.max(...apart.map((one) => one.value), 1e-9);
+  const picture = canvas("Divergence at each step", apart.length * width + 20, HEIGHT + 30);
+  apart.forEach(({ value, same }, t) => {
+    const [x, label] = [8 + t * width, said(trace, t)];
+    const tall = Math.max(1.5, ((HEIGHT - 18) * value) / most);
+    const colour = { fill: t === state.t ? "var(--accent)" : "var(--data)", "fill-opacity": same ? 1 : 0.35 };
+    const middle = { "text-anchor": "middle", "font-size": 12 };
+    const text = (label, y, fill) => words(label, x + width / 2 - 2, y, { ...middle, fill });
+    picture.append(svg("g", { class: "token", onclick: () => set({ t, playing: "" }) },
+      svg("title", {}, `${label}: ${short(value, 4)}`),
+      svg("rect", { x, y: HEIGHT - tall, width: Math.max(1, width - 4), height: tall, rx: 2, ...colour }),
+      width >= 30 && text(short(value, 2), HEIGHT - tall - 9, "var(--quiet)"),
+      width >= 30 && text(shorten(label, Math.floor(width / 8)), HEIGHT + 12, "var(--ink)")));
+  });
+  return picture;
+}
+
+/** A, B and B − A side by side, the difference over the rows and columns that both have. */
+async function matrices({ trace, state, colours }, other) {
+  const lacking = [trace, other].find((one) => !one.kinds.includes(state.kind));
+  if (lacking) return { node: because(lacking.absent(state.kind, `${lacking.name} has no such attention`)) };
+  const has = other.layers(state.kind).some((one) => (
+    [-1, one.layer].includes(state.layer) && (state.head === "all" || one.heads > Number(state.head))));
+  const choices = { ...state, sink: true };
+  const a = await chosenMatrix(trace, choices);
+  const b = await chosenMatrix(other, has ? choices : { ...choices, layer: -1, head: "all" });
+  const change = subtract(a, b);
+  const width = state.width >= ROOM ? (state.width - 48) / 3 : state.width;
+  const figure = (label, matrix, name, low, high) => {
+    const scale = { colours, name, low, high };
+    const picture = heatmap(matrix, scale, { width, maxHeight: 420, label, row: rowOf(matrix, state) });
+    return element("figure", {}, element("figcaption", {}, label), scroll(picture), legend(scale));
+  };
+  const high = Math.max(peak(a.values), peak(b.values));
+  const figures = [figure("A", a, "ramp", 0, high), figure("B", b, "ramp", 0, high)];
+  const reach = change && peak(change.values.map(Math.abs));
+  if (change) figures.push(figure("B − A", change, "difference", -reach, reach));
+  const three = element("div", { class: "three" }, figures);
+  const node = element("div", {}, three, paragraph("quiet", notes(a, b, change, has)));
+  return { node, picture: figures.at(-1).querySelector(".heatmap") };
+}
+
+function notes(a, b, change, has) {
+  if (!change) return "No difference cell by cell: the two read, or began with, different pieces. Try words.";
+  const fewer = change.rows < Math.max(a.rows, b.rows);
+  return [
+    !has && "B does not have this layer or head: all of its heads are joined.",
+    fewer && `B − A has ${plural(change.rows, "row")}: up to where the outputs part.`,
+  ].filter(Boolean).join(" ");
+}
+
+/** B − A over the rows that begin both; null where there are none, or the columns differ. */
+function subtract(a, b) {
+  const alike = a.columnLabels.join("\n") === b.columnLabels.join("\n");
+  const apart = a.rowLabels.findIndex((label, place) => label !== b.rowLabels[place]);
+  const rows = apart < 0 ? a.rows : apart;
+  if (!alike || rows === 0) return null;
+  const values = a.values.slice(0, rows * a.columns).map((value, index) => b.values[index] - value);
+  return { ...a, values, rows, rowLabels: a.rowLabels.slice(0, rows) };
+}

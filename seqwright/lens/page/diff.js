@@ -1,0 +1,47 @@
+// What changed between two texts: by the longest common subsequence of their words.
+
+import { element } from "./elements.js";
+
+/** Runs [{kind: "same" | "gone" | "new", items: […]}, …]. */
+function difference(before, after) {
+  const table = lengths(before, after);
+  const runs = [];
+  const say = (kind, item) => {
+    if (runs.at(-1)?.kind !== kind) runs.push({ kind, items: [] });
+    runs.at(-1).items.push(item);
+  };
+  let [left, right] = [0, 0];
+  while (left < before.length || right < after.length) {
+    if (left < before.length && right < after.length && before[left] === after[right]) {
+      say("same", before[left++]);
+      right++;
+    } else if (left < before.length && !(table[left + 1][right] < table[left][right + 1])) {
+      say("gone", before[left++]);
+    } else {
+      say("new", after[right++]);
+    }
+  }
+  return runs;
+}
+
+/** lengths[i][j]: of the longest common subsequence of before[i…] and after[j…]. */
+function lengths(before, after) {
+  const table = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
+  for (let left = before.length - 1; left >= 0; left--) {
+    for (let right = after.length - 1; right >= 0; right--) {
+      table[left][right] = before[left] === after[right]
+        ? table[left + 1][right + 1] + 1
+        : Math.max(table[left + 1][right], table[left][right + 1]);
+    }
+  }
+  return table;
+}
+
+/** Two texts in one, what is gone struck out and what is new underlined; by words, or within one word. */
+export function diffed(before, after) {
+  const apart = [before, after].some((text) => /\s/.test(text.trim()));
+  const cut = (text) => (apart ? text.split(/\s+/).filter(Boolean) : [...text]);
+  const tags = { same: "span", gone: "del", new: "ins" };
+  return difference(cut(before), cut(after)).flatMap(({ kind, items }) => (
+    [element(tags[kind], {}, items.join(apart ? " " : "")), apart && " "]));
+}

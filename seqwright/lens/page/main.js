@@ -1,0 +1,146 @@
+// The page: one store of what is chosen, the story on top, one view at a time below.
+
+import { alignment } from "./alignment.js";
+import { beam } from "./beam.js";
+import { palette } from "./colours.js";
+import { compare } from "./compare.js";
+import { because, button, element, fill, menu, toggle } from "./elements.js";
+import { createHelp, listenToKeys } from "./help.js";
+import { learning, moments } from "./learning.js";
+import { next } from "./next.js";
+import { number } from "./number.js";
+import { createPanel, keepFocus } from "./panel.js";
+import { createStore } from "./store.js";
+import { createStory } from "./story.js";
+import { shorten } from "./text.js";
+import { Trace } from "./trace.js";
+import { wall } from "./wall.js";
+import { why } from "./why.js";
+
+const VIEWS = [alignment, wall, next, beam, why, number, compare, learning];
+const PACE = { steps: 700, learning: 1000 }; // milliseconds from one to the next while playing
+const PADDING = 48; // pixels of a panel that are not its body
+
+const given = JSON.parse(document.getElementById("data").textContent);
+const traces = given.traces.map((document, place) => new Trace(document, place));
+const palettes = { light: palette("light"), dark: palette("dark") };
+const system = matchMedia("(prefers-color-scheme: dark)");
+const [kind] = traces[0].kinds;
+const store = createStore({
+  a: moments({ traces }).at(-1)?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
+  view: kind ? "alignment" : "next", kind: kind ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
+  join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false, off: "",
+  temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "", width: 0,
+});
+const [story, panel, help] = [createStory(store), createPanel(), createHelp()];
+const tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: turnTabs });
+const tools = element("div", { class: "tools" });
+
+/** What a view gets: the choices, brought into the bounds of the trace, and the way to change them. */
+function page() {
+  const trace = traces[store.state.a] ?? traces[0];
+  const dark = store.state.theme ? store.state.theme === "dark" : system.matches;
+  const state = { ...withinBounds(store.state, trace), dark };
+  const colours = palettes[dark ? "dark" : "light"];
+  return { state, set: store.set, trace, traces, learning: given.learning, colours };
+}
+
+function withinBounds(state, trace) {
+  const within = (value, count) => Math.max(0, Math.min(count - 1, Math.floor(value) || 0));
+  const kind = trace.kinds.includes(state.kind) ? state.kind : trace.kinds[0] ?? "cross";
+  const layer = trace.attention(kind, state.layer)?.heads ? state.layer : -1;
+  const heads = trace.layers(kind).filter((one) => layer < 0 || one.layer === layer).map((one) => one.heads);
+  const head = Number(state.head) < Math.max(...heads) ? state.head : "all";
+  return { ...state, a: within(state.a, traces.length), t: within(state.t, trace.length), kind, layer, head };
+}
+
+function render() {
+  const now = page();
+  const view = VIEWS.find((one) => one.name === now.state.view) ?? alignment;
+  document.documentElement.dataset.theme = now.colours.theme;
+  document.documentElement.dataset.big = now.state.big;
+  keepFocus(tools, () => fill(tools, settings(now)));
+  VIEWS.forEach((one, place) => {
+    const tab = tabs.children[place];
+    tab.setAttribute("aria-selected", one === view);
+    tab.tabIndex = one === view ? 0 : -1;
+    tab.classList.toggle("empty", Boolean(one.why?.(now)));
+  });
+  const ready = () => (document.body.dataset.ready = view.name);
+  Promise.all([story.show(now), panel.show(view, now)]).then(ready, fail);
+}
+
+function fail(error) {
+  panel.node.append(because(`This could not be drawn: ${error.message}`));
+  throw error;
+}
+
+function settings({ state, set }) {
+  const names = traces.map((one, place) => [place, one.name]);
+  return [
+    names.length > 1 && menu("Trace", names, state.a, (a) => set({ a })),
+    toggle("Big", state.big, (big) => set({ big }), "Big letters, for a projector (b)"),
+    toggle("Dark", state.dark, (dark) => set({ theme: dark ? "dark" : "light" }), "Dark or light (d)"),
+    button("?", () => help.showModal(), { "aria-label": "Keyboard", title: "Keyboard", "data-key": "help" }),
+  ];
+}
+
+function turnTabs(event) {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  const place = ([...tabs.children].indexOf(event.target) + by + VIEWS.length) % VIEWS.length;
+  store.set({ view: VIEWS[place].name });
+  tabs.children[place].focus();
+}
+
+/** One step on, or one moment of the training, for as long as it plays. */
+function createClock() {
+  let [running, clock] = ["", null];
+  return ({ playing }) => {
+    if (playing === running) return;
+    running = playing;
+    clearInterval(clock);
+    const on = { steps: nextStep, learning: nextMoment }[playing];
+    if (on) clock = setInterval(() => store.set(on()), PACE[playing]);
+  };
+}
+
+function nextStep() {
+  const { state, trace } = page();
+  return state.t + 1 < trace.length ? { t: state.t + 1 } : { playing: "" };
+}
+
+function nextMoment() {
+  const found = moments({ traces });
+  const place = found.findIndex((one) => one.place === page().state.a);
+  return { a: found[(place + 1) % found.length].place };
+}
+
+function start() {
+  const { version, model } = traces[0].document;
+  const facts = [
+    `Seqwright ${version}`,
+    `${model.parameters.toLocaleString("en")} parameters`,
+    `weights ${shorten(model.weights, 24)}`,
+    "this file asks the network for nothing",
+  ];
+  tabs.append(...VIEWS.map(({ name, title }, place) => button(title, () => store.set({ view: name }), {
+    role: "tab", id: `tab-${name}`, "aria-controls": "panel", title: `${title} (${place + 1})`,
+  })));
+  const title = element("h1", {}, shorten(given.title || "A look inside", 60));
+  document.body.append(element("header", { class: "top" }, title, tools),
+    element("main", {}, story.node, tabs, panel.node), element("footer", {}, facts.join(" · ")), help);
+  const tick = createClock();
+  store.listen((state) => {
+    tick(state);
+    render();
+  });
+  system.addEventListener("change", render);
+  listenToKeys(page, VIEWS, help);
+  const measure = () => store.set({ width: Math.max(240, Math.round(panel.node.clientWidth - PADDING)) });
+  new ResizeObserver(measure).observe(panel.node);
+}
+
+if ("DecompressionStream" in window) start();
+else document.body.append(because("This browser cannot unpack the page; any browser of 2023 or later can."));

@@ -1,0 +1,184 @@
+// One number from beginning to end: the vectors that meet, their score, the softmax, the values; and the
+// gates of a recurrent layer.
+
+import { because, bold, element, menu, paragraph, scroll } from "./elements.js";
+import { largest, percent, short, total } from "./numbers.js";
+import { strips } from "./strips.js";
+import { plural, shorten } from "./text.js";
+import { KINDS } from "./trace.js";
+import { stepping, weighing } from "./weighing.js";
+
+const KEYS = 10; // of the softmax that are drawn; the table has all
+const VALUES = 4; // that are drawn before they are summed; the table has all
+const GATES = {
+  i: "i  lets in", f: "f  keeps", g: "g  candidate", o: "o  lets out", // LSTM
+  r: "r  resets", z: "z  keeps", n: "n  candidate", // GRU
+};
+const EQUATIONS = {
+  lstm: { c: "c′ = f·c + i·g", h: "h′ = o·tanh(c′)" },
+  gru: { h: "h′ = (1 − z)·n + z·h" },
+};
+
+export const number = {
+  name: "number",
+  title: "One number",
+  lead: "A single attention weight, computed with the numbers of this model.",
+  depends: ["a", "kind", "layer", "head", "q", "k", "t", "cell"],
+  controls,
+  draw,
+};
+
+/** The attentions whose vectors are in the trace. */
+function stored(trace) {
+  return trace.document.attention.filter((one) => one.vectors && one.heads > 0);
+}
+
+/** The attention, head and query that are looked at; null where the trace has no vectors. */
+function chosen({ trace, state }) {
+  const ofKind = stored(trace).filter((one) => one.kind === state.kind);
+  const entry = ofKind.find((one) => one.layer === state.layer) ?? ofKind.at(-1) ?? stored(trace).at(-1);
+  if (!entry) return null;
+  const labels = (axis) => trace.axis(KINDS[entry.kind][axis]).map((one) => one.label);
+  return {
+    entry,
+    head: Math.min(Number(state.head) || 0, entry.heads - 1),
+    query: entry.kind === "enc" ? Math.max(0, Math.min(state.q, entry.queries - 1)) : state.t,
+    rows: labels("rows"),
+    columns: labels("columns"),
+  };
+}
+
+function controls(page) {
+  const { trace, state, set } = page;
+  const found = chosen(page);
+  if (!found) return cellMenu(page);
+  const { entry, head, query, rows, columns } = found;
+  const here = { kind: entry.kind, layer: entry.layer, head: String(head) };
+  const attentions = stored(trace).map((one) => [one, `${KINDS[one.kind].title} ${one.layer}`]);
+  const heads = Array.from({ length: entry.heads }, (_, at) => [at, String(at)]);
+  const places = (labels) => labels.map((label, place) => [place, `${place}  ${shorten(label, 18)}`]);
+  return [
+    menu("Attention", attentions, entry, (one) => set({ kind: one.kind, layer: one.layer, k: -1 })),
+    heads.length > 1 && menu("Head", heads, head, (at) => set({ ...here, head: String(at) })),
+    menu("From", places(rows), query, (place) => set({ ...here, [entry.kind === "enc" ? "q" : "t"]: place })),
+    menu("To", [[-1, "the largest weight"], ...places(columns)], state.k, (k) => set({ ...here, k })),
+    cellMenu(page),
+  ];
+}
+
+function cellMenu({ trace, state, set }) {
+  const { recurrent } = trace.document;
+  const name = (one) => `${one.part} ${one.layer}${one.direction === "backward" ? ", backward" : ""}`;
+  const options = recurrent.map((one, place) => [place, name(one)]);
+  const shown = shownCell(trace, state);
+  return options.length > 1 && menu("Recurrent layer", options, shown, (cell) => set({ cell }));
+}
+
+/** The recurrent layer that is looked at: the chosen one, else the last, which is one of the decoder's. */
+function shownCell({ document }, state) {
+  return Math.min(state.cell ?? Infinity, document.recurrent.length - 1);
+}
+
+async function draw(page) {
+  const { trace, state, colours } = page;
+  const found = chosen(page);
+  const weight = found && (await weightLines(trace, state, found));
+  const cell = trace.document.recurrent.length ? await cellLines(trace, state) : null;
+  if (!weight && !cell) return { node: because(whyNot(trace)) };
+  const lines = [...(weight?.lines ?? []), ...(cell ?? [])];
+  const picture = strips(lines.filter((line) => !line.hidden), state.width, colours.difference);
+  const node = element("div", {}, weight?.sentence ?? paragraph("facts", whyNot(trace)), scroll(picture));
+  return { node, picture, table: tableOf(lines) };
+}
+
+/** The lines with all of their numbers, the first ones being number 0. */
+function tableOf(lines) {
+  const size = Math.max(...lines.map((line) => line.values?.length ?? 1));
+  const row = ({ title, label, values, text }) => [title ?? label, ...(values ?? [text])];
+  return { columns: ["", ...Array(size).keys()], rows: lines.map(row) };
+}
+
+function whyNot(trace) {
+  if (!trace.kinds.length) return trace.absent("cross", "this model has no attention");
+  return trace.absent("vectors", "the vectors behind the weights are not in this trace");
+}
+
+async function weightLines(trace, state, { entry, head, query, rows, columns }) {
+  const seen = await weighing(trace, entry, head, query);
+  const key = state.k >= 0 && state.k < seen.weights.length ? state.k : largest(seen.weights);
+  const weight = seen.weights[key];
+  const sentence = paragraph("big facts", bold(rows[query], "now"), " looks at ", bold(columns[key]),
+    " with weight ", element("b", { id: "weight" }, short(weight, 4)), ` (${percent(weight)}), because:`);
+  const names = [rows[query], columns[key]].map((name) => shorten(name, 12));
+  const lines = [
+    { title: "1  The query meets the key" },
+    ...meetingLines(entry.vectors.score === "additive", seen, key, names),
+    { title: `2  Softmax over all ${plural(columns.length, "key")}` },
+    ...softmaxLines(seen, key, columns),
+    { title: "3  The values, weighted and summed" },
+    ...valueLines(seen, columns),
+  ];
+  return { lines, sentence };
+}
+
+function meetingLines(additive, seen, key, [from, to]) {
+  const { q, raw, weight, keys, products, factor, moved, scores } = seen;
+  const sum = total(products[key]);
+  const times = `${short(sum, 4)} × ${short(factor, 4)} = ${short(factor * sum, 4)}`;
+  const plus = `${short(moved[key], 4)}, so the score is ${short(scores[key], 4)}`;
+  const lines = [
+    raw && { label: `state at ${from}`, values: raw },
+    { label: `${raw ? "q = state · W" : "q"}  of ${from}`, values: q },
+    { label: `k  of ${to}`, values: keys[key] },
+    additive && { label: "tanh(q + k)", values: q.map((one, at) => Math.tanh(one + keys[key][at])) },
+    additive && { label: "w", values: weight },
+    { label: additive ? "w ⊙ tanh(q + k)" : "q ⊙ k", values: products[key] },
+    { label: "sum", text: short(sum, 4) },
+    factor !== 1 && { label: factorName(factor, q.length), text: times },
+    moved[key] !== 0 && { label: "+ position and mask", text: plus },
+  ];
+  return lines.filter(Boolean);
+}
+
+function factorName(factor, size) {
+  return Math.abs(factor * Math.sqrt(size) - 1) < 1e-4 ? `÷ √${size}` : "× factor";
+}
+
+function softmaxLines({ scores, most, powers, weights }, key, columns) {
+  const [sum, less] = [short(total(powers), 4), most < 0 ? `+ ${short(-most)}` : `− ${short(most)}`];
+  const share = (place) => `${short(powers[place], 4)} / ${sum} = ${short(weights[place], 4)}`;
+  return falling(weights).map((place, rank) => ({
+    label: shorten(columns[place], 14),
+    text: `exp(${short(scores[place])} ${less}) / ${sum} = ${share(place)}`,
+    strong: place === key,
+    hidden: rank >= KEYS && place !== key,
+  }));
+}
+
+function valueLines({ weights, values, added, context }, columns) {
+  const weighted = falling(weights).map((place, rank) => ({
+    label: `${short(weights[place])} · v  of ${shorten(columns[place], 10)}`,
+    values: values[place].map((value) => weights[place] * value),
+    hidden: rank >= VALUES,
+  }));
+  const bias = added ? [{ label: "+ value bias", values: added }] : [];
+  return [...weighted, ...bias, { label: "context: the sum of all", values: context }];
+}
+
+function falling(weights) {
+  return [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
+}
+
+async function cellLines(trace, state) {
+  const layer = trace.document.recurrent[shownCell(trace, state)];
+  const wanted = layer.part === "decoder" ? state.t : state.k;
+  const t = Math.max(0, Math.min(wanted, layer.steps - 1));
+  const { gates, before, after } = await stepping(trace, layer, t);
+  const vectors = [
+    ...Object.entries(before).map(([name, values]) => ({ label: `${name}  before`, values })),
+    ...Object.entries(gates).map(([name, values]) => ({ label: GATES[name], values })),
+    ...Object.entries(after).map(([name, values]) => ({ label: EQUATIONS[layer.cell][name], values })),
+  ];
+  const name = `The ${layer.cell.toUpperCase()} of the ${layer.part}, layer ${layer.layer}`;
+  return [{ title: `${name}, ${layer.direction}, step ${t + 1}` }, ...vectors];
+}

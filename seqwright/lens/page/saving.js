@@ -1,0 +1,38 @@
+// Pictures and tables as files.
+
+const SCALE = 2; // pixels of a PNG per pixel of the page: sharp on paper and projectors
+
+export function save(name, content, type) {
+  const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** A picture as SVG that stands alone: colours of the page become plain colours. */
+export function svgText(picture) {
+  const style = getComputedStyle(document.body);
+  const copy = picture.cloneNode(true);
+  const [width, height] = [picture.getAttribute("width"), picture.getAttribute("height")];
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  copy.setAttribute("font-family", style.fontFamily);
+  copy.style.background = "var(--panel)";
+  return new XMLSerializer()
+    .serializeToString(copy)
+    .replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim() || "currentColor");
+}
+
+export async function pngBlob(picture) {
+  const image = new Image();
+  image.src = URL.createObjectURL(new Blob([svgText(picture)], { type: "image/svg+xml" }));
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = SCALE * Number(picture.getAttribute("width"));
+  canvas.height = SCALE * Number(picture.getAttribute("height"));
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(image.src);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}

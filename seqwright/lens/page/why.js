@@ -1,0 +1,112 @@
+// What a step draws on: the source or what was said before, and whether that is where the model looked.
+
+import { chosenMatrix } from "./attention.js";
+import { bold, canvas, element, paragraph, scroll, svg, words } from "./elements.js";
+import { percent, rankCorrelation, short, total } from "./numbers.js";
+import { shorten } from "./text.js";
+
+const SHOWN = 24; // pieces of the source that are drawn, the largest ones
+const [LEFT, ROW, HEIGHT] = [120, 24, 90]; // pixels: the names, a bar, the stacks
+
+export const why = {
+  name: "why",
+  title: "Why this piece",
+  lead: "How much each step draws on the source and on what was said before, next to where it looked.",
+  depends: [],
+  why: ({ trace }) => (trace.document.contributions ? null
+    : trace.absent("contributions", "the contributions were not computed")),
+  draw,
+};
+
+async function draw(page) {
+  const { trace, state } = page;
+  const { contributions, steps } = trace.document;
+  const signed = await rowOf(trace, contributions.source, state.t);
+  const sum = total(signed.map(Math.abs)) || 1;
+  const shares = signed.map((value) => Math.abs(value) / sum);
+  const looked = await lookedAt(page, shares.length);
+  const labels = trace.axis("source").map((one) => one.label);
+  const picture = canvas("Contributions", Math.min(state.width, 900), 0);
+  const top = stacks(picture, page);
+  picture.setAttribute("height", pairs(picture, top, labels, shares, looked));
+  const correlation = looked ? rankCorrelation(shares, looked) : NaN;
+  const node = element("div", {}, inWords(trace, steps[state.t], state.t, correlation), scroll(picture),
+    paragraph("quiet", `Contribution: ${contributions.method}. Outputs that draw little on their source are `,
+      "often made up (Voita et al. 2021). Attention is not an explanation (Jain & Wallace 2019, arXiv ",
+      "1902.10186), and neither is this."));
+  const rows = labels.map((label, place) => [label, signed[place], shares[place], looked?.[place]]);
+  return { node, picture, table: { columns: ["source", "contribution", "share", "attention"], rows } };
+}
+
+async function rowOf(trace, packed, t) {
+  const { values, shape: [, size] } = await trace.array(packed);
+  return [...values.subarray(t * size, (t + 1) * size)];
+}
+
+/** The weights of the step over the pieces of the source; null where there are none for each piece. */
+async function lookedAt({ trace, state }, size) {
+  if (!trace.kinds.includes("cross")) return null;
+  const heads = state.kind === "cross" ? {} : { layer: -1, head: "all" };
+  const matrix = await chosenMatrix(trace, { ...state, ...heads, kind: "cross", unit: "pieces", sink: true });
+  return matrix.columns === size ? [...matrix.values.subarray(state.t * size, (state.t + 1) * size)] : null;
+}
+
+function inWords(trace, step, t, correlation) {
+  const known = step.source_share !== null;
+  const share = known && `; ${percent(step.source_share)} of what it draws on is the source`;
+  const alike = Number.isFinite(correlation)
+    && ` The rank correlation of contribution and attention over the source is ${short(correlation, 2)}.`;
+  return paragraph("facts", `Step ${t + 1} said `, bold(trace.symbol(step.id), "now"), share, ".", alike);
+}
+
+/** One bar for each step, the source below and what was said before above it; returns where it ends. */
+function stacks(picture, { trace, state, set }) {
+  const { steps } = trace.document;
+  if (steps[0].source_share === null) return 0;
+  const width = Math.min(64, Number(picture.getAttribute("width")) / steps.length);
+  const [gap, top] = [width > 6 ? 3 : 0, 26];
+  const square = (colour) => svg("tspan", { fill: colour }, "■");
+  const key = words("", 0, 10, { fill: "var(--quiet)", "font-size": 12 });
+  key.append(square("var(--data)"), " source   ", square("var(--faint)"), " what was said before");
+  picture.append(key);
+  steps.forEach((step, t) => {
+    const [x, share, label] = [t * width, HEIGHT * step.source_share, trace.axes.steps[t].label];
+    const bar = (y, height, colour) => svg("rect", { x, y, width: width - gap, height, fill: colour });
+    const now = t === state.t ? "var(--accent)" : null;
+    const middle = { "text-anchor": "middle", "font-size": 12, fill: now ?? "var(--ink)" };
+    const name = shorten(label, Math.max(3, Math.floor(width / 8)));
+    picture.append(svg("g", { class: "token", onclick: () => set({ t, playing: "" }) },
+      svg("title", {}, `${label}: ${percent(step.source_share)} source`),
+      bar(top, HEIGHT, "var(--faint)"), bar(top + HEIGHT - share, share, now ?? "var(--data)"),
+      width >= 22 && words(name, x + (width - gap) / 2, top + HEIGHT + 12, middle)));
+  });
+  return top + HEIGHT + 36;
+}
+
+/** Two bars for each piece of the source: what it contributed, how much it was looked at. */
+function pairs(picture, top, labels, shares, looked) {
+  const half = (Number(picture.getAttribute("width")) - LEFT) / 2;
+  const most = Math.max(...shares, ...(looked ?? []));
+  const sides = [["contribution", shares, "var(--good)"]];
+  if (looked) sides.push(["attention", looked, "var(--data)"]);
+  const shown = largest(labels, shares, looked ?? []);
+  const named = (place, row) => (
+    words(shorten(labels[place], 14), LEFT - 10, top + 34 + row * ROW, { "text-anchor": "end" }));
+  picture.append(...shown.map(named));
+  sides.forEach(([name, values, colour], side) => {
+    const x = LEFT + side * half;
+    picture.append(words(name, x, top + 10, { fill: "var(--quiet)", "font-size": 12 }));
+    shown.forEach((place, row) => {
+      const [y, long] = [top + 34 + row * ROW, Math.max(1, ((half - 70) * values[place]) / most)];
+      picture.append(svg("rect", { x, y: y - 8, width: long, height: 16, rx: 2, fill: colour }),
+        words(percent(values[place]), x + long + 6, y, { fill: "var(--quiet)", "font-size": 11 }));
+    });
+  });
+  return top + 34 + shown.length * ROW;
+}
+
+/** The places of the pieces that are drawn, in their order. */
+function largest(labels, shares, looked) {
+  const size = (place) => Math.max(shares[place], looked[place] ?? 0);
+  return [...labels.keys()].sort((a, b) => size(b) - size(a)).slice(0, SHOWN).sort((a, b) => a - b);
+}

@@ -1,0 +1,114 @@
+"""`seqwright heads` as somebody uses it: a table, a document, a smaller run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import headed
+import pytest
+
+from seqwright import cli
+from seqwright.lens.gates import sites
+from seqwright.predictor import load
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    return headed.trained(tmp_path_factory.mktemp("heads"), metric="exact_match")
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    file = tmp_path / "dev.tsv"
+    file.write_text(
+        "".join(f"{source}\t{target}\n" for source, target in headed.pairs(9, 5)), encoding="utf-8"
+    )
+    return file
+
+
+def heads(*arguments: object) -> int:
+    return cli.main(["heads", *map(str, arguments)])
+
+
+def test_a_table_of_all_heads(run, dev, capsys):
+    assert heads(run, "--data", dev) == 0
+    shown = capsys.readouterr()
+    assert [line.split()[:3] for line in shown.out.splitlines()[1:13]] == [
+        [kind, str(layer), str(head)]
+        for kind in ("enc", "dec", "cross")
+        for layer in (0, 1)
+        for head in (0, 1)
+    ]
+    assert shown.err == ""
+    assert heads(run) == 0  # on what the training validates with
+    assert "importance" in capsys.readouterr().out
+
+
+def test_one_document_with_all_that_was_asked_for(run, dev, tmp_path, capsys):
+    out = tmp_path / "smaller"
+    asked = (
+        "--json",
+        "--method",
+        "ablation",
+        "--curve",
+        "--prune",
+        5,
+        "--out",
+        out,
+        "--pairs",
+        4,
+        "--beam",
+        2,
+    )
+    assert heads(run, "--data", dev, *asked) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["pairs"], document["metric"]) == (4, "exact_match")
+    assert all(isinstance(row["ablation"], float) for row in document["heads"])
+    assert [point["closed"] for point in document["curve"]["points"]] == [0, 1, 2, 4, 5, 6, 7, 8, 10, 11]
+    assert len(document["pruned"]["kept"]) == 7
+    assert sum(site.attention.heads for site in sites(load(out).model)) == 7
+    least = sorted(
+        document["heads"], key=lambda row: (row["ablation"], row["kind"], row["layer"], row["head"])
+    )
+    assert {(row["kind"], row["layer"], row["head"]) for row in least[5:]} == {
+        (head["kind"], head["layer"], head["head"]) for head in document["pruned"]["kept"]
+    }
+
+
+def test_a_smaller_run_by_learned_gates(run, dev, tmp_path, capsys):
+    out = tmp_path / "gated"
+    assert heads(run, "--data", dev, "--gates", "--keep", 4, "--minutes", 0.01, "--out", out) == 0
+    assert f"{out}: 4 of 12 heads" in capsys.readouterr().out
+    assert sum(site.attention.heads for site in sites(load(out).model)) == 4
+    assert cli.main(["predict", str(out), str(dev)]) == 0
+
+
+def test_parses_are_asked_for_syntax(run, tmp_path, capsys):
+    rows = ["1\tabc\t_\t_\t_\t_\t2\tnsubj\t_\t_", "2\tde\t_\t_\t_\t_\t0\troot\t_\t_"]
+    (tmp_path / "x.conllu").write_text("\n".join([*rows, "", ""]), encoding="utf-8")
+    assert heads(run, "--conllu", tmp_path / "x.conllu", "--json") == 0
+    first = json.loads(capsys.readouterr().out)["heads"][0]
+    assert [relation["name"] for relation in first["relations"]] == ["nsubj", "nsubj"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--prune", "2"], "--out"),
+        (["--out", "x"], "--out is for the smaller model"),
+        (["--gates", "--out", "x"], "--keep N"),
+        (["--gates", "--keep", "2", "--prune", "2", "--out", "x"], "take one"),
+        (["--keep", "2"], "--keep is for --gates"),
+        (["--prune", "13", "--out", "{tmp}/x"], "--prune is 13, but the model has 12 heads"),
+        (["--metric", "blue"], "did you mean 'bleu'"),
+        (["--data", "nowhere.tsv"], "nowhere.tsv"),
+        (["--pairs", "0"], "--pairs is 0"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
+    assert heads(run, *(text.format(tmp=tmp_path) for text in arguments)) == 2
+    error = capsys.readouterr().err
+    assert part in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,127 @@
+"""Importance is the slope of the loss in a gate, and what is lost without a head."""
+
+from __future__ import annotations
+
+import headed
+import pytest
+import torch
+from torch.testing import assert_close
+
+from seqwright.lens.gates import Head, closed, gated, sites
+from seqwright.lens.importance import Yardstick, ablations, ascending, batches_of, slopes
+
+PAIRS = headed.pairs(6)
+MODELS = {
+    "deep encoder": {"encoder": {"layers": 3}, "decoder": {"layers": 1}},
+    "deep decoder": {"encoder": {"layers": 1}, "decoder": {"layers": 2}, "position": "alibi"},
+    "recurrent decoder": {
+        "encoder": {"layers": 1},
+        "decoder": {"kind": "rnn", "layers": 1, "attention": "multi-head", "feed": "output"},
+    },
+}
+
+
+def losses(model, gates) -> torch.Tensor:
+    """The loss of each pair by itself."""
+    with gated(gates), torch.no_grad():
+        batches = [batch for pair in PAIRS for batch in batches_of(headed.task(), [pair])]
+        return torch.stack([model.loss(batch, smoothing=0.1).total for batch in batches])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_slope_by_example_is_a_finite_difference(name):
+    """E |∂L/∂ξ|, and nothing of it is lost where encoder and decoder differ in depth."""
+    model = headed.model(**MODELS[name])
+    found = slopes(model, batches_of(headed.task(), PAIRS), smoothing=0.1)
+    assert set(found) == {site.place for site in sites(model)}
+    for site in sites(model):
+        for number in range(site.attention.heads):
+            step = torch.zeros(site.attention.heads, 1, 1, dtype=torch.float64)
+            step[number] = 1e-5
+            ahead, behind = (losses(model, {site.attention: 1 + sign * step}) for sign in (1, -1))
+            wanted = ((ahead - behind) / 2e-5).abs().mean()
+            assert_close(found[site.place].by_example[number], wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_the_slope_by_token_is_a_finite_difference_at_each_token():
+    model = headed.model(layers=1)
+    (batch,) = batches_of(headed.task(), PAIRS)
+    found = slopes(model, [batch])
+    tokens = {"enc": int(batch.source.lengths.sum()), "dec": batch.count, "cross": batch.count}
+    for site in sites(model):
+        length = (batch.source if site.kind == "enc" else batch.target).ids.shape[1]
+        total = torch.zeros(site.attention.heads, dtype=torch.float64)
+        for place in range(length):
+            for number in range(site.attention.heads):
+                for row in range(batch.rows):
+                    step = torch.zeros(batch.rows, site.attention.heads, length, 1, dtype=torch.float64)
+                    step[row, number, place] = 1e-5
+                    ends = []
+                    for sign in (1, -1):
+                        with gated({site.attention: 1 + sign * step}), torch.no_grad():
+                            ends.append(model.loss(batch).total)
+                    total[number] += ((ends[0] - ends[1]) / 2e-5).abs()
+        assert_close(found[site.place].by_token, total / tokens[site.kind], atol=1e-4, rtol=1e-4)
+
+
+def test_slopes_do_not_depend_on_the_cut_into_batches():
+    model = headed.model()
+    together = slopes(model, batches_of(headed.task(), PAIRS))
+    alone = slopes(model, [batch for pair in PAIRS for batch in batches_of(headed.task(), [pair])])
+    assert_close(together, alone)
+
+
+def test_looking_for_slopes_leaves_no_trace():
+    model = headed.model().train()
+    slopes(model, batches_of(headed.task(), PAIRS))
+    assert model.training
+    assert all(site.attention.gate is None for site in sites(model))
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_normalised_slopes_have_length_one_in_each_attention():
+    found = slopes(headed.model(decoder={"heads": [1, 4]}), batches_of(headed.task(), PAIRS))
+    for each in found.values():
+        assert_close(each.normalised().by_token.norm(), torch.ones((), dtype=torch.float64))
+        assert_close(each.normalised().by_example.norm(), torch.ones((), dtype=torch.float64))
+
+
+def test_a_head_whose_values_are_zero_does_not_matter():
+    predictor = headed.predictor()
+    site = next(site for site in sites(predictor.model) if site.place == ("cross", 1))
+    with torch.no_grad():  # of each head, the key and then the value
+        for part in (site.attention.key_value.weight, site.attention.key_value.bias):
+            part.view(2, 2, 4, -1)[1, 1] = 0
+    found = slopes(predictor.model, batches_of(headed.task(), PAIRS))
+    assert found["cross", 1].normalised().by_token.tolist() == pytest.approx([1, 0])
+    lost = ablations(Yardstick(predictor, PAIRS))
+    assert lost[Head("cross", 1, 1)] == pytest.approx(0, abs=1e-12)
+    assert abs(lost[Head("cross", 1, 0)]) > 1e-6
+
+
+@pytest.mark.parametrize("metric", ["loss", "exact_match", "symbol_error_rate"])
+def test_an_ablation_is_what_the_yardstick_says_without_the_head(metric):
+    predictor = headed.predictor(layers=1)
+    yardstick = Yardstick(predictor, PAIRS, metric)
+    told: list[str] = []
+    lost, alone = ablations(yardstick, tell=told.append), ablations(yardstick, alone=True)
+    assert len(lost) == len(told) == 6
+    whole, sign = yardstick(), {"lower": 1, "higher": -1}[yardstick.better]
+    for head in lost:
+        with closed(predictor.model, [head]):
+            assert lost[head] == pytest.approx(sign * (yardstick() - whole))
+        other = head._replace(head=1 - head.head)
+        assert alone[head] == pytest.approx(lost[other])  # of two heads, one alone is without the other
+
+
+def test_heads_are_ordered_and_the_best_of_each_attention_may_come_last():
+    values = {
+        Head("enc", 0, 0): 0.9,
+        Head("enc", 0, 1): 0.1,
+        Head("cross", 0, 0): 0.3,
+        Head("cross", 0, 1): 0.2,
+    }
+    assert [values[head] for head in ascending(values)] == [0.1, 0.2, 0.3, 0.9]
+    assert [values[head] for head in ascending(values, keep_best=True)] == [0.1, 0.2, 0.3, 0.9]
+    values[Head("enc", 0, 1)] = 0.5
+    assert [values[head] for head in ascending(values, keep_best=True)] == [0.2, 0.5, 0.3, 0.9]

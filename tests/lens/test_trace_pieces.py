@@ -1,0 +1,105 @@
+"""Pieces cut their text exactly, whatever the tokenizer, and also where a model said what none encodes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqwright.data.fields import FIELD, SYMBOL, join_fields
+from seqwright.data.tokenizer import END, FIRST, UNK
+from seqwright.data.tokenizers import TOKENIZERS, train_tokenizer
+from seqwright.lens.pieces import locate, symbol_text, target_pieces, text_pieces
+
+CORPUS = [
+    "the small dog runs",
+    "the tall dogs ran",
+    "a Straße, a cafe\u0301",
+    join_fields(["gehen", ["V", "PST"], "x"]),
+]
+SMALL = {"bpe": {"max_size": 60}, "unigram": {"max_size": 60}}
+TRAINED = {kind: train_tokenizer(kind, CORPUS, **SMALL.get(kind, {})) for kind in TOKENIZERS.names()}
+TRAINED["bpe-bytes"] = train_tokenizer("bpe", CORPUS, max_size=330, byte_fallback=True)
+
+every_kind = pytest.mark.parametrize("kind", TRAINED)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=FIELD + SYMBOL), max_size=12)
+near = st.lists(
+    st.sampled_from(["the", "dog", " ", "s", "é", "日", "\U0001f600", ",", "\n"]), max_size=8
+).map("".join)
+
+
+def check(text: str, found: dict) -> None:
+    pieces, words = found["pieces"], found["words"]
+    assert all(piece["text"] == text[piece["start"] : piece["end"]] for piece in pieces)
+    assert all(a["start"] <= b["start"] and a["end"] <= b["end"] for a, b in pairwise(pieces))
+    assert all(word["text"] == text[word["start"] : word["end"]] for word in words)
+    covered = {place for piece in pieces for place in range(piece["start"], piece["end"])}
+    assert all(place in covered or text[place].isspace() for place in range(len(text)))
+    for piece in pieces:
+        if piece["word"] is not None:
+            word = words[piece["word"]]
+            assert word["start"] < piece["end"]
+            assert piece["start"] < word["end"]
+        else:
+            assert not piece["text"].strip()
+
+
+@every_kind
+@given(text=texts | near)
+def test_pieces_of_a_source_cut_it(kind, text):
+    tokenizer = TRAINED[kind]
+    found = text_pieces(tokenizer, text)
+    check(text, found)
+    assert [piece["id"] for piece in found["pieces"]] == [*tokenizer.encode(text), END]
+    assert found["pieces"][-1]["special"] == "end"
+
+
+@every_kind
+@given(data=st.data())
+def test_pieces_of_an_output_cut_it(kind, data):
+    """Any ids at all: bytes that make no character, and cuts that no encoder makes."""
+    tokenizer = TRAINED[kind]
+    ids = data.draw(st.lists(st.sampled_from([UNK, *range(FIRST, tokenizer.size)]), max_size=10))
+    text = tokenizer.decode(ids)
+    found = target_pieces(tokenizer, ids, text, ended=False)
+    assert [piece["id"] for piece in found["pieces"]] == ids
+    check(text, found)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bpe-bytes"])
+def test_the_bytes_of_a_character_share_its_span(kind):
+    tokenizer = TRAINED[kind]
+    ids = tokenizer.encode("日")
+    assert [piece.text for piece in locate(tokenizer, ids)][-3:] == ["日"] * 3
+    ids = [*ids, ids[-1]]  # and a byte that belongs to none: nobody would encode this
+    assert [piece.text for piece in locate(tokenizer, ids)][-4:] == ["日"] * 3 + ["\ufffd"]
+
+
+def test_words_are_what_stands_between_spaces_and_fields():
+    source = join_fields(["two words", ["V", "PST"], "more"])
+    found = text_pieces(TRAINED["characters"], source)
+    names = ["two", "words", SYMBOL + "V", SYMBOL + "PST", FIELD, "more"]
+    assert [word["text"] for word in found["words"]] == names
+    assert [piece["word"] for piece in found["pieces"]] == [0] * 3 + [None] + [1] * 5 + [2, 3, 4] + [
+        5
+    ] * 4 + [None]
+
+
+def test_unknown_symbols_are_shown_as_what_stood_there():
+    found = text_pieces(TRAINED["characters"], "a☃")["pieces"]
+    assert [(piece["text"], piece.get("special")) for piece in found] == [
+        ("a", None),
+        ("☃", "unknown"),
+        ("", "end"),
+    ]
+
+
+@every_kind
+def test_every_id_can_be_shown(kind):
+    tokenizer = TRAINED[kind]
+    names = [symbol_text(tokenizer, number) for number in range(tokenizer.size)]
+    assert names[:4] == ["⟨pad⟩", "⟨unknown⟩", "⟨begin⟩", "⟨end⟩"]
+    assert all(names)
+    assert len(set(names)) == len(names)
