@@ -1,33 +1,136 @@
-"""The documentation runs: every Python block of a page, in order, in one namespace."""
+"""The documentation is true: Python blocks run and print what the page says; commands are understood.
+
+The blocks of a page share one namespace, in order. A ```text block that directly follows a ```python block is
+what that block prints, to the letter.
+"""
 
 from __future__ import annotations
 
+import io
 import re
+import shlex
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 import pytest
+import torch
+
+from seqwright import cli
+from seqwright.config import override, parse
+from seqwright.presets import build_model
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = [
-    page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^ {4}seqwright (\w+.*?)(?: +#.*)?$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
+
+
+class Block(NamedTuple):
+    """Code, the line of the page that it follows, and what it must print; None: whatever it likes."""
+
+    code: str
+    line: int
+    printed: str | None
+
+
+def blocks(text: str) -> list[Block]:
+    found = BLOCK.finditer(text)
+    return [Block(match[1], text.count("\n", 0, match.start(1)), match[2]) for match in found]
+
+
+def run(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Runs a page as a module, so that its classes can be named by their place, in a folder of its own."""
+    module = ModuleType("page_" + page.stem.replace("-", "_"))
+    patch.setitem(sys.modules, module.__name__, module)
+    patch.chdir(folder)
+    for code, line, printed in blocks(page.read_text("utf-8")):
+        output = io.StringIO()
+        with redirect_stdout(output):
+            exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+        if printed is not None:
+            assert output.getvalue() == printed, f"{page.name}, line {line}: another output than the page's"
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+PAGES = sorted(DOCS.rglob("*.md"))
+CONCEPTS = sorted(DOCS.glob("concepts/*.md"))
+COMMANDS = [
+    pytest.param(command, id=f"{page.stem}: {command}")
+    for page in CONCEPTS
+    for command in COMMAND.findall(page.read_text("utf-8"))
 ]
-LINK = re.compile(r"\]\(([^)#:]+?)\)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_blocks_of_a_page_run(page: Path) -> None:
-    namespace: dict[str, object] = {}
-    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        exec(compile(block, page.name, "exec"), namespace)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text("utf-8"))], ids=name)
+def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    run(page, tmp_path, monkeypatch)
 
 
-def test_links_lead_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_of_the_concepts_are_understood(command):
+    """The verb and its options exist, every key=value fits, and the model that they describe can be built."""
+    words = shlex.split(command)
+    assert words[0] in cli.VERBS
+    cli.parse(words)
+    chosen = {"model": {"preset": "tiny", "share": False, "dropout": 0.3}, "training": {"steps": 1}}
+    config = parse(override(chosen, [word for word in words if "=" in word]))
+    with torch.device("meta"):  # no memory for models of full size
+        build_model(config.model, source_vocabulary=50, target_vocabulary=50)
+
+
+@pytest.mark.parametrize("page", CONCEPTS, ids=name)
+def test_a_concept_is_shown_switched_broken_and_asked_for(page):
+    text = page.read_text("utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings == ["The equation", "In the code", "See it", "Switch it", "Break it", "Questions"]
+    assert len(text.splitlines()) <= 140
+
+
+def test_links_lead_somewhere():
     dead = [
         f"{page.name}: {link}"
-        for page in pages
-        for link in LINK.findall(page.read_text(encoding="utf-8"))
+        for page in [*ROOT.glob("*.md"), *PAGES]
+        for link in LINK.findall(page.read_text("utf-8"))
         if not (page.parent / link).exists()
     ]
     assert not dead
+
+
+def test_the_contents_name_every_page():
+    contents = DOCS / "README.md"
+    named = {(DOCS / link).resolve() for link in LINK.findall(contents.read_text("utf-8"))}
+    missing = [name(page) for page in PAGES if page != contents and not {page, page.parent} & named]
+    assert not missing
+
+
+LYING = """
+```python
+print(1 + 1)
+```
+
+```text
+3
+```
+"""
+
+
+def test_a_page_that_lies_is_caught(tmp_path, monkeypatch):
+    page = tmp_path / "lying.md"
+    page.write_text(LYING.replace("3", "2"), "utf-8")
+    run(page, tmp_path, monkeypatch)
+    page.write_text(LYING, "utf-8")
+    with pytest.raises(AssertionError, match=r"lying\.md, line 2"):
+        run(page, tmp_path, monkeypatch)
+
+
+def test_only_what_directly_follows_is_compared():
+    apart = LYING.replace("```text", "Some words.\n\n```text")
+    assert [block.printed for block in blocks(LYING)] == ["3\n"]
+    assert [block.printed for block in blocks(apart)] == [None]
