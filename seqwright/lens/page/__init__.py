@@ -13,6 +13,7 @@ from seqwright.errors import InputError
 from seqwright.lens.page.bundle import bundle
 
 HOME = Path(__file__).parent
+FORMAT = 1  # of traces: docs/trace.md
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -30,8 +31,13 @@ def render(
     """
     if not traces:
         raise InputError("a page shows at least one trace, but there is none; make one with `seqwright look`")
+    if other := {trace.get("format") for trace in traces} - {FORMAT}:
+        raise InputError(
+            f"a trace has the format {other.pop()!r}, but this version shows format {FORMAT}; "
+            "make it again with `seqwright look`"
+        )
     parts = {
-        "title": html.escape(title or str(traces[0]["text"])),
+        "title": html.escape(_writable(title or str(traces[0]["text"]))),
         "style": _read("page.css"),
         "data": in_script({"title": title, "traces": list(traces), "learning": list(learning)}),
         "script": bundle(HOME, "main"),
@@ -43,6 +49,11 @@ def in_script(value: object) -> str:
     """JSON that means the same inside a <script>, where `<` could end or change it. Only ASCII is left."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _writable(text: str) -> str:
+    """Half of a pair of surrogates has no bytes in UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _read(name: str) -> str:

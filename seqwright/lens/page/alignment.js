@@ -92,9 +92,10 @@ async function draw(page) {
   return { node, picture, table: shownTable(matrix, row), whole: () => wholeTable(matrix) };
 }
 
-/** The row of the current step; null where the queries are not steps. */
+/** The row of the current step; null where the queries are not steps, or there are fewer of them. */
 export function rowOf(matrix, state) {
-  return state.kind === "enc" ? null : matrix.rowOf[Math.floor(state.t / matrix.blocks[0])];
+  const row = state.kind === "enc" ? null : matrix.rowOf[Math.floor(state.t / matrix.blocks[0])];
+  return row !== undefined && row < matrix.rows ? row : null;
 }
 
 function said({ rowLabels, columnLabels, values, columns }, row, column) {

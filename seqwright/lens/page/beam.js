@@ -3,7 +3,7 @@
 import { because, bold, canvas, element, fill, paragraph, scroll, slider, svg, words } from "./elements.js";
 import { penalty, short } from "./numbers.js";
 import { listing } from "./table.js";
-import { plural, shorten } from "./text.js";
+import { plural, shorten, textWidth } from "./text.js";
 
 const [COLUMN, ROW, LEFT, TOP] = [104, 24, 16, 34]; // pixels
 const STEPS = 60; // drawn at a time, around the current one
@@ -136,7 +136,7 @@ function placed(shown, first) {
 
 function edge(one, parent, places, best) {
   const [[left, from], [x, y]] = [places.get(one.parent), places.get(one.place)];
-  const start = left + Math.min(COLUMN - 30, 8 + 8 * [...shorten(parent.symbol, 9)].length);
+  const start = left + Math.min(COLUMN - 30, 8 + textWidth(shorten(parent.symbol, 9)));
   const share = Math.exp(one.logProb - parent.logProb);
   return svg("path", {
     d: `M${start} ${from} C${start + 14} ${from} ${x - 24} ${y} ${x - 5} ${y}`,

@@ -1,6 +1,7 @@
 // Elements of HTML and SVG. Text is always text: nothing here, or anywhere on the page, parses markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+export const LETTERS = 15; // pixels of the letters of the page, unless they are big
 
 /**
  * An element. Attributes named on… are listeners; those named aria-… say true and false in words; elsewhere
@@ -19,10 +20,15 @@ export function words(text, x, y, attributes = {}) {
   return svg("text", { x, y, "dominant-baseline": "central", fill: "var(--ink)", ...attributes }, text);
 }
 
-/** The ground of a picture. */
+/** The ground of a picture. Its units are pixels where letters have their usual size, and grow with them. */
 export function canvas(label, width, height, attributes = {}) {
-  const size = { width: Math.ceil(width), height: Math.ceil(height), "font-size": 13 };
-  return svg("svg", { ...size, role: "group", "aria-label": label, ...attributes });
+  const picture = svg("svg", { "font-size": 13, role: "group", "aria-label": label, ...attributes });
+  return sized(picture, Math.ceil(width), Math.ceil(height));
+}
+
+export function sized(picture, width, height) {
+  const style = `width:${width / LETTERS}rem;height:${height / LETTERS}rem`;
+  return dress(picture, { width, height, viewBox: `0 0 ${width} ${height}`, style }, []);
 }
 
 /** Put children into an element in place of what was there. */

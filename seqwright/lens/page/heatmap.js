@@ -159,8 +159,9 @@ function listen(picture, { rows, columns }, { left, top, across, down }, { hover
   };
   const under = (event) => {
     const box = picture.getBoundingClientRect();
-    const row = Math.floor((event.clientY - box.top - top) / down);
-    const column = Math.floor((event.clientX - box.left - left) / across);
+    const scale = box.width / picture.getAttribute("width");
+    const row = Math.floor(((event.clientY - box.top) / scale - top) / down);
+    const column = Math.floor(((event.clientX - box.left) / scale - left) / across);
     return row >= 0 && column >= 0 && row < rows && column < columns ? [row, column] : null;
   };
   picture.append(cursor);

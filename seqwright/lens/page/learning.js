@@ -21,8 +21,12 @@ export const learning = {
   draw,
 };
 
-/** The traces that know their step of the training, in its order: [{place, trace, step}, …]. */
-export function moments({ traces }) {
+/**
+ * The traces of one training in the order of their steps: [{place, trace, step}, …]. Two traces without a
+ * curve of the loss are taken for two models; there are no moments then.
+ */
+export function moments({ traces, learning: records }) {
+  if (traces.length < 3 && !records.length) return [];
   return traces.map((trace, place) => ({ place, trace, step: trace.document.model.step }))
     .filter((one) => one.step !== null)
     .sort((left, right) => left.step - right.step);

@@ -30,7 +30,7 @@ export function lines(matrix, { width, row, high, pinned, hover, pick }) {
       stroke: lit ? "var(--data)" : "var(--quiet)",
       "stroke-linecap": "round",
       "stroke-width": (0.6 + 5 * strength).toFixed(2),
-      "stroke-opacity": (lit ? 0.2 + 0.8 * strength : 0.16 * strength).toFixed(3),
+      "stroke-opacity": (lit ? 0.2 + 0.8 * strength : 0.3 * strength).toFixed(3),
       onpointerenter: () => hover(one.row, one.column),
     }));
   }

@@ -1,10 +1,11 @@
 // The page: one store of what is chosen, the story on top, one view at a time below.
 
 import { alignment } from "./alignment.js";
+import { chosenHeads } from "./attention.js";
 import { beam } from "./beam.js";
 import { palette } from "./colours.js";
 import { compare } from "./compare.js";
-import { because, button, element, fill, menu, toggle } from "./elements.js";
+import { because, button, element, fill, LETTERS, menu, toggle } from "./elements.js";
 import { createHelp, listenToKeys } from "./help.js";
 import { learning, moments } from "./learning.js";
 import { next } from "./next.js";
@@ -26,11 +27,12 @@ const traces = given.traces.map((document, place) => new Trace(document, place))
 const palettes = { light: palette("light"), dark: palette("dark") };
 const system = matchMedia("(prefers-color-scheme: dark)");
 const [kind] = traces[0].kinds;
+const last = moments({ traces, learning: given.learning }).at(-1);
 const store = createStore({
-  a: moments({ traces }).at(-1)?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
+  a: last?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
   view: kind ? "alignment" : "next", kind: kind ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
   join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false, off: "",
-  temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "", width: 0,
+  temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "",
 });
 const [story, panel, help] = [createStory(store), createPanel(), createHelp()];
 const tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: turnTabs });
@@ -40,25 +42,38 @@ const tools = element("div", { class: "tools" });
 function page() {
   const trace = traces[store.state.a] ?? traces[0];
   const dark = store.state.theme ? store.state.theme === "dark" : system.matches;
-  const state = { ...withinBounds(store.state, trace), dark };
+  const state = { ...withinBounds(store.state, trace), dark, width: roomOf(panel.node) };
   const colours = palettes[dark ? "dark" : "light"];
   return { state, set: store.set, trace, traces, learning: given.learning, colours };
 }
 
+/** The width of a panel's body in the units of pictures. */
+function roomOf(node) {
+  const scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / LETTERS;
+  return Math.max(240, Math.round((node.clientWidth - PADDING) / scale));
+}
+
+/** An address may ask for anything, and another trace has other layers. */
 function withinBounds(state, trace) {
-  const within = (value, count) => Math.max(0, Math.min(count - 1, Math.floor(value) || 0));
+  const between = (value, low, high) => Math.max(low, Math.min(high, value));
+  const place = (value, count, least = 0) => between(Math.floor(value), least, count - 1);
   const kind = trace.kinds.includes(state.kind) ? state.kind : trace.kinds[0] ?? "cross";
   const layer = trace.attention(kind, state.layer)?.heads ? state.layer : -1;
-  const heads = trace.layers(kind).filter((one) => layer < 0 || one.layer === layer).map((one) => one.heads);
-  const head = Number(state.head) < Math.max(...heads) ? state.head : "all";
-  return { ...state, a: within(state.a, traces.length), t: within(state.t, trace.length), kind, layer, head };
+  const known = chosenHeads(trace, { kind, layer, head: "all" }).map((one) => String(one.head));
+  return {
+    ...state, kind, layer, head: known.includes(state.head) ? state.head : "all",
+    a: place(state.a, traces.length), t: place(state.t, trace.length),
+    q: place(state.q, trace.axes.source.length, -1), k: place(state.k, Infinity, -1),
+    temperature: between(state.temperature, 0.1, 3), topk: place(state.topk, 51),
+    topp: between(state.topp, 0.05, 1),
+  };
 }
 
 function render() {
+  document.documentElement.dataset.big = store.state.big; // first, for the letters measure the pictures
   const now = page();
   const view = VIEWS.find((one) => one.name === now.state.view) ?? alignment;
   document.documentElement.dataset.theme = now.colours.theme;
-  document.documentElement.dataset.big = now.state.big;
   keepFocus(tools, () => fill(tools, settings(now)));
   VIEWS.forEach((one, place) => {
     const tab = tabs.children[place];
@@ -112,8 +127,9 @@ function nextStep() {
 }
 
 function nextMoment() {
-  const found = moments({ traces });
-  const place = found.findIndex((one) => one.place === page().state.a);
+  const now = page();
+  const found = moments(now);
+  const place = found.findIndex((one) => one.place === now.state.a);
   return { a: found[(place + 1) % found.length].place };
 }
 
@@ -138,8 +154,11 @@ function start() {
   });
   system.addEventListener("change", render);
   listenToKeys(page, VIEWS, help);
-  const measure = () => store.set({ width: Math.max(240, Math.round(panel.node.clientWidth - PADDING)) });
-  new ResizeObserver(measure).observe(panel.node);
+  let width = 0;
+  new ResizeObserver(([{ contentRect }]) => {
+    if (contentRect.width !== width) render(); // its height changes with what it shows
+    width = contentRect.width;
+  }).observe(panel.node);
 }
 
 if ("DecompressionStream" in window) start();

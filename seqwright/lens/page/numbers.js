@@ -15,7 +15,8 @@ export function logSumExp(values) {
 export function short(value, digits = 3) {
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "–";
   const size = Math.abs(value);
-  const text = size !== 0 && size < 10 ** -digits ? value.toExponential(1) : value.toFixed(digits);
+  const tiny = size !== 0 && size < 10 ** -digits && digits > 2;
+  const text = tiny ? value.toExponential(1) : value.toFixed(digits);
   return text.replace("-", "−");
 }
 

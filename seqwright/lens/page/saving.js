@@ -15,11 +15,9 @@ export function save(name, content, type) {
 export function svgText(picture) {
   const style = getComputedStyle(document.body);
   const copy = picture.cloneNode(true);
-  const [width, height] = [picture.getAttribute("width"), picture.getAttribute("height")];
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
   copy.setAttribute("font-family", style.fontFamily);
-  copy.style.background = "var(--panel)";
+  copy.setAttribute("style", "background:var(--panel)");
   return new XMLSerializer()
     .serializeToString(copy)
     .replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim() || "currentColor");

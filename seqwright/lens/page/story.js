@@ -3,8 +3,9 @@
 import { chosenMatrix, peak } from "./attention.js";
 import { css, inkOn } from "./colours.js";
 import { button, element, fill } from "./elements.js";
+import { percent } from "./numbers.js";
 import { keepFocus } from "./panel.js";
-import { plural } from "./text.js";
+import { pieceText, plural } from "./text.js";
 
 const DARKEST = 235; // of the 256 colours: words on it can still be read
 
@@ -14,19 +15,26 @@ export function createStory({ set }) {
   const [source, output] = [row("source"), row("output")];
   const flow = element("nav", { class: "flow", "aria-label": "The way of the text" });
   const scrubber = createScrubber(set);
+  const node = element("section", { class: "story", "aria-label": "Story" });
   const label = (name) => element("span", { class: "label" }, name);
-  const node = element("section", { class: "story", "aria-label": "Story" },
-    label("source"), source, label(""), flow, label("output"), output, label(""), scrubber.node);
   let built = null;
+
+  function build(trace) {
+    const { document, axes } = trace;
+    const block = trace.layers("cross")[0]?.block[1] ?? 1;
+    const shown = { view: "alignment", kind: "cross", unit: "pieces", sink: true };
+    const pin = (place) => set({ ...shown, columns: String(Math.floor(place / block)) });
+    fill(source, chips(document.source.pieces, axes.source, pin));
+    fill(output, chips(document.output.pieces, axes.steps, (t) => set({ t, playing: "" })));
+    const reference = document.reference && [label("reference"), referenceRow(document.reference)];
+    const way = [label("source"), source, label(""), flow, label("output"), output];
+    fill(node, way, reference, label(""), scrubber.node);
+  }
 
   async function show(page) {
     const { trace, state } = page;
-    if (built !== trace) {
-      built = trace;
-      const pin = (place) => set({ view: "alignment", columns: String(place), unit: "pieces", sink: true });
-      fill(source, chips(trace.document.source.pieces, trace.axes.source, pin));
-      fill(output, chips(trace.document.output.pieces, trace.axes.steps, (t) => set({ t, playing: "" })));
-    }
+    if (built !== trace) build(trace);
+    built = trace;
     keepFocus(flow, () => fill(flow, stages(page)));
     scrubber.show(page);
     [...output.children].forEach((chip, place) => {
@@ -67,13 +75,29 @@ function createScrubber(set) {
 /** Pieces as they stand in the text: close together within a word, apart between words. */
 function chips(pieces, items, pick) {
   return items.flatMap((item, place) => {
-    const { word, special } = pieces[place];
-    const begins = special === "end" || word === null || word !== pieces[place - 1]?.word;
+    const { special } = pieces[place];
     const title = `piece ${place}${special === "unknown" ? ", unknown to the model" : ""}`;
-    const name = ["chip", begins && "begins", special].filter(Boolean).join(" ");
+    const name = ["chip", begins(pieces, place) && "begins", special].filter(Boolean).join(" ");
     const chip = button(item.label, () => pick(place), { class: name, tabindex: -1, title });
-    return begins ? [" ", chip] : [chip];
+    return begins(pieces, place) ? [" ", chip] : [chip];
   });
+}
+
+/** Whether a piece stands apart from the one before. */
+function begins(pieces, place) {
+  const { word, special } = pieces[place];
+  return special === "end" || word === null || word !== pieces[place - 1]?.word;
+}
+
+/** What should have been said, marked where the model would rather have said something else. */
+function referenceRow({ pieces, token_scores: scores, ranks }) {
+  const chip = (piece, place) => {
+    const title = `rank ${ranks[place]}, probability ${percent(Math.exp(scores[place]))}`;
+    const name = ["chip begins", piece.special, ranks[place] > 1 && "missed"].filter(Boolean).join(" ");
+    return [begins(pieces, place) && " ", element("span", { class: name, title }, pieceText(piece))];
+  };
+  const row = { class: "tokens reference", dir: "auto", "aria-label": "reference" };
+  return element("p", row, pieces.map(chip));
 }
 
 /** The source in the colours of the weights of this step. */

@@ -5,7 +5,7 @@ import { canvas, svg, words } from "./elements.js";
 import { short } from "./numbers.js";
 
 const [LEFT, RIGHT, ROW, BOX] = [190, 100, 30, 25]; // pixels: the formulas, the end, a line, a number
-const DIGITS = 30; // pixels from which a box holds digits
+const [DIGITS, MORE] = [25, 36]; // pixels from which a box holds one digit after the point, and two
 const MOST = 64; // numbers of a vector that are drawn
 const LEAST = 620; // pixels of the picture, for the sums
 
@@ -44,5 +44,5 @@ function box(value, colour, x, y, width) {
   const filled = svg("rect", { x, y, width, height: BOX, rx: 2, fill: css(colour) }, title);
   if (width < DIGITS) return [filled];
   const ink = { "text-anchor": "middle", "font-size": 11, fill: inkOn(colour), "pointer-events": "none" };
-  return [filled, words(short(value, 2), x + width / 2, y + BOX / 2, ink)];
+  return [filled, words(short(value, width < MORE ? 1 : 2), x + width / 2, y + BOX / 2, ink)];
 }

@@ -3,7 +3,7 @@
 import { peak } from "./attention.js";
 import { ROLES } from "./colours.js";
 import { diffed } from "./diff.js";
-import { bold, button, element, paragraph, scroll, svg, words } from "./elements.js";
+import { bold, button, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { heatmap, imageOf, legend } from "./heatmap.js";
 import { short } from "./numbers.js";
 import { KINDS } from "./trace.js";
@@ -26,7 +26,8 @@ async function draw(page) {
   const { trace } = page;
   const grids = await Promise.all(WALLS.map((kind) => grid(page, kind)));
   const walls = element("div", { class: "walls" }, grids.map((one) => one.node));
-  const main = element("div", { class: "main" }, walls, roles(trace));
+  const scope = trace.absent("heads", "roles and importance are those of this text alone");
+  const main = element("div", { class: "main" }, walls, roles(trace), paragraph("quiet", scope));
   const beside = element("div", { class: "beside" }, main, await large(page));
   const node = element("div", {}, without(page), beside);
   return { node, picture: poster(grids.filter((one) => one.cells.length)), table: tableFor(trace) };
@@ -150,7 +151,7 @@ function factsOf(row) {
 /** The wall as one picture, to be saved. */
 function poster(grids) {
   const step = THUMB + 8;
-  const picture = svg("svg", { "font-size": 13 });
+  const picture = canvas("Heads", 0, 0);
   let x = 10;
   for (const { title, cells, layers } of grids) {
     picture.append(words(title, x, 14, { "font-weight": 650 }));
@@ -167,7 +168,5 @@ function poster(grids) {
     });
     x += 42 + Math.max(2, ...cells.map((line) => line.length)) * step;
   }
-  picture.setAttribute("width", x);
-  picture.setAttribute("height", 36 + Math.max(...grids.map((one) => one.cells.length)) * step);
-  return picture;
+  return sized(picture, x, 36 + Math.max(...grids.map((one) => one.cells.length)) * step);
 }

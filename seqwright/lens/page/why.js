@@ -1,7 +1,7 @@
 // What a step draws on: the source or what was said before, and whether that is where the model looked.
 
 import { chosenMatrix } from "./attention.js";
-import { bold, canvas, element, paragraph, scroll, svg, words } from "./elements.js";
+import { bold, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { percent, rankCorrelation, short, total } from "./numbers.js";
 import { shorten } from "./text.js";
 
@@ -13,10 +13,17 @@ export const why = {
   title: "Why this piece",
   lead: "How much each step draws on the source and on what was said before, next to where it looked.",
   depends: [],
-  why: ({ trace }) => (trace.document.contributions ? null
-    : trace.absent("contributions", "the contributions were not computed")),
-  draw,
+  why: ({ trace }) => (trace.document.contributions || hasShares(trace) ? null : whyNot(trace)),
+  draw: (page) => (page.trace.document.contributions ? draw(page) : drawShares(page)),
 };
+
+function hasShares({ document }) {
+  return document.steps[0].source_share !== null;
+}
+
+function whyNot(trace) {
+  return trace.absent("contributions", "the contributions were not computed");
+}
 
 async function draw(page) {
   const { trace, state } = page;
@@ -26,9 +33,10 @@ async function draw(page) {
   const shares = signed.map((value) => Math.abs(value) / sum);
   const looked = await lookedAt(page, shares.length);
   const labels = trace.axis("source").map((one) => one.label);
-  const picture = canvas("Contributions", Math.min(state.width, 900), 0);
+  const width = Math.min(state.width, 900);
+  const picture = canvas("Contributions", width, 0);
   const top = stacks(picture, page);
-  picture.setAttribute("height", pairs(picture, top, labels, shares, looked));
+  sized(picture, width, pairs(picture, top, labels, shares, looked));
   const correlation = looked ? rankCorrelation(shares, looked) : NaN;
   const node = element("div", {}, inWords(trace, steps[state.t], state.t, correlation), scroll(picture),
     paragraph("quiet", `Contribution: ${contributions.method}. Outputs that draw little on their source are `,
@@ -36,6 +44,19 @@ async function draw(page) {
       "1902.10186), and neither is this."));
   const rows = labels.map((label, place) => [label, signed[place], shares[place], looked?.[place]]);
   return { node, picture, table: { columns: ["source", "contribution", "share", "attention"], rows } };
+}
+
+/** Where single contributions were left out, there is still the share of the source in each step. */
+function drawShares(page) {
+  const { trace, state } = page;
+  const width = Math.min(state.width, 900);
+  const picture = canvas("Contributions", width, 0);
+  sized(picture, width, stacks(picture, page));
+  const { steps } = trace.document;
+  const node = element("div", {}, inWords(trace, steps[state.t], state.t, NaN), scroll(picture),
+    paragraph("quiet", whyNot(trace)));
+  const rows = steps.map((step, t) => [t + 1, trace.axes.steps[t].label, step.source_share]);
+  return { node, picture, table: { columns: ["step", "said", "share of the source"], rows } };
 }
 
 async function rowOf(trace, packed, t) {
@@ -48,7 +69,8 @@ async function lookedAt({ trace, state }, size) {
   if (!trace.kinds.includes("cross")) return null;
   const heads = state.kind === "cross" ? {} : { layer: -1, head: "all" };
   const matrix = await chosenMatrix(trace, { ...state, ...heads, kind: "cross", unit: "pieces", sink: true });
-  return matrix.columns === size ? [...matrix.values.subarray(state.t * size, (state.t + 1) * size)] : null;
+  const start = Math.floor(state.t / matrix.blocks[0]) * size;
+  return matrix.columns === size ? [...matrix.values.subarray(start, start + size)] : null;
 }
 
 function inWords(trace, step, t, correlation) {
@@ -62,7 +84,7 @@ function inWords(trace, step, t, correlation) {
 /** One bar for each step, the source below and what was said before above it; returns where it ends. */
 function stacks(picture, { trace, state, set }) {
   const { steps } = trace.document;
-  if (steps[0].source_share === null) return 0;
+  if (!hasShares(trace)) return 0;
   const width = Math.min(64, Number(picture.getAttribute("width")) / steps.length);
   const [gap, top] = [width > 6 ? 3 : 0, 26];
   const square = (colour) => svg("tspan", { fill: colour }, "■");

@@ -40,6 +40,7 @@ def test_hostile_text_cannot_leave_its_script():
     trace = make_trace(text=HOSTILE, output=HOSTILE)
     page = render([trace], title=HOSTILE)
     assert data_of(page)["traces"] == [trace]
+    assert page.encode("utf-8")
     assert page.count("</script>") == 2  # the data and the program
     assert "<img" not in page
     assert "<!--" not in page
@@ -78,6 +79,11 @@ def test_nothing_on_the_page_is_fetched_or_parsed():
 def test_a_page_needs_a_trace():
     with pytest.raises(InputError, match="at least one trace"):
         render([])
+
+
+def test_a_trace_of_another_format_is_refused():
+    with pytest.raises(InputError, match="format 2, but this version shows format 1"):
+        render([make_trace(), make_trace() | {"format": 2}])
 
 
 def test_modules_are_ordered_by_their_imports(tmp_path: Path):

@@ -14,7 +14,11 @@ import pytest
 from browser import Browser, Page
 from synthetic_traces import WORDS, Shape, make_trace, pack, recurrent
 
+from seqwright import build_model
+from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.page import render
+from seqwright.predictor import Predictor
+from seqwright.tasks.translation import Translation
 
 VIEWS = ["alignment", "heads", "next", "beam", "why", "number", "compare", "learning"]
 STEPS = [100, 400, 900]
@@ -159,6 +163,12 @@ def test_an_address_out_of_bounds_is_brought_back(look):
     page = look(make_trace(), at="#t=999&kind=nothing&layer=77&head=x&a=9&view=none")
     assert page.text(".chip.now") == "⟨end⟩"
     assert page.count("svg.heatmap") == 1
+    wild = "t=-3&layer=1.5&head=-1&k=1e9&q=0.5&temperature=0&topk=-1&topp=7&penalty=-9&off=a.b&rows=x&b=-1"
+    for view in VIEWS:
+        page.evaluate(f"location.hash = '#view={view}&{wild}'")
+        page.wait(f"document.body.dataset.ready === '{view}'")
+        assert page.text(".chip.now") == "le"
+        assert "could not be drawn" not in page.text(".panel")
 
 
 def test_the_mouse_reads_a_cell_and_a_click_goes_to_its_step(look):
@@ -281,9 +291,15 @@ def test_sliders_reshape_the_next_piece(look):
     drag(page, "Temperature", 0.5)
     page.wait("location.hash.includes('temperature=0.5')")
     np.testing.assert_allclose(probabilities(page)[:5], best**2 / (best**2).sum(), atol=1e-4)
-    drag(page, "Top-p", 0.05)
-    page.wait("document.querySelectorAll('tbody tr')[1].lastChild.textContent === 'cut off'")
-    assert probabilities(page)[0] == 1
+    drag(page, "Top-k", 0)
+    drag(page, "Temperature", 1)
+    drag(page, "Top-p", 0.7)
+    page.wait("location.hash.includes('topp=0.7') && !location.hash.includes('topk')")
+    mass = np.cumsum(np.exp(values - total))
+    kept = int(np.searchsorted(mass, 0.7)) + 1  # the smallest set whose mass reaches 0.7
+    expected = np.where(np.arange(len(values)) < kept, np.exp(values - total) / mass[kept - 1], 0)
+    assert 1 < kept < 20
+    np.testing.assert_allclose(probabilities(page), expected, atol=1e-4)
 
 
 def test_the_tree_says_why_and_a_penalty_ranks_anew(look):
@@ -296,6 +312,9 @@ def test_the_tree_says_why_and_a_penalty_ranks_anew(look):
 
     before = rows_of(page, "#ended")
     assert before[0][2] == trace["output"]["text"]
+    for row in before:
+        length, log_prob, score = numbers(row[3:6])
+        assert score == pytest.approx(log_prob / length, abs=1e-3)
     drag(page, "Length penalty", 0)
     page.wait("document.querySelector('.body h3').textContent.includes('length^0.00')")
     after = rows_of(page, "#ended")
@@ -338,7 +357,9 @@ def test_a_gru_has_its_own_equation(look):
 
 
 def test_what_does_not_apply_says_why(look):
-    page = look(recurrent(None), at="#view=alignment")
+    page = look(recurrent(None))
+    assert page.evaluate("document.body.dataset.ready") == "next"  # the first that has something to show
+    go(page, "alignment")
     assert page.text(".because") == "This model has no cross attention: it is recurrent."
     go(page, "heads")
     assert "has no cross attention" in page.text(".because")
@@ -348,6 +369,32 @@ def test_what_does_not_apply_says_why(look):
     assert "several checkpoints" in page.text(".because")
     go(page, "number")
     assert page.count("svg.strips") == 1
+
+
+def test_shares_are_drawn_where_contributions_were_left_out(look):
+    trace = make_trace() | {"contributions": None, "absent": {"contributions": "they are too many"}}
+    page = look(trace, at="#view=why")
+    assert "They are too many." in page.text(".panel")
+    assert numbers([row[2] for row in table(page)]) == pytest.approx(
+        [step["source_share"] for step in trace["steps"]], abs=1e-4
+    )
+
+
+def test_a_reference_is_marked_where_the_model_disagrees(look):
+    trace = make_trace()
+    output = trace["output"]
+    ranks = [1] * len(trace["steps"])
+    ranks[2] = 7
+    scores = [step["log_prob"] for step in trace["steps"]]
+    page = look(trace | {"reference": output | {"token_scores": scores, "ranks": ranks}})
+    assert page.text(".tokens.reference .missed") == "it"
+    assert page.evaluate("document.querySelector('.missed').title").startswith("rank 7, probability")
+
+
+def test_two_models_are_not_two_moments(look):
+    page = look(make_trace(step=2000), make_trace(seed=1, step=900), at="#view=learning")
+    assert "several checkpoints" in page.text(".because")
+    assert page.evaluate("document.querySelector('.top select').value") == "1 · step 2,000"
 
 
 def test_two_traces_are_compared(look):
@@ -362,6 +409,12 @@ def test_two_traces_are_compared(look):
     rows = table(page)
     assert [row[4] for row in rows] == ["the same"] * 6 + ["different"] * 8
     assert all(float(row[3]) > 0 for row in rows)
+
+
+def test_traces_of_different_lengths_are_compared(look):
+    page = look(make_trace(), make_trace(output="le petit"), at="#view=compare&t=12")
+    assert page.count(".three svg.heatmap") == 3
+    assert len(table(page)) == 4
 
 
 def test_a_trace_does_not_differ_from_itself(look):
@@ -499,3 +552,34 @@ def test_the_shapes_of_layers_may_all_differ(look):
     page.wait(f"{picked}[0] === '3'")
     page.press("h")
     page.wait("!document.querySelector('[aria-label=\"Head\"]')")  # layer 3 has a single one
+
+
+REAL = {
+    "shaw": {"heads": 2, "position": "shaw"},
+    "pruned": {"heads": [1, 3], "cross_heads": [2, 0], "head_size": 4},
+    "bahdanau": {"encoder": "rnn", "decoder": {"kind": "rnn", "attention": "bahdanau"}},
+    "fixed": {"encoder": "rnn", "decoder": {"kind": "rnn", "attention": "none"}},
+    "mixed": {"heads": 2, "decoder": {"kind": "rnn", "cell": "gru"}},
+}
+
+
+@pytest.mark.parametrize("family", REAL)
+def test_traces_of_real_models_are_shown(look, family):
+    """Every view of every family draws itself, and one number is the weight that the model used."""
+    letters = train_tokenizer("characters", ["through the looking glass"])
+    spec = {"size": 16, "layers": 2, **REAL[family]}
+    model = build_model(spec, source_vocabulary=letters.size, target_vocabulary=letters.size)
+    trace = (
+        Predictor(model, Translation(letters, letters)).look("look at", beam=3, reference="glass").document
+    )
+    page = look(trace)
+    for view in VIEWS:
+        go(page, view)
+        assert "could not be drawn" not in page.text(".panel")
+    for entry in trace["attention"]:
+        if not entry["heads"] or not entry["vectors"]:
+            continue
+        place = f"kind={entry['kind']}&layer={entry['layer']}&head=0&q=1&t=1&k=1"
+        page.evaluate(f"location.hash = '#view=number&{place}'")
+        expected = weights(trace, entry["kind"], entry["layer"])[0][1][1]
+        page.wait(f"Math.abs(Number(document.querySelector('#weight')?.textContent) - {expected}) < 1.1e-3")
