@@ -143,6 +143,8 @@ def design(
         recipe = Recipe((Choice("what is not asked for", begun, f"as {folder} was begun"),))
     else:
         recipe = choose(found.report, found.sample, asked)
+        if config.start is not None:
+            recipe = recipe.over(_of_start(config.start))
     config = parse(merged(recipe.table(), _with_columns(asked, found)))
     return Design(config, found, recipe.choices, changes)
 
@@ -270,6 +272,13 @@ def _begun(folder: Path) -> dict[str, Any] | None:
         return None
     run = Run.open(folder)
     return run.config if run.checkpoints().steps() else None
+
+
+def _of_start(start: str) -> Choice:
+    """What fine-tuning takes over from the run that it begins with."""
+    config = Run.open(start).config
+    table = {key: config[key] for key in ("tokenizer", "model")}
+    return Choice("tokenizers and model", table, f"those of {start}, which is gone on with")
 
 
 def _with_end(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from seqwright.data.checking import Report, Side
-from seqwright.data.fields import has_fields
 from seqwright.data.tally import Pair
 
 ENDS = {"minutes", "steps", "epochs"}
@@ -34,6 +33,11 @@ class Choice:
 @dataclass(frozen=True)
 class Recipe:
     choices: tuple[Choice, ...]
+
+    def over(self, choice: Choice) -> Recipe:
+        """With this choice in the place of those that are about the same tables."""
+        others = (own for own in self.choices if not own.table.keys() & choice.table.keys())
+        return Recipe((choice, *others))
 
     def table(self) -> dict[str, Any]:
         """All choices as one configuration."""
@@ -63,7 +67,7 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
         _batch(report.pairs, words),
         *time,
     ]
-    choices.append(_judge(kinds))
+    choices.append(_judge(kinds, _validations({**(time[0].table["training"] if time else {}), **ending})))
     if not asked.get("data", {}).get("valid"):
         choices.append(_held_out(report.sources))
     return Recipe(tuple(choices))
@@ -91,7 +95,7 @@ def _kind(side: Side, texts: Sequence[str]) -> str:
     letters = (side.characters.mean - (words - 1)) / words  # in a word
     if words >= 2 and different <= SYMBOLS and (letters <= 3 or len(said) >= OFTEN * different):
         return "symbols"
-    return "characters" if words < 2 or any(map(has_fields, texts[:10])) else "bpe"
+    return "characters" if words < 2 else "bpe"
 
 
 def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:
@@ -166,16 +170,19 @@ def _held_out(sources: int) -> Choice:
     )
 
 
-def _judge(kinds: Sequence[str]) -> Choice:
+def _validations(training: Mapping[str, Any]) -> int:
+    """How often: each takes seconds, which a short training has not."""
+    if training.get("minutes"):
+        return min(max(round(4 * training["minutes"]), 3), 20)
+    return min(max(training.get("steps", 1000) // 50, 3), 20)
+
+
+def _judge(kinds: Sequence[str], validations: int) -> Choice:
+    metric, named, reason = "exact_match", "exact matches", "an output of this kind is right or wrong"
     if kinds[1] == "bpe":
-        return Choice(
-            "the best by chrF", {"training": {"metric": "chrf"}}, "sentences can be right in many ways"
-        )
-    return Choice(
-        "the best by exact matches",
-        {"training": {"metric": "exact_match"}},
-        "an output of this kind is right or wrong",
-    )
+        metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
+    table = {"training": {"metric": metric, "validations": validations}}
+    return Choice(f"the best of {validations} validations by {named}", table, reason)
 
 
 def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:

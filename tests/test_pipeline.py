@@ -120,6 +120,17 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 
 
+def test_fine_tuning_takes_tokenizers_and_model_of_its_start(pairs: Path, tmp_path: Path) -> None:
+    first, own = tmp_path / "first", tmp_path / "own.tsv"
+    carry_out(design(small(pairs)), first, Teller(None))
+    own.write_text("".join(f"{word}\t{' '.join(word)}\n" for word in WORDS[:60]), encoding="utf-8")
+    table = {"data": {"train": [str(own)]}, "training": {"steps": 2}, "start": str(first)}
+    made = design(table)
+    assert made.config.model == Run.open(first).config["model"]
+    assert f"those of {first}" in "\n".join(made.lines())
+    assert carry_out(made, tmp_path / "second", Teller(None)) is not None
+
+
 # Python ---------------------------------------------------------------------------------------------
 
 

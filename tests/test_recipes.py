@@ -35,6 +35,10 @@ def sentence(draw: random.Random) -> tuple[str, str]:
     return tuple(" ".join(draw.choices(WORDS, k=draw.randint(5, 15))) for _ in range(2))  # type: ignore[return-value]
 
 
+def turns(draw: random.Random) -> tuple[str, str]:
+    return join_fields([sentence(draw)[0], sentence(draw)[0]]), sentence(draw)[0]
+
+
 def figures(draw: random.Random) -> tuple[str, str]:
     said = ["one", "two", "three", "thousand", "hundred", "and", "twenty-one", "million"]
     return str(draw.randrange(10**6)), " ".join(draw.choices(said, k=draw.randint(3, 9)))
@@ -52,6 +56,7 @@ def recipe_for(make: Callable[[random.Random], tuple[str, str]], count: int = 30
         (pronunciation, "characters", "symbols", "exact_match"),
         (inflection, "characters", "characters", "exact_match"),
         (sentence, "bpe", "bpe", "chrf"),
+        (turns, "bpe", "bpe", "chrf"),
         (figures, "characters", "symbols", "exact_match"),
     ],
 )
