@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from seqwright.config import Config
 from seqwright.data.plan import Batching, Plan, split
@@ -16,15 +17,19 @@ from seqwright.training.budget import steps_of
 from seqwright.training.preparation import Prepared
 from seqwright.training.trainer import build_optimizer, gradients, tokens_of
 
-WARM, STEPS, SECONDS = 2, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
+WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
+LONG = 0.25  # seconds of a step from which on all threads pay
+ROUNDS, SLACK = 3, 1.05  # in which numbers of threads take turns, and what counts as equally fast
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Of a training as configured: `seconds` without validations, `memory` in bytes at its peak, if
-    the system says it."""
+    """Of a training as configured: `seconds` without validations, `memory` in bytes at its peak, where the
+    system says it.
+    """
 
     parameters: int
+    threads: int
     step_seconds: float
     tokens_per_second: float  # of both sides
     epoch_steps: int
@@ -37,38 +42,29 @@ class Forecast:
         return self.steps / self.epoch_steps
 
     def line(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         return (
-            f"{_count(self.parameters)} parameters; {self.tokens_per_second:,.0f} tokens/s here: about "
-            f"{self.steps:,} steps, {self.epochs:.1f} times through the pairs, in {_minutes(self.seconds)}"
+            f"{_count(self.parameters)} parameters; {self.tokens_per_second:,.0f} tokens/s with {threads}: "
+            f"about {self.steps:,} steps, {self.epochs:.1f} times through the pairs, "
+            f"in {_minutes(self.seconds)}"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
         )
 
 
 def forecast(config: Config, prepared: Prepared, model: Model) -> Forecast:
     """Trains a copy of the model for a few steps; among them is the batch with the most tokens, for the
-    memory.
+    memory. Where nobody said how many threads to use, it leaves torch with the number that is fastest here.
     """
     options = config.training
-    plan = Plan(prepared.train.lengths, Batching(tokens=options.tokens), config.seed)
-    batches = plan.epoch(0)
-    model = copy.deepcopy(model).train()
-    optimizer = build_optimizer(options.optimizer, model)
-
-    def take(numbers: np.ndarray) -> int:
-        parts = [prepared.task.batch(prepared.train, p) for p in split(numbers, options.accumulate) if len(p)]
-        optimizer.zero_grad()
-        gradients(model, parts, options, config.seed)
-        optimizer.step(0.0)
-        return sum(map(tokens_of, parts))
-
-    largest = max(range(len(batches)), key=lambda k: _padded(plan, batches[k]))
+    probe = _Probe(config, prepared, model)
+    probe.take(probe.largest())
+    torch.set_num_threads(config.threads or _threads(probe))
     seconds, tokens = [], []
     began = time.monotonic()
-    for number, k in enumerate([largest, *range(WARM + STEPS)]):
-        before = time.monotonic()
-        count = take(batches[k % len(batches)])
+    for number in range(WARM + STEPS):
+        took, count = probe.take(number)
         if number >= WARM:
-            seconds.append(time.monotonic() - before)
+            seconds.append(took)
             tokens.append(count)
         if time.monotonic() - began > SECONDS and seconds:
             break
@@ -76,16 +72,60 @@ def forecast(config: Config, prepared: Prepared, model: Model) -> Forecast:
     if options.minutes is not None:
         steps = max(int(options.minutes * 60 / step), 1)
     else:
-        steps = options.steps or steps_of(plan, options.epochs or 1.0)
+        steps = options.steps or steps_of(probe.plan, options.epochs or 1.0)
     return Forecast(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
+        threads=torch.get_num_threads(),
         step_seconds=step,
         tokens_per_second=sum(tokens) / sum(seconds),
-        epoch_steps=len(batches),
+        epoch_steps=len(probe.batches),
         steps=steps,
         seconds=steps * step,
         memory=peak_memory(),
     )
+
+
+class _Probe:
+    """Steps of a copy of the model."""
+
+    def __init__(self, config: Config, prepared: Prepared, model: Model):
+        self.config, self.prepared = config, prepared
+        self.plan = Plan(prepared.train.lengths, Batching(tokens=config.training.tokens), config.seed)
+        self.batches = self.plan.epoch(0)
+        self.model = copy.deepcopy(model).train()
+        self.optimizer = build_optimizer(config.training.optimizer, self.model)
+
+    def take(self, number: int) -> tuple[float, int]:
+        """The seconds and the tokens of a step with this batch."""
+        began = time.monotonic()
+        options, store = self.config.training, self.prepared.train
+        numbers = split(self.batches[number % len(self.batches)], options.accumulate)
+        parts = [self.prepared.task.batch(store, part) for part in numbers if len(part)]
+        self.optimizer.zero_grad()
+        gradients(self.model, parts, options, self.config.seed)
+        self.optimizer.step(0.0)
+        return time.monotonic() - began, sum(map(tokens_of, parts))
+
+    def largest(self) -> int:
+        return max(range(len(self.batches)), key=lambda k: _padded(self.plan, self.batches[k]))
+
+
+def _threads(probe: _Probe) -> int:
+    """The fewest threads that are about as fast as any. Small steps lose more by waiting for each other than
+    they gain, the more so where other programs run.
+    """
+    most = torch.get_num_threads()
+    if most == 1 or probe.take(0)[0] > LONG:
+        return most
+    choices = [most >> halvings for halvings in range(most.bit_length())]
+    seconds: dict[int, list[float]] = {count: [] for count in choices}
+    for _ in range(ROUNDS):
+        for count in choices:
+            torch.set_num_threads(count)
+            probe.take(0)
+            seconds[count] += [probe.take(number)[0] for number in range(1, 4)]
+    medians = {count: float(np.median(taken)) for count, taken in seconds.items()}
+    return min(count for count in choices if medians[count] <= SLACK * min(medians.values()))
 
 
 def _padded(plan: Plan, numbers: np.ndarray) -> int:

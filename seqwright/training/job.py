@@ -63,12 +63,21 @@ def train(
             torch.set_num_threads(config.threads)
         prepared = prepare(config, run.folder, interrupt.check)
         model = first_model(config, prepared)
-        if not run.checkpoints().steps():
+        if run.checkpoints().steps():
+            _take_threads(config, run)
+        else:
             if config.start is not None:
                 warm_start(model, config.start, config.model)
             if announce is not None:
                 announce(forecast(config, prepared, model))
         return Trainer(run, config, prepared, model, listener=listener, interrupt=interrupt).train()
+
+
+def _take_threads(config: Config, run: Run) -> None:
+    """As many as the training was begun with, which may have been measured: other numbers round otherwise."""
+    latest = run.checkpoints().load(verify=False)
+    if config.threads is None and latest is not None:
+        torch.set_num_threads(latest.state["threads"])
 
 
 def plan(config: Config) -> Forecast:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ import torch
 from tiny import configuration, reversals
 
 from seqwright.data.plan import Batching, Plan
+from seqwright.training import forecast as module
 from seqwright.training.forecast import forecast
-from seqwright.training.job import first_model, plan
+from seqwright.training.job import first_model, plan, train
 from seqwright.training.preparation import prepare
 
 
@@ -43,6 +46,36 @@ def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
     assert found.steps == int(120 / found.step_seconds)
     assert found.tokens_per_second > 0
     assert found.memory > 50e6  # torch alone takes that
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"), [({1: 0.10, 2: 0.07}, 2), ({1: 0.07, 2: 0.10}, 1), ({1: 0.07, 2: 0.068}, 1)]
+)
+def test_as_many_threads_as_are_fastest(pairs, tmp_path, monkeypatch, two_threads, seconds, chosen) -> None:
+    wanted = configuration(pairs, "training.steps=3")
+    wanted = replace(wanted, threads=None)
+    (tmp_path / "run").mkdir()
+    prepared = prepare(wanted, tmp_path / "run")
+    monkeypatch.setattr(module._Probe, "take", lambda self, number: (seconds[torch.get_num_threads()], 10))
+    assert forecast(wanted, prepared, first_model(wanted, prepared)).threads == chosen
+    assert torch.get_num_threads() == chosen
+
+
+def test_a_training_goes_on_with_the_threads_it_was_begun_with(pairs, tmp_path, two_threads) -> None:
+    wanted = replace(configuration(pairs, "training.steps=2"), threads=None)
+    torch.set_num_threads(1)
+    train(wanted, tmp_path / "run")
+    torch.set_num_threads(2)
+    train(replace(wanted, training=replace(wanted.training, steps=4)), tmp_path / "run")
+    assert torch.get_num_threads() == 1
 
 
 def test_a_plan_leaves_nothing(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
