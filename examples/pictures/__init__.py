@@ -1,0 +1,1 @@
+"""The pictures of docs/pictures, drawn with the parts that they show."""

@@ -1,0 +1,111 @@
+"""Training: how the learning rate goes, and what a model is asked for."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from examples.pictures.paper import Frame, Point, box, picture, text
+from seqwright.nn.output import Output
+from seqwright.report.markup import Markup, element, join
+from seqwright.report.scale import Scale
+from seqwright.training.schedule import SCHEDULES
+
+STEPS, WARMUP = 4000, 400
+SYMBOLS = 10
+SMOOTHINGS = (0.0, 0.1, 0.3)
+
+
+def schedules() -> str:
+    frame = Frame(Scale(0, STEPS, 62, 670), Scale(0, 1, 244, 44))
+    curves = {  # a colour, where the name stands, and how far above the curve
+        "constant": ("soft", 3300, 8),
+        "linear": ("one", 2900, 8),
+        "cosine": ("three", 2300, 10),
+        "inverse_sqrt": ("two", 3300, 8),
+    }
+    return picture(
+        292,
+        "Schedules of the learning rate",
+        f"Four curves over {STEPS:,} steps. All rise in a straight line over the first {WARMUP} steps. Then "
+        "constant stays; linear stays for a while and falls in a straight line to 0; cosine falls like half "
+        "a wave to 0; inverse square root falls fast and then ever more slowly, to a third.",
+        frame.axes("step", "learning rate, as a share of the highest"),
+        *(_schedule(frame, kind, *how) for kind, how in curves.items()),
+        element("line", x1=frame.x(WARMUP), x2=frame.x(WARMUP), y1=44.0, y2=244.0, class_="base dashed"),
+        text("warm-up", frame.x(WARMUP) + 8, 234, "axis", "small"),
+    )
+
+
+def _schedule(frame: Frame, kind: str, colour: str, place: int, up: float) -> Markup:
+    factor = SCHEDULES.build(kind, warmup=WARMUP).factor
+    points = [(step, factor(step, step / STEPS)) for step in [1, *range(40, STEPS + 1, 40)]]
+    return join(
+        [
+            frame.curve(points, colour),
+            frame.note(kind, place, factor(place, place / STEPS), "name", colour, up=up),
+        ]
+    )
+
+
+def smoothing() -> str:
+    frame = Frame(Scale(0.3, 1, 420, 660), Scale(0, 1.6, 228, 44))
+    curves = [(0.0, "two"), (0.1, "one")]
+    return picture(
+        284,
+        "Label smoothing",
+        f"Left: what is asked for, over {SYMBOLS} symbols of which the third is right. With ε = 0 it gets "
+        "everything, with ε = 0.1 it gets 0.91 and the others 0.01 each, with ε = 0.3 it gets 0.73. Right: "
+        "the loss by the probability of the right symbol. Without smoothing it falls until certainty; with "
+        "ε = 0.1 it is least at 0.91, and rises again.",
+        text("what is asked for", 32, 28, "name"),
+        *(_asked(share, 36 + 114 * place) for place, share in enumerate(SMOOTHINGS)),
+        frame.axes("probability of the right symbol", "loss"),
+        *(frame.curve(_losses(share), colour) for share, colour in curves),
+        frame.dots([(p := target(0.1)[2], _loss(p, 0.1))], "one", 5),
+        frame.note(f"least at {p:.2f}", p, _loss(p, 0.1), "small", "middle", up=30),
+        frame.note("ε = 0.1", 0.36, _loss(0.36, 0.1), "name", "one", up=8),
+        frame.note("ε = 0", 0.52, _loss(0.52, 0.0), "name", "two", "end", up=-16),
+    )
+
+
+def target(share: float) -> list[float]:
+    """The distribution that the loss asks for: the gradient of the scores is softmax − target."""
+    scores = torch.zeros(1, 1, SYMBOLS, dtype=torch.float64, requires_grad=True)
+    _output().loss(scores, torch.tensor([[2]]), ignore=-1, smoothing=share).total.backward()
+    assert scores.grad is not None
+    return (scores.detach().softmax(-1) - scores.grad).flatten().tolist()
+
+
+def _asked(share: float, left: float) -> Markup:
+    width, bottom, tall = 9, 228, 160
+    right = target(share)[2]
+    return join(
+        [
+            *(
+                box(left + n * width + 1, bottom - tall * asked, width - 2, tall * asked, "one")
+                for n, asked in enumerate(target(share))
+            ),
+            text(f"{right:.2f}", left + 2.5 * width, bottom - tall * right - 7, "small", "middle"),
+            element("line", x1=left, x2=left + SYMBOLS * width, y1=bottom, y2=bottom, class_="base"),
+            text(f"ε = {share:g}", left + SYMBOLS * width / 2, bottom + 18, "middle"),
+        ]
+    )
+
+
+def _losses(share: float) -> list[Point]:
+    return [(p / 200, _loss(p / 200, share)) for p in range(60, 200)]
+
+
+def _loss(p: float, share: float) -> float:
+    """When the right symbol has the probability p and the others share the rest alike."""
+    rest = math.log((1 - p) / (SYMBOLS - 1))
+    scores = torch.tensor([[[math.log(p) if n == 2 else rest for n in range(SYMBOLS)]]]).double()
+    with torch.no_grad():
+        return float(_output().loss(scores, torch.tensor([[2]]), ignore=-1, smoothing=share).mean)
+
+
+def _output() -> Output:
+    """One whose scores are what it reads."""
+    return Output(SYMBOLS, SYMBOLS, weight=torch.nn.Parameter(torch.eye(SYMBOLS).double()))
