@@ -15,6 +15,7 @@ from seqwright.data.tally import Pair
 ENDS = {"minutes", "steps", "epochs"}
 SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
 PIECES = 1.3  # subwords in a word
+FEW = 15  # passes
 DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many passes
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
@@ -61,9 +62,10 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     passes = _passes(report, kinds[1], {**(time[0].table["training"] if time else {}), **ending})
     tokenizer = _tokenizer(kinds, report)
     joint = tokenizer.table["tokenizer"]["joint"]
+    free = not asked.get("model", {}).keys() - {"dropout"}  # options that are asked for are those of `tiny`
     choices = [
         tokenizer,
-        _model(report.pairs, words, passes, joint=joint),
+        _model(report.pairs, words, passes, joint=joint, free=free),
         _batch(report.pairs, words),
         *time,
     ]
@@ -134,13 +136,21 @@ def _subwords(pairs: int) -> int:
     return 32_000
 
 
-def _model(pairs: int, words: bool, passes: float, *, joint: bool) -> Choice:
-    preset = "tiny" if pairs < 200_000 or words else "small"
+def _model(pairs: int, words: bool, passes: float, *, joint: bool, free: bool) -> Choice:
     dropout = next(share for most, share in DROPOUT if passes < most)
-    table: dict[str, Any] = {"preset": preset, "share": joint, "dropout": dropout}
-    size = "a larger one would be too slow for the time or learn them by heart" if preset == "tiny" else ""
-    reason = f"{pairs:,} pairs{'; ' + size if size else ''}; each is read about {passes:.0f} times"
-    return Choice(f"model {preset}, dropout {dropout}", {"model": table}, reason)
+    read = f"each pair is read about {passes:.0f} times"
+    if words and passes < FEW and free:
+        reason = f"{read}; so soon a recurrent model with attention knows words better than a Transformer"
+        table: dict[str, Any] = {"preset": "tiny-rnn", "share": False, "dropout": dropout}
+    elif words or pairs < 200_000:
+        reason = (
+            f"{pairs:,} pairs; {read}; a larger one would be too slow for the time or learn them by heart"
+        )
+        table = {"preset": "tiny", "share": joint, "dropout": dropout}
+    else:
+        reason = f"{pairs:,} pairs; {read}"
+        table = {"preset": "small", "share": joint, "dropout": dropout}
+    return Choice(f"model {table['preset']}, dropout {dropout}", {"model": table}, reason)
 
 
 def _batch(pairs: int, words: bool) -> Choice:

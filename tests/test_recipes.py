@@ -93,3 +93,22 @@ def test_an_end_that_was_asked_for_is_not_chosen(end):
 def test_nothing_is_held_out_by_recipe_where_there_is_a_file_for_validation():
     assert "data" in recipe_for(pronunciation).table()
     assert "data" not in recipe_for(pronunciation, data={"valid": ["v.tsv"]}).table()
+
+
+def test_few_passes_over_words_take_a_recurrent_model_unless_something_is_asked_of_it():
+    def preset(**asked):
+        return recipe_for(pronunciation, **asked).table()["model"]["preset"]
+
+    assert preset(training={"epochs": 3}) == "tiny-rnn"
+    assert preset(training={"epochs": 3}, model={"dropout": 0.1}) == "tiny-rnn"
+    assert preset(training={"epochs": 3}, model={"heads": 2}) == "tiny"
+    assert preset(training={"epochs": 30}) == "tiny"
+
+
+def test_dropout_grows_with_the_number_of_passes():
+    shares = [
+        recipe_for(pronunciation, training={"epochs": epochs}).table()["model"]["dropout"]
+        for epochs in (1, 10, 30, 100)
+    ]
+    assert shares == sorted(set(shares))
+    assert shares[0] == 0
