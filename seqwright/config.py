@@ -78,6 +78,7 @@ class TrainingConfig:
     patience: Count | None = None  # stop after so many validations without a better one
     metric: str = "loss"  # what makes a model the best one: the loss, or a metric of the decoded outputs
     decode: Annotated[int, Ge(0)] = 300  # sentences decoded at a validation
+    traces: Annotated[int, Ge(0), Le(3)] = 1  # sources looked into at a validation, to play it back; 0: none
     keep: Count = 2  # checkpoints, beside the best one
     save_seconds: Annotated[float, Gt(0)] = 60.0  # between two checkpoints at least
 

@@ -24,6 +24,7 @@ from seqwright.runtime import machine
 from seqwright.survey import Survey, survey
 from seqwright.training import job
 from seqwright.training.forecast import Forecast
+from seqwright.training.moments import TRACES
 from seqwright.training.preparation import Corpus
 from seqwright.training.telling import Teller
 from seqwright.training.trainer import Listener, Report
@@ -202,22 +203,29 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     part: Part = "test" if design.survey.split(corpus)["test"] else "valid"
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
     evaluation = evaluate(predictor, pairs, file=f"{part} part of {design.survey.name}")
-    sources = list(dict.fromkeys(source for source, _ in pairs))
-    write_examples(folder, predictor, sources[:: max(len(sources) // EXAMPLES, 1)][:EXAMPLES])
+    write_examples(folder, predictor, evenly(source for source, _ in pairs))
     write_json(folder / EVALUATION, {**evaluation.to_json(), "part": part, "step": step})
     write_report(folder)
     write_card(folder)
     return evaluation
 
 
+def evenly(sources: Iterable[str]) -> list[str]:
+    """A few different ones from all over, to verify a run by."""
+    every = list(dict.fromkeys(sources))
+    return every[:: max(len(every) // EXAMPLES, 1)][:EXAMPLES]
+
+
 def next_commands(folder: Path) -> list[str]:
     """What one would do now, ready to be copied."""
     run = shlex.quote(str(folder))
+    watch = f"  seqwright look {run} --learning -o learning.html  # how it learned to"
     return [
         "next:",
         f"  seqwright predict {run} < inputs.txt        # one line in, one line out",
         f"  seqwright evaluate {run} test.tsv           # scores on other pairs",
         f"  seqwright look {run} 'some text' -o page.html  # where it looks",
+        *([watch] if (folder / TRACES).exists() else []),
         f"  open {folder / 'report.html'}",
     ]
 

@@ -4,7 +4,8 @@ config.json         the resolved configuration, the number of the format, the id
 model.safetensors   the weights to use; tokenizer*.json beside them
 README.md           the model card; report.html, examples.json
 metrics.jsonl       one record per line, while it trains
-checkpoints/        the state of training; data/ the prepared pairs: neither is needed to use the model
+checkpoints/        the state of training; data/ the prepared pairs; traces/ what happened inside while it
+                    learned: none of them is needed to use the model
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from seqwright.lens.gates import Head
     from seqwright.lens.heads import HeadTable, Tell
     from seqwright.lens.importance import Yardstick
+    from seqwright.predictor import Predictor
 
 MINUTES = 5.0
 
@@ -155,7 +156,9 @@ def _write(
         return None
     before = yardstick()
     told = _learned(options) if options.gates else _pruned(order, options)
-    after = Yardstick(load(options.out), pairs, yardstick.metric, beam=yardstick.beam)()
+    smaller = load(options.out)
+    _complete(smaller, pairs, options)
+    after = Yardstick(smaller, pairs, yardstick.metric, beam=yardstick.beam)()
     return {**told, "out": options.out, "metric": yardstick.metric, "before": before, "after": after}
 
 
@@ -184,6 +187,24 @@ def _learned(options: argparse.Namespace) -> dict[str, Any]:
         options.folder, options.out, keep=options.keep, minutes=minutes, listener=Teller(sys.stderr)
     )
     return {"kept": [head._asdict() for head in found.kept], "of": found.heads, "met": found.met}
+
+
+def _complete(smaller: Predictor, pairs: list[tuple[str, str]], options: argparse.Namespace) -> None:
+    """What a run folder has beside its model: what is known of the data, which are those of the run that it
+    comes from, examples to verify it by, and its card.
+    """
+    from pathlib import Path
+
+    from seqwright.examples import write_examples
+    from seqwright.files import read_json, write_json
+    from seqwright.pipeline import DATA, evenly
+    from seqwright.report import write_card
+
+    described = Path(options.folder, DATA)
+    if described.exists():
+        write_json(Path(options.out, DATA), read_json(described))
+    write_examples(options.out, smaller, evenly(source for source, _ in pairs))
+    write_card(options.out)
 
 
 def _sentence(written: dict[str, Any], options: argparse.Namespace) -> str:

@@ -173,7 +173,8 @@ def learn_gates(
     _check_number(gates)
     known = parse(run.config).to_dict()
     ends = {"minutes": minutes, "steps": steps, "epochs": None, "patience": None}
-    config = parse({**known, "training": {**known["training"], **ends}})
+    asked = {**ends, "traces": 0}  # a lens sets gates, too
+    config = parse({**known, "training": {**known["training"], **asked}})
     beside = out.with_name(f"{out.name}.gates-{keep}")
     with interrupt.listening():
         progress, average = _tune(run, config, beside, gates, listener, interrupt)

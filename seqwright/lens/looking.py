@@ -71,9 +71,10 @@ def look(
     ablate: bool = True,
     config: Mapping[str, Any] | None = None,
     step: int | None = None,
+    room: int = ROOM,
 ) -> Trace:
     """The trace of one text. `ablate` decodes again without each head; `config` and `step`, those of the
-    training that the model comes from, are noted in it.
+    training that the model comes from, are noted in it; `room` is for packed arrays, in characters.
     """
     model, task, row = predictor.model, predictor.task, predictor.task.source.encode(text)
     _check(text, len(row), predictor.longest)
@@ -94,7 +95,7 @@ def look(
             "hypotheses": [hypothesis(task, one) for one in hypotheses],
             "search": _how(options),
             "lattice": columns(lattice),
-            **_inside(model, said, absent),
+            **_inside(model, said, absent, room),
             "ablations": _ablations(predictor, options, said, absent) if ablate else None,
             "model": _model(model, step),
             "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
@@ -116,11 +117,11 @@ def _check(text: str, tokens: int, longest: int) -> None:
         )
 
 
-def _inside(model: Model, said: Said, absent: Absent) -> dict[str, Any]:
+def _inside(model: Model, said: Said, absent: Absent, size: int) -> dict[str, Any]:
     """What happened on the way along an output: all weights, and of the rest what there is room for."""
-    logits, watched, passes = _watched(model, said)
-    entries = attention_entries(watched)
-    room = Room(ROOM - sum(map(packed_size, entries)))
+    logits, watched, passes = _watched(model, said, size)
+    entries = attention_entries(watched, size)
+    room = Room(size - sum(map(packed_size, entries)))
     drawn = _contributions(model, said, absent)
     told, stored = steps(logits, said.tokens, None if drawn is None else _source_shares(*drawn))
     packed = None if drawn is None else _packed_contributions(*drawn, room, absent)
@@ -144,11 +145,11 @@ def _contributions(model: Model, said: Said, absent: Absent) -> tuple[np.ndarray
     return contributions(model, said)
 
 
-def _watched(model: Model, said: Said) -> tuple[Tensor, list[Watched], list[Passes]]:
+def _watched(model: Model, said: Said, room: int) -> tuple[Tensor, list[Watched], list[Passes]]:
     """The logits (T, V) along an output, and what the parts did."""
     source, tokens = len(said.source), len(said.tokens)
     lengths: Lengths = {"enc": (source, source), "dec": (tokens, tokens), "cross": (tokens, source)}
-    with torch.inference_mode(), watch(model, lengths, ROOM) as (watched, passes):
+    with torch.inference_mode(), watch(model, lengths, room) as (watched, passes):
         logits = model(said.batch())[0].float()
         return logits, watched, passes
 

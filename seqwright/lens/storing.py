@@ -38,9 +38,9 @@ def packed_size(value: Any) -> int:
     return len(value["data"]) if "data" in value else sum(map(packed_size, value.values()))
 
 
-def attention_entries(watched: Sequence[Watched]) -> list[dict[str, Any]]:
+def attention_entries(watched: Sequence[Watched], room: int) -> list[dict[str, Any]]:
     """The weights of every attention, without vectors yet."""
-    stored = quantize([one.weights for one in watched], WEIGHTS_ROOM)
+    stored = quantize([one.weights for one in watched], min(room, WEIGHTS_ROOM))
     return [
         {
             "kind": one.at.kind,

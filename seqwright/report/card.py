@@ -150,6 +150,8 @@ def _side(data: Data, name: str) -> str:
 
 
 def _training(record: Record) -> list[str]:
+    if record.pruned is not None:
+        return [plain(f"Made out of another run: {record.pruned}. This is run {record.run}.")]
     time = f" in {duration(record.seconds)}" if record.seconds else ""
     best = f"; the weights are those of step {record.best['step']:,}" if record.best else ""
     version = (

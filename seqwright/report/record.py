@@ -160,6 +160,7 @@ class Record:
     evaluation: Evaluation | None
     examples: Examples | None
     parameters: int | None
+    pruned: str | None  # how the weights came of those of another run
     absent: dict[str, str]
 
     @cached_property
@@ -216,6 +217,7 @@ def read(folder: str | Path) -> Record:
     """The record of a run; a folder that is none is a ModelError."""
     run = Run.open(folder)
     absent: dict[str, str] = {}
+    parameters, pruned = _weights(run.folder / WEIGHTS, absent)
     log = tuple(sorted(_entries(run), key=lambda entry: entry["step"]))
     if not log:
         absent["metrics.jsonl"] = "the run folder has no records in metrics.jsonl"
@@ -227,7 +229,8 @@ def read(folder: str | Path) -> Record:
         data=_stored(run.folder / "data.json", Data, absent),
         evaluation=_stored(run.folder / "evaluation.json", Evaluation, absent),
         examples=_stored(run.folder / "examples.json", Examples, absent),
-        parameters=_parameters(run.folder / WEIGHTS, absent),
+        parameters=parameters,
+        pruned=pruned,
         absent=absent,
     )
 
@@ -270,13 +273,14 @@ def _stored(path: Path, kind: type[Part], absent: dict[str, str]) -> Part | None
     return None
 
 
-def _parameters(path: Path, absent: dict[str, str]) -> int | None:
-    """How many numbers the weights are, from the header of their file."""
+def _weights(path: Path, absent: dict[str, str]) -> tuple[int | None, str | None]:
+    """How many numbers the weights are, and the note on their pruning, from the header of their file."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+            count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+            return count, (file.metadata() or {}).get("pruned")
     except (OSError, SafetensorError):
         absent[path.name] = f"the run folder has no whole {path.name}"
-        return None
+        return None, None

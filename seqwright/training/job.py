@@ -37,6 +37,7 @@ FREE = (
     "training.minutes",
     "training.patience",
     "training.keep",
+    "training.traces",
     "training.save_seconds",
 )
 

@@ -32,6 +32,7 @@ from seqwright.training.average import Average
 from seqwright.training.budget import Budget
 from seqwright.training.checkpoint import Checkpoint
 from seqwright.training.interrupt import Interrupt, Interrupted
+from seqwright.training.moments import TRACES, Moments
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer
 from seqwright.training.preparation import Prepared
 from seqwright.training.schedule import SCHEDULES
@@ -113,6 +114,7 @@ class Trainer:
             tokens=4 * self.options.tokens,
             decode=self.options.decode,
         )
+        self.moments = Moments(run.path(TRACES), self.task, config.search, count=self.options.traces)
         self.checkpoints = run.checkpoints(self.options.keep)
         self.progress = Progress()
         self._unsaved = 0  # saves that failed in a row
@@ -125,6 +127,7 @@ class Trainer:
         self._resume()
         if self.progress.finished:
             return self.progress
+        self.moments.rewind(self.progress.step)
         self._meter.start(self.progress.seconds)
         batches = self._batches()
         try:
@@ -203,6 +206,7 @@ class Trainer:
         step = self.progress.step
         with self.average.applied() if self.average is not None else nullcontext():
             validation = self.validator.validate(self.model, self.interrupt.check)
+            self._trace(validation)
         value, better = validation.value(self.options.metric)
         best = self.progress.best
         is_best = math.isfinite(value) and (
@@ -221,6 +225,15 @@ class Trainer:
         reached("train:validated")
         self.listener(replace(self._report(), validation=validation, findings=tuple(findings)))
         self._save(metric=value, better=better)
+
+    def _trace(self, validation: Validation) -> None:
+        """For the page that plays the training back. Whatever refuses to be looked into or written, a part
+        from outside or a full disk, stops no training: the log says why there is no trace.
+        """
+        try:
+            self.moments.keep(self.model, validation, self.progress.step)
+        except Exception as error:
+            self.run.log({"step": self.progress.step, "untraced": str(error) or repr(error)})
 
     def _save_if_due(self) -> None:
         if self._meter.since_save >= self.options.save_seconds * min(2**self._unsaved, 16):

@@ -11,6 +11,7 @@ import pytest
 from seqwright import cli
 from seqwright.lens.gates import sites
 from seqwright.predictor import load
+from seqwright.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,23 @@ def test_a_smaller_run_by_learned_gates(run, dev, tmp_path, capsys):
     assert f"{out}: 4 of 12 heads" in capsys.readouterr().out
     assert sum(site.attention.heads for site in sites(load(out).model)) == 4
     assert cli.main(["predict", str(out), str(dev)]) == 0
+    assert not list(tmp_path.glob("gated.*"))
+
+
+@pytest.mark.parametrize("way", [["--prune", 3], ["--gates", "--keep", 9, "--minutes", 0.01]])
+def test_the_smaller_run_can_be_verified_and_has_a_card(run, tmp_path, capsys, way):
+    """Its card says what it was made of, not how that was trained."""
+    (run / "data.json").write_text('{"format": 1, "name": "mirrors", "pairs": 200, "sources": 198}')
+    out = tmp_path / "smaller"
+    assert heads(run, *way, "--out", out) == 0
+    capsys.readouterr()
+    assert cli.main(["verify", str(out)]) == 0
+    assert "examples: " in capsys.readouterr().out
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert f"of run {Run.open(run).id} " in card
+    assert "200 pairs of 198 different sources" in card
+    assert "seqwright verify smaller" in card
+    assert "trains it again" not in card
 
 
 def test_parses_are_asked_for_syntax(run, tmp_path, capsys):

@@ -69,18 +69,15 @@ def test_blocks_hold_what_the_weights_hold(monkeypatch):
     assert sum(np.prod(entry["weights"]["shape"]) for entry in small.document["attention"]) <= 200
 
 
-def test_vectors_that_do_not_fit_are_missed_from_the_first_layers(monkeypatch):
+def test_vectors_that_do_not_fit_are_missed_from_the_first_layers():
     size = len(case("transformer-sinusoidal")[1].to_bytes())
-    monkeypatch.setattr("seqwright.lens.storing.ROOM", size // 4)
-    monkeypatch.setattr("seqwright.lens.looking.ROOM", size // 4)
-    trace = looked("transformer-sinusoidal")
+    trace = looked("transformer-sinusoidal", room=size // 4)
     kept = [(entry["kind"], entry["layer"]) for entry in trace.document["attention"] if entry["vectors"]]
     assert kept
     assert len(kept) < 6
     assert ("cross", 1) in kept
     assert f"of {6 - len(kept)} layers" in trace.why("vectors")
-    monkeypatch.setattr("seqwright.lens.looking.ROOM", 0)
-    cells = looked("rnn-bahdanau")
+    cells = looked("rnn-bahdanau", room=0)
     assert cells.document["recurrent"] == []
     assert "of 5 layers" in cells.why("vectors")
     assert "too large" in cells.why("contributions")

@@ -27,10 +27,11 @@ const traces = given.traces.map((document, place) => new Trace(document, place))
 const palettes = { light: palette("light"), dark: palette("dark") };
 const system = matchMedia("(prefers-color-scheme: dark)");
 const [kind] = traces[0].kinds;
-const last = moments({ traces, learning: given.learning }).at(-1);
+const found = moments({ traces, learning: given.learning });
 const store = createStore({
-  a: last?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
-  view: kind ? "alignment" : "next", kind: kind ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
+  a: found.at(-1)?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
+  view: found.length > 1 ? "learning" : kind ? "alignment" : "next",
+  kind: kind ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
   join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false, off: "",
   temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "",
 });
