@@ -174,7 +174,7 @@ def _held_out(sources: int) -> Choice:
     """As many as tell scores that are a few points apart, of small data no more than a tenth."""
     share = 0.1 if sources < 5_000 else max(min(0.05, HELD_OUT / sources), 1e-5)
     return Choice(
-        f"{share:.2g} of the sources held out twice",
+        f"{100 * share:.2g} % of the sources held out, and as many again",
         {"data": {"held_out": share}},
         "one part to choose the best model by, one for the final score",
     )
