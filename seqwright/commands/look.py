@@ -104,9 +104,12 @@ def _looks(options: argparse.Namespace) -> Looks:
 
 
 def _look(folder: str, options: argparse.Namespace) -> Trace:
+    import torch
+
     from seqwright.predictor import load
     from seqwright.sources import source_of_line
 
+    torch.set_num_threads(1)  # for one text, more of them wait for each other, long where other programs run
     model = load(folder)
     source = source_of_line(options.text, model.fields)
     return model.look(source, beam=options.beam, reference=options.reference)
