@@ -202,7 +202,9 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     predictor, corpus = load(folder), Corpus(design.config.data, design.config.seed)
     part: Part = "test" if design.survey.split(corpus)["test"] else "valid"
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
-    evaluation = evaluate(predictor, pairs, file=f"{part} part of {design.survey.name}")
+    own = design.config.data.test if part == "test" else design.config.data.valid
+    named = ", ".join(own) if own else f"{part} part of {design.survey.name}"
+    evaluation = evaluate(predictor, pairs, file=named)
     write_examples(folder, predictor, evenly(source for source, _ in pairs))
     write_json(folder / EVALUATION, {**evaluation.to_json(), "part": part, "step": step})
     write_report(folder)

@@ -100,11 +100,20 @@ def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_p
     held = {p.source for p in Corpus(made.config.data, made.config.seed).pairs("test")}
     assert evaluation is not None
     assert {item.source for item in evaluation.items} == held
-    assert kept["part"] == "test"
+    assert (kept["part"], kept["file"]) == ("test", f"test part of {pairs}")
     assert kept["metrics"].keys() >= {"exact_match", "word_error_rate", "symbol_error_rate"}
     for name in (DATA, "examples.json", "report.html", "README.md"):
         assert (folder / name).stat().st_size > 100
     assert all("probes" in record for record in Run.open(folder).records() if "valid_loss" in record)
+
+
+def test_a_test_of_its_own_is_named(pairs: Path, tmp_path: Path) -> None:
+    held = tmp_path / "held.tsv"
+    held.write_text("agm\tm g a\nnew\tw e n\n", encoding="utf-8")
+    table = merged(small(pairs, steps=1), {"data": {"test": [str(held)]}})
+    carry_out(design(table), tmp_path / "run", Teller(None))
+    kept = json.loads((tmp_path / "run" / EVALUATION).read_text())
+    assert (kept["file"], kept["items"]) == (str(held), 2)
 
 
 def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path, tmp_path: Path) -> None:
