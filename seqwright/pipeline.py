@@ -180,7 +180,8 @@ def carry_out(
     if evaluation is None:
         teller.line("it was finished before; a longer --minutes, --steps or --epochs goes on with it")
     else:
-        teller.lines([str(evaluation), *next_commands(folder)])
+        example = evaluation.items[len(evaluation.items) // 2].output.source
+        teller.lines([str(evaluation), *next_commands(folder, example)])
     return evaluation
 
 
@@ -218,15 +219,17 @@ def evenly(sources: Iterable[str]) -> list[str]:
     return every[:: max(len(every) // EXAMPLES, 1)][:EXAMPLES]
 
 
-def next_commands(folder: Path) -> list[str]:
-    """What one would do now, ready to be copied."""
-    run = shlex.quote(str(folder))
+def next_commands(folder: Path, example: str) -> list[str]:
+    """What one would do now, ready to be copied; `example` is a line of input."""
+    run, text = shlex.quote(str(folder)), shlex.quote(example)
+    if "\t" in example:  # a tab is lost when it is copied
+        text = "$" + text.replace("\\", "\\\\").replace("\t", "\\t")
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned to"
     return [
         "next:",
         f"  seqwright predict {run} < inputs.txt        # one line in, one line out",
         f"  seqwright evaluate {run} test.tsv           # scores on other pairs",
-        f"  seqwright look {run} 'some text' -o page.html  # where it looks",
+        f"  seqwright look {run} {text} -o page.html  # where it looks",
         *([watch] if (folder / TRACES).exists() else []),
         f"  open {folder / 'report.html'}",
     ]

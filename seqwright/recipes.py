@@ -71,7 +71,7 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     ]
     choices.append(_judge(kinds, _validations({**(time[0].table["training"] if time else {}), **ending})))
     if not asked.get("data", {}).get("valid"):
-        choices.append(_held_out(report.sources))
+        choices.append(_held_out(report.sources, tested=bool(asked.get("data", {}).get("test"))))
     return Recipe(tuple(choices))
 
 
@@ -138,7 +138,7 @@ def _subwords(pairs: int) -> int:
 
 def _model(pairs: int, words: bool, passes: float, *, joint: bool, free: bool) -> Choice:
     dropout = next(share for most, share in DROPOUT if passes < most)
-    read = f"each pair is read about {passes:.0f} times"
+    read = f"on two quiet cores there is time to read each pair about {passes:.0f} times"
     if words and passes < FEW and free:
         reason = f"{read}; so soon a recurrent model with attention knows words better than a Transformer"
         table: dict[str, Any] = {"preset": "tiny-rnn", "share": False, "dropout": dropout}
@@ -170,13 +170,13 @@ def _time(pairs: int, words: bool) -> Choice:
     )
 
 
-def _held_out(sources: int) -> Choice:
+def _held_out(sources: int, *, tested: bool) -> Choice:
     """As many as tell scores that are a few points apart, of small data no more than a tenth."""
     share = 0.1 if sources < 5_000 else max(min(0.05, HELD_OUT / sources), 1e-5)
     return Choice(
-        f"{100 * share:.2g} % of the sources held out, and as many again",
+        f"{100 * share:.2g} % of the sources held out" + ("" if tested else ", and as many again"),
         {"data": {"held_out": share}},
-        "one part to choose the best model by, one for the final score",
+        "to choose the best model by" + ("" if tested else ", and for the final score"),
     )
 
 
@@ -192,7 +192,7 @@ def _judge(kinds: Sequence[str], validations: int) -> Choice:
     if kinds[1] == "bpe":
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
     table = {"training": {"metric": metric, "validations": validations}}
-    return Choice(f"the best of {validations} validations by {named}", table, reason)
+    return Choice(f"the best of {validations} validations (greedy) by {named}", table, reason)
 
 
 def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:

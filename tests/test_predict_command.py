@@ -159,7 +159,17 @@ def test_21_foreign_input_is_remarked_once(run, tmp_path, small_blocks, capsysbi
     predict(run, write(tmp_path / "in.txt", ["日本語", "абв"] * 9))
     assert capsysbinary.readouterr().err.decode().count("100 % unknown symbols: wrong language") == 1
     predict(run, write(tmp_path / "in.txt", ["abcd日", "a"]))
-    assert capsysbinary.readouterr().err == b""
+    said = capsysbinary.readouterr().err.decode()
+    assert "1 line has symbols that the model does not know" in said
+    assert "in.txt:1" in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_of_pairs_in_the_place_of_sources_is_remarked(run, tmp_path, capsysbinary):
+    predict(run, write(tmp_path / "in.txt", ["ab\tba", "a", "cd\tdc"]))
+    printed = capsysbinary.readouterr()
+    assert printed.out.count(b"\n") == 3
+    assert "2 lines have a tab but the model takes one text: is this a file of pairs?" in printed.err.decode()
 
 
 def test_55_long_lines_are_counted_and_named(tmp_path, capsysbinary):

@@ -17,7 +17,7 @@ from seqwright.data.lines import Decoding
 from seqwright.data.tally import Count, Place, Tally
 from seqwright.errors import InputError
 from seqwright.files import encode_json, sha256
-from seqwright.prediction import Prediction, Reading
+from seqwright.prediction import Prediction
 from seqwright.predictor import Predictor
 from seqwright.run import WEIGHTS
 from seqwright.search import BeamOptions, SamplingOptions
@@ -121,7 +121,7 @@ class Job:
             found = self._predictions(block)
             output.write([self.wanted.line(prediction) for prediction in found])
             for row, prediction in enumerate(found, start=block.first):
-                self.remarks.add(row, prediction.reading)
+                self.remarks.add(row, prediction)
             progress.show(len(found))
             if not warned and self.remarks.foreign:
                 warned = True
@@ -131,16 +131,23 @@ class Job:
 
 
 class Remarks:
-    """What whoever asks must know of the sources, counted: unknown symbols, and those that are very long."""
+    """What whoever asks must know of the sources, counted: unknown symbols, tabs where one text is expected,
+    and very long ones.
+    """
 
     def __init__(self, model: Predictor, file: str):
         self.model, self.file = model, file
         self.tokens = self.unknown = 0
-        self.long, self.cut = Count(), Count()
+        self.long, self.cut, self.odd, self.tabs = Count(), Count(), Count(), Count()
 
-    def add(self, line: int, reading: Reading) -> None:
+    def add(self, line: int, prediction: Prediction) -> None:
         """The line counts from 0, as in a block."""
+        reading = prediction.reading
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
+        if reading.unknown:
+            self.odd.add(Place(self.file, line + 1))
+        if "\t" in prediction.source and len(self.model.fields) == 1:
+            self.tabs.add(Place(self.file, line + 1))
         if reading.unread:
             self.cut.add(Place(self.file, line + 1))
         elif self.model.trained_length is not None and reading.tokens > self.model.trained_length:
@@ -155,15 +162,29 @@ class Remarks:
         )
 
     def summary(self) -> list[str]:
-        """One line for each kind of length that was met."""
+        """One line for each kind that was met."""
         found = (
-            (self.cut, f"longer than the {self.model.longest:,} tokens that are read: the rest was left out"),
-            (self.long, f"longer than the {self.model.trained_length} tokens of any source in training"),
+            (
+                self.tabs,
+                ("has a tab", "have a tab"),
+                "but the model takes one text: is this a file of pairs?",
+            ),
+            (self.odd, ("has", "have"), "symbols that the model does not know"),
+            (
+                self.cut,
+                ("is", "are"),
+                f"longer than the {self.model.longest:,} tokens that are read: the rest was left out",
+            ),
+            (
+                self.long,
+                ("is", "are"),
+                f"longer than the {self.model.trained_length} tokens of any source in training",
+            ),
         )
         return [
-            f"{count.count:,} {'lines are' if count.count > 1 else 'line is'} {what} "
+            f"{count.count:,} {'line' if count.count == 1 else 'lines'} {verbs[count.count > 1]} {what} "
             f"({', '.join(map(str, count.places))}{', …' if count.count > len(count.places) else ''})"
-            for count, what in found
+            for count, verbs, what in found
             if count.count
         ]
 

@@ -92,6 +92,9 @@ def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any)
     except Interrupted as left:
         teller.line(f"stopped by {left}; the same command goes on from here")
         return left.exit_code
+    except KeyboardInterrupt:  # in the final test: what was trained is safe
+        teller.line("stopped before the final test was done; the same command makes it")
+        raise
     return 0
 
 

@@ -67,7 +67,7 @@ class Judging:
     seed: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """What a model does with items: scores with intervals, where it fails, how fast it is.
 
@@ -172,6 +172,8 @@ class Evaluation:
         from seqwright.evaluation.panel import evaluation_text
 
         return evaluation_text(self)
+
+    __repr__ = __str__  # at a prompt it shows itself
 
     def _repr_html_(self) -> str:
         from seqwright.evaluation.page import evaluation_html

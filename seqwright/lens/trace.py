@@ -131,8 +131,7 @@ class Trace:
 
         return summary(self)
 
-    def __repr__(self) -> str:
-        return f"Trace({self.text!r} -> {self.output!r})"
+    __repr__ = __str__  # at a prompt it shows itself
 
     def _repr_html_(self) -> str:
         return (

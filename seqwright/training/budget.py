@@ -28,6 +28,8 @@ class Budget:
         self.path, self.minutes = path, config.minutes
         self.marks: list[Mark] = []
         self._made_for: float | None = None  # the minutes that the marks lead to
+        self._since = (0, 0.0)  # the step and the seconds that the speed is measured from
+        self._anew = False  # whether the marks rest on a speed of long ago
         if self.minutes is None:
             self.marks = [(0, 0.0, config.steps or steps_of(plan, config.epochs or 1.0))]
         elif path.exists():
@@ -56,28 +58,37 @@ class Budget:
         """Not at the end, nor where an estimate was made in an earlier life of the training."""
         if self.minutes is None or self.over(step) or any(mark[0] >= step for mark in self.marks):
             return False
-        if not self.marks:
-            return step >= FIRST_ESTIMATE or seconds >= SHARE * self.minutes * 60
+        if not self.marks or self._anew:
+            steps, passed = step - self._since[0], seconds - self._since[1]
+            return steps >= FIRST_ESTIMATE or (steps > 0 and passed >= SHARE * self.minutes * 60)
         return self.done(step) >= self.marks[-1][1] + SHARE
 
     def estimate(self, step: int, seconds: float) -> None:
-        """A new mark, from the time that the steps so far have taken. One more step there always is: this one
-        was taken as one before the last.
+        """A new mark, from the time that the steps since the last one have taken: a machine may have become
+        faster or slower. One more step there always is: this one was taken as one before the last.
         """
         self._mark(step, self.done(step), max(self._steps_left(step, seconds), 1))
+        self._since, self._anew = (step, seconds), False
 
     def resume(self, step: int, seconds: float) -> None:
-        """Where the minutes are others than before, the share that is done is that of the time."""
+        """Where the minutes are others than before, the share that is done is that of the time, and the speed
+        is measured anew.
+        """
         if self.minutes is None or self.minutes == self._made_for:
+            self._since = (step, seconds)
             return
         self.marks = [mark for mark in self.marks if mark[0] < step]
         if step:
             share = min(seconds / (self.minutes * 60), 1.0)
-            self._mark(step, share, self._steps_left(step, seconds))
+            left = self._steps_left(step, seconds)
+            self._anew = share < 1
+            self._mark(step, share, max(left, 2 * FIRST_ESTIMATE) if self._anew else left)
+        self._since = (step, seconds)
 
     def _steps_left(self, step: int, seconds: float) -> int:
         assert self.minutes is not None
-        return math.floor(max(self.minutes * 60 - seconds, 0.0) / (seconds / step))
+        steps, passed = step - self._since[0], seconds - self._since[1]
+        return math.floor(max(self.minutes * 60 - seconds, 0.0) / max(passed / steps, 1e-9))
 
     def _mark(self, step: int, share: float, left: int) -> None:
         self.marks.append((step, share, step + left))

@@ -121,6 +121,23 @@ def test_marks_are_replayed_whatever_the_clock_says(tmp_path):
     assert (again.marks, last_again) == (first.marks, last)
 
 
+def test_a_slow_beginning_is_forgotten(tmp_path):
+    """A machine that was busy at first: the time asked for is used, not what the first steps suggest."""
+    _, seconds, _ = timed(tmp_path / "b", 2, lambda step: 2.0 if step <= 20 else 0.05)
+    assert 114 <= seconds <= 126
+
+
+def test_more_minutes_are_used_however_slow_it_was_before(tmp_path):
+    _, seconds, step = timed(tmp_path / "b", 1, lambda step: 10.0)
+    budget = Budget(TrainingConfig(minutes=3), plan(), tmp_path / "b")
+    budget.resume(step, seconds)
+    while not budget.over(step):
+        step, seconds = step + 1, seconds + 0.1
+        if budget.wants_estimate(step, seconds):
+            budget.estimate(step, seconds)
+    assert 170 <= seconds <= 190
+
+
 def test_other_minutes_go_on_from_the_share_of_the_time(tmp_path):
     _, seconds, step = timed(tmp_path / "b", 1, lambda step: 0.1)
     longer = Budget(TrainingConfig(minutes=4), plan(), tmp_path / "b")
