@@ -27,7 +27,7 @@ from seqwright.evaluation.buckets import (
     rarity_of_run,
 )
 from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
-from seqwright.evaluation.speed import Speed, evenly, timed
+from seqwright.evaluation.speed import Speed, timed
 from seqwright.evaluation.wording import percent
 from seqwright.files import strict
 from seqwright.prediction import Prediction
@@ -44,7 +44,7 @@ from seqwright.tasks.metrics import (
     writing_of,
 )
 from seqwright.training.preparation import Corpus
-from seqwright.training.validation import Item
+from seqwright.training.validation import Item, evenly
 
 FORMAT = 1
 FILE = "evaluation.json"
@@ -113,7 +113,7 @@ class Evaluation:
     @property
     def sample(self) -> list[int]:
         """Items spread over the whole file, always the same ones."""
-        return evenly(len(self.items), SAMPLE)
+        return evenly(len(self.items), SAMPLE).tolist()
 
     def row(self, number: int) -> tuple[str, str, str]:
         """An item for people: its source, the closest reference, and what was said."""

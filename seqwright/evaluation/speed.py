@@ -13,6 +13,7 @@ import torch
 from seqwright.prediction import Prediction
 from seqwright.predictor import Predictor
 from seqwright.runtime import peak_memory
+from seqwright.training.validation import evenly
 
 ALONE = 50  # sentences that are decoded one at a time, at most
 
@@ -58,7 +59,7 @@ def timed(
     seconds = time.perf_counter() - began
     tokens = sum(len(output.token_scores) for output in outputs)
     latencies = []
-    for item in evenly(len(sources), ALONE):
+    for item in evenly(len(sources), ALONE).tolist():
         check()
         began = time.perf_counter()
         list(predictor.stream([sources[item]], beam=beam))
@@ -67,8 +68,3 @@ def timed(
     return outputs, Speed(
         seconds, tokens, len(sources), tuple(latencies), peak and peak / 1e6, torch.get_num_threads()
     )
-
-
-def evenly(count: int, most: int) -> list[int]:
-    """At most `most` of the numbers below `count`, the first and the last among them; always the same."""
-    return np.linspace(0, count - 1, min(count, most)).astype(int).tolist()

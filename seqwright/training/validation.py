@@ -92,11 +92,11 @@ class Validator:
     def __init__(self, store: Store, task: Translation, metric: str, *, tokens: int, decode: int):
         """`metric` is computed beside those that tell something for targets written like these."""
         self.store, self.task = store, task
-        self.picked = _evenly(len(store), PAIRS)
+        self.picked = evenly(len(store), PAIRS)
         lengths = Lengths(*(side[self.picked] for side in store.lengths))
         self.epoch = Plan(lengths, Batching(tokens=tokens, shuffle=False), seed=0).epoch(0)
         sources, references = group_references(store.texts(i) for i in range(len(store)))
-        chosen = _evenly(len(sources), decode).tolist()
+        chosen = evenly(len(sources), decode).tolist()
         self.sources, self.references = [sources[i] for i in chosen], [references[i] for i in chosen]
         writing = writing_of(task.target.kind, (text for texts in references for text in texts))
         names = dict.fromkeys([*USUAL[writing], *([] if metric == "loss" else [metric])])
@@ -146,7 +146,7 @@ class Validator:
             yield self.task.batch(self.store, self.picked[numbers])
 
 
-def _evenly(count: int, wanted: int) -> np.ndarray:
+def evenly(count: int, wanted: int) -> np.ndarray:
     """At most `wanted` of the numbers below `count`, from the first to the last."""
     return np.linspace(0, count - 1, min(count, wanted)).astype(np.int64)
 
