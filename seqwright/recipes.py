@@ -5,6 +5,7 @@ each choice.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many pas
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
 OFTEN = 100  # times that a word comes on average
+COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
 def _passes(report: Report, kind: str, training: Mapping[str, Any]) -> float:
     """How often each pair will be read, about: what decides between learning by heart and not learning."""
     target = report.target
-    length = {"characters": target.characters.mean, "symbols": target.words.mean}.get(
-        kind, PIECES * target.words.mean
+    length = {"symbols": target.words.mean, "bpe": PIECES * target.words.mean}.get(
+        kind, target.characters.mean
     )
     tokens = report.pairs * (length + 1)
     if training.get("epochs"):
@@ -90,14 +92,19 @@ def _passes(report: Report, kind: str, training: Mapping[str, Any]) -> float:
 
 
 def _kind(side: Side, texts: Sequence[str]) -> str:
-    """symbols (phonemes and their kin), characters (single words), or bpe (sentences)."""
+    """symbols (phonemes and their kin), bpe (sentences), or for single words characters, or their letters
+    where a script composes many characters of few.
+    """
     said = [word for text in texts for word in text.split()]
     different = len(set(said))
     words = max(side.words.mean, 1e-9)
     letters = (side.characters.mean - (words - 1)) / words  # in a word
     if words >= 2 and different <= SYMBOLS and (letters <= 3 or len(said) >= OFTEN * different):
         return "symbols"
-    return "characters" if words < 2 else "bpe"
+    if words >= 2:
+        return "bpe"
+    letters_only = set(unicodedata.normalize("NFD", "".join(side.alphabet)))
+    return "letters" if len(letters_only) <= len(side.alphabet) / COMPOSED else "characters"
 
 
 def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:
@@ -108,6 +115,7 @@ def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:
     named = {
         "symbols": "symbols between spaces",
         "characters": "characters",
+        "letters": "letters, into which its characters are taken apart",
         "bpe": f"BPE with {_subwords(report.pairs):,} pieces",
     }
     if joint:
@@ -125,6 +133,7 @@ def _why(kind: str) -> str:
     return {
         "symbols": "has few different words",
         "characters": "is mostly single words",
+        "letters": "is mostly single words, in many characters that are made of few letters",
         "bpe": "is running text",
     }[kind]
 

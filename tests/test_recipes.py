@@ -26,6 +26,10 @@ def pronunciation(draw: random.Random) -> tuple[str, str]:
     return word(draw), " ".join(draw.choices(PHONES, k=draw.randint(2, 8)))
 
 
+def syllables(draw: random.Random) -> tuple[str, str]:
+    return "".join(chr(draw.randrange(0xAC00, 0xD7A4)) for _ in range(3)), pronunciation(draw)[1]
+
+
 def inflection(draw: random.Random) -> tuple[str, str]:
     lemma = word(draw)
     return join_fields([lemma, ["V", draw.choice(("PST", "PRS"))]]), lemma + "ed"
@@ -54,6 +58,7 @@ def recipe_for(make: Callable[[random.Random], tuple[str, str]], count: int = 30
     ("make", "source", "target", "metric"),
     [
         (pronunciation, "characters", "symbols", "exact_match"),
+        (syllables, "letters", "symbols", "exact_match"),
         (inflection, "characters", "characters", "exact_match"),
         (sentence, "bpe", "bpe", "chrf"),
         (turns, "bpe", "bpe", "chrf"),
@@ -70,7 +75,7 @@ def test_kinds_of_pairs_are_told_apart(make, source, target, metric):
     assert config.training.metric == metric
 
 
-@pytest.mark.parametrize("make", [pronunciation, inflection, sentence, figures])
+@pytest.mark.parametrize("make", [pronunciation, syllables, inflection, sentence, figures])
 def test_a_recipe_can_be_built_and_says_why(make):
     recipe = recipe_for(make)
     check_parts(parse(recipe.table()))

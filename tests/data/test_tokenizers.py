@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import time
+import unicodedata
 from itertools import pairwise
 
 import pytest
@@ -61,7 +62,18 @@ def test_texts_of_training_come_back(kind):
     tokenizer = TRAINED[kind]
     losses = tokenizer.losses(CORPUS)
     assert (losses.texts, losses.unknown) == (len(CORPUS), 0)
-    assert losses.changed == losses.spacing == (2 if kind == "symbols" else 0)
+    composed = [text for text in CORPUS if unicodedata.is_normalized("NFC", text)]
+    assert losses.spacing == (2 if kind == "symbols" else 0)
+    assert losses.changed == (len(CORPUS) - len(composed) if kind == "letters" else losses.spacing)
+
+
+def test_letters_of_syllables():
+    letters = train_tokenizer("letters", ["한글", "하늘"])
+    assert len(train_tokenizer("characters", ["한글", "하늘"]).vocabulary.entries) == 4
+    assert set(letters.vocabulary.entries) == set("\u1112\u1161\u11ab\u1100\u1173\u11af\u1102")
+    assert UNK not in letters.encode("날글")  # syllables of known letters
+    assert letters.decode(letters.encode("날글")) == "날글"
+    assert [piece.text for piece in letters.pieces("날")] == ["날"] * 3
 
 
 @given(text=TEXTS)
@@ -200,7 +212,7 @@ def test_growing_a_unigram_leaves_old_text_alone(text):
 
 
 @pytest.mark.parametrize(
-    ("kind", "units"), [("characters", 2), ("symbols", 1), ("words", 1), ("bpe", 2), ("unigram", 2)]
+    ("kind", "units"), [("characters", 2), ("letters", 2), ("symbols", 1), ("words", 1), ("bpe", 2), ("unigram", 2)]
 )
 def test_unknowns_are_counted_and_shown(kind, units):
     tokenizer = TRAINED[kind]
