@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -67,7 +67,7 @@ class TrainingConfig:
     epochs: Amount | None = None
     minutes: Amount | None = None
     tokens: Count = 1536  # target tokens in a batch, padding and ends included
-    accumulate: Count = 1  # parts that a batch is computed in, to save memory
+    accumulate: Count = 1  # parts of a batch, computed by as many processes, or in turn to save memory
     optimizer: Spec = "adamw"
     schedule: Spec = "linear"
     smoothing: Share = 0.1
@@ -107,11 +107,17 @@ class Config:
         return json.loads(json.dumps(asdict(self)))
 
 
-def parse(table: Mapping[str, Any]) -> Config:
-    """A configuration from nested tables; all that is wrong is said in one error."""
+def parse(table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tuple) -> Config:
+    """A configuration from nested tables; all that is wrong is said in one error. `open_keys` are those of
+    open tables, as model.dropout, to name where a key stands that was looked for elsewhere.
+    """
     from pydantic import TypeAdapter, ValidationError
 
-    problems = _unknown_keys(table, Config, "")
+    unknowns = _unknown_keys(table, Config, "")
+    places = {key.rpartition(".")[2]: key for key in (*open_keys(), *_keys(Config))} if unknowns else {}
+    problems = [
+        unknown("key", key, known, places.get(key.rpartition(".")[2])) for key, known in unknowns.items()
+    ]
     try:
         config = TypeAdapter(Config).validate_python(_known(table, Config))
     except ValidationError as error:
@@ -149,15 +155,24 @@ def _tables(kind: type) -> dict[str, type]:
     return {f.name: hints[f.name] for f in fields(kind) if is_dataclass(hints[f.name])}
 
 
-def _unknown_keys(table: Mapping[str, Any], kind: type, path: str) -> list[str]:
+def _unknown_keys(table: Mapping[str, Any], kind: type, path: str) -> dict[str, list[str]]:
+    """Each key that there is not, with those that there are beside it."""
     known = [f.name for f in fields(kind)]
-    problems = [
-        unknown("key", path + key, [path + name for name in known]) for key in table if key not in known
-    ]
+    found = {path + key: [path + name for name in known] for key in table if key not in known}
     for name, inner in _tables(kind).items():
         if isinstance(table.get(name), Mapping):
-            problems += _unknown_keys(table[name], inner, f"{path}{name}.")
-    return problems
+            found |= _unknown_keys(table[name], inner, f"{path}{name}.")
+    return found
+
+
+def _keys(kind: type, path: str = "") -> Iterator[str]:
+    """Every key that is no table."""
+    tables = _tables(kind)
+    for each in fields(kind):
+        if each.name in tables:
+            yield from _keys(tables[each.name], f"{path}{each.name}.")
+        else:
+            yield path + each.name
 
 
 def _known(table: Mapping[str, Any], kind: type) -> dict[str, Any]:

@@ -50,11 +50,22 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WriteError(
-            f"{path} cannot be written: {error.strerror or error}; free space or choose another folder"
-        ) from error
+        raise WriteError(f"{path} cannot be written: {error.strerror or error}; {_way_out(error)}") from error
     except MemoryError as error:
         raise WriteError(f"{path} cannot be written: no memory is left; end other programs") from error
+
+
+def _way_out(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return "make its folder first, or name another one"
+    refused = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+    return "choose another folder" if error.errno in refused else "free space or choose another folder"
+
+
+def check_place(path: Path) -> None:
+    """Refuses to begin work whose result could not be written, for want of a folder."""
+    if not path.parent.is_dir():
+        raise WriteError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
 def sync(folder: Path) -> None:

@@ -10,17 +10,19 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqwright.config import Config, override, parse, read_toml
-from seqwright.data.splitting import Part
-from seqwright.errors import ConfigError
+from seqwright.config import Config, DataConfig, override, parse, read_toml
+from seqwright.data.showing import amount
+from seqwright.data.splitting import ENOUGH, NAMES, Part
+from seqwright.errors import ConfigError, InputError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
 from seqwright.recipes import Choice, Recipe, choose
-from seqwright.run import Run
+from seqwright.run import RUNS, Run
 from seqwright.runtime import machine
+from seqwright.sources import Source, pairs_of
 from seqwright.survey import Survey, survey
 from seqwright.training import job
 from seqwright.training.forecast import Forecast
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 DATA, EVALUATION = "data.json", "evaluation.json"
 ENDS = ("minutes", "steps", "epochs")
+COMPRESSED = (".gz", ".xz", ".zst")
 EXAMPLES = 20  # that a run keeps to verify itself with
 
 
@@ -65,6 +68,17 @@ class Design:
             "choices": [{"what": choice.what, "reason": choice.reason} for choice in self.choices],
         }
 
+    def check_parts(self) -> None:
+        """Refuses what cannot be trained or validated, before there is a folder for it."""
+        found, share = self.survey, self.config.data.held_out
+        for part, count in found.split(self._corpus()).items():
+            if not count and part != "test":  # without a test, the final score is that of the validation
+                raise InputError(
+                    f"{found.name} has {amount(found.report.sources, 'different source')}, and with "
+                    f"data.held_out = {share:g} none of them is for {NAMES[part]}; give at least {ENOUGH}, "
+                    "or pairs of their own with --valid and --test"
+                )
+
     def _corpus(self) -> Corpus:
         return Corpus(self.config.data, self.config.seed)
 
@@ -74,7 +88,7 @@ class Design:
             ("valid", "to choose the best model by", data.valid),
             ("test", "for the final score", data.test),
         )
-        shares = [f"{counts['train']:,} pairs to train on"]
+        shares = [f"{amount(counts['train'], 'pair')} to train on"]
         for part, use, own in uses:
             if counts[part]:
                 shares.append(f"{counts[part]:,} {use}" + (" (own file)" if own else ""))
@@ -117,8 +131,10 @@ def train(
 
 
 def folder_for(file: str) -> Path:
-    """Where a training goes that was not told where."""
-    return Path("runs", Path(file).name.split(".")[0] or "run")
+    """Where a training goes that was not told where: runs/pairs for pairs.tsv, pairs.tsv.gz or pairs.en."""
+    path = Path(file)
+    stem = (path.with_suffix("") if path.suffix in COMPRESSED else path).stem
+    return Path(RUNS, stem.strip(".") or "run")
 
 
 def design(
@@ -134,18 +150,16 @@ def design(
     """
     changes = tuple(changes)
     asked = _with_tables(override(table, changes))
-    config = parse(_with_end(asked))  # what is wrong is said before anything is read
+    config = parse(_with_end(asked), _model_keys)  # what is wrong is said before anything is read
     if not config.data.train:
         raise ConfigError("no file of pairs was named; give a TSV, two parallel files, or a configuration")
     found = survey(config.data, config.seed)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "as the configuration says"),))
     elif folder is not None and (begun := _begun(folder)):
-        recipe = Recipe((Choice("what is not asked for", begun, f"as {folder} was begun"),))
+        recipe = Recipe((begun,))
     else:
-        recipe = choose(found.report, found.sample, asked)
-        if config.start is not None:
-            recipe = recipe.over(_of_start(config.start))
+        recipe = _chosen(config, found, asked)
     config = parse(merged(recipe.table(), _with_columns(asked, found)))
     return Design(config, found, recipe.choices, changes)
 
@@ -164,6 +178,7 @@ def carry_out(
     design: Design, folder: Path, teller: Teller, listeners: Sequence[Listener] = ()
 ) -> Evaluation | None:
     """Trains as designed, or goes on with it, and finishes the folder. The evaluation, if it was made now."""
+    design.check_parts()
 
     def announce(forecast: Forecast) -> None:
         write_json(folder / DATA, design.to_json())
@@ -262,9 +277,9 @@ def _written(pairs: Iterable[tuple[str, str]], out: Files | None) -> str:
     """Pairs from memory as a file beside the run folder, for a training reads its files again when it goes
     on.
     """
-    lines = b"".join(encode_json({"source": source, "target": target}) for source, target in pairs)
+    lines = b"".join(encode_json(_object(*pair)) for pair in pairs_of(pairs))
     name = hashlib.sha256(lines).hexdigest()[:12]
-    path = Path(f"{os.fspath(out)}.jsonl") if out is not None else Path("runs", f"pairs-{name}.jsonl")
+    path = Path(f"{os.fspath(out)}.jsonl") if out is not None else Path(RUNS, f"pairs-{name}.jsonl")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_bytes() != lines:
@@ -273,18 +288,62 @@ def _written(pairs: Iterable[tuple[str, str]], out: Files | None) -> str:
     return str(path)
 
 
+def _object(source: Source, target: str) -> dict[str, str]:
+    if not isinstance(source, str):
+        raise InputError(f"{source!r} is no text; pairs with several fields are read from a file, by columns")
+    return {"source": source, "target": target}
+
+
 def _with_tables(table: dict[str, Any]) -> dict[str, Any]:
     """A model that is only named is a preset, to which the recipe may add."""
     model = table.get("model")
     return {**table, "model": {"preset": model}} if isinstance(model, str) else table
 
 
-def _begun(folder: Path) -> dict[str, Any] | None:
-    """The configuration of a training that has weights already."""
+def _model_keys() -> list[str]:
+    """What the table of a model may say."""
+    from seqwright.evaluation.sizes import options_of
+    from seqwright.presets import PRESETS
+
+    return [f"model.{key}" for key in sorted(set().union(*map(options_of, PRESETS)))]
+
+
+def _begun(folder: Path) -> Choice | None:
+    """What a training takes over from itself, once it has weights."""
     if not Run.exists(folder):
         return None
     run = Run.open(folder)
-    return run.config if run.checkpoints().steps() else None
+    steps = run.checkpoints().steps()
+    if not steps:
+        return None
+    what = f"going on from step {max(steps):,} of {folder}"
+    return Choice(what, run.config, "with its weights, tokenizers and options, but for what is asked now")
+
+
+def _chosen(config: Config, found: Survey, asked: Mapping[str, Any]) -> Recipe:
+    """By what was found; `config` is as far as it is known."""
+    recipe = choose(found.report, found.sample, asked)
+    if config.start is not None:
+        recipe = recipe.over(_of_start(config.start))
+    chosen = recipe.table().get("data", {}).get("held_out")
+    if chosen is None or "held_out" in asked.get("data", {}):
+        return recipe
+    share = _least_share(found, replace(config.data, held_out=chosen), config.seed)
+    if share is None or share == chosen:
+        return recipe
+    again = "" if config.data.test else ", and as many again"
+    what = f"{100 * share:.0f} % of the sources held out{again}"
+    reason = "there are so few that less would leave nothing to validate or to test with"
+    return recipe.over(Choice(what, {"data": {"held_out": share}}, reason))
+
+
+def _least_share(found: Survey, data: DataConfig, seed: int) -> float | None:
+    """Of the sources to hold out: that of `data`, or the next hundredth that leaves no part without pairs."""
+    hundredths = (number / 100 for number in range(int(100 * data.held_out) + 1, 50))
+    for share in (data.held_out, *hundredths):
+        if all(found.split(Corpus(replace(data, held_out=share), seed)).values()):
+            return share
+    return None
 
 
 def _of_start(start: str) -> Choice:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, SupportsIndex, overload
+
+from seqwright.data.showing import amount
 
 SHOWN = 50  # rows of a table for people
 WIDEST = 48  # cells of the terminal that a text takes in it
@@ -24,7 +26,7 @@ class Reading:
     unread: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """An output: its text, the score it was ranked by, and the log-probability of each of its tokens, the end
     included.
@@ -39,8 +41,8 @@ class Prediction:
     token_scores: tuple[float, ...]
     finish_reason: str
     source: str = ""
-    reading: Reading = field(default=Reading(), repr=False)
-    alternatives: tuple[Prediction, ...] = field(default=(), repr=False)
+    reading: Reading = Reading()
+    alternatives: tuple[Prediction, ...] = ()
 
     @property
     def probability(self) -> float:
@@ -73,9 +75,17 @@ class Prediction:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        parts = [f"“{_short(self.text)}” for “{_short(self.source)}”", f"probability {self.probability:.3f}"]
+        if self.finish_reason != "end":
+            parts.append(f"cut: {self.finish_reason}")
+        if self.alternatives:
+            parts.append(amount(len(self.alternatives), "alternative"))
+        return f"<Prediction: {', '.join(parts)}>"
+
     def _repr_html_(self) -> str:
         rows = [[each._shaded(), f"{each.score:.3f}", f"{each.probability:.3f}"] for each in self.all]
-        return _html_table([html.escape(self.source) + self._remark(), "score", "probability"], rows)
+        return _html_table([self._source_html(), "score", "probability"], rows)
 
     def _shaded(self) -> str:
         """The tokens side by side, each the darker the less probable it was, which is its title."""
@@ -86,6 +96,9 @@ class Prediction:
             spans.append(f'<span title="{chance:.3f}" style="{style}">{html.escape(token)}</span>')
         end = "" if self.finish_reason == "end" else " …"
         return f'<span title="{html.escape(self.text)}">{"".join(spans)}{end}</span>'
+
+    def _source_html(self) -> str:
+        return html.escape(self.source.replace("\t", "\\t")) + self._remark()
 
     def _remark(self) -> str:
         """What a reader must know: a source of which only the beginning was read."""
@@ -128,10 +141,7 @@ class Predictions(list[Prediction]):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        rows = [
-            [html.escape(each.source) + each._remark(), each._shaded(), f"{each.probability:.3f}"]
-            for each in self[:SHOWN]
-        ]
+        rows = [[each._source_html(), each._shaded(), f"{each.probability:.3f}"] for each in self[:SHOWN]]
         return "<br>".join([_html_table(["source", "output", "probability"], rows), *self._rest()])
 
     def _rest(self) -> list[str]:
@@ -151,6 +161,6 @@ def _short(text: str) -> str:
 
     shown = "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text[: 4 * WIDEST].replace("\t", " | ")
+        for character in text[: 4 * WIDEST]
     )
     return shown if cell_len(shown) <= WIDEST else set_cell_size(shown, WIDEST - 1).rstrip() + "…"

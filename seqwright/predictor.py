@@ -34,7 +34,7 @@ from seqwright.nn.positions import Learned
 from seqwright.prediction import Prediction, Predictions, Reading
 from seqwright.presets import PARTS, build_model
 from seqwright.search import BeamOptions, Hypothesis, Lattice, SamplingOptions, Start, beam_search, generate
-from seqwright.sources import ONE_TEXT, Source, line_of, roles_of, source_of
+from seqwright.sources import ONE_TEXT, Source, line_of, pairs_of, roles_of, source_of, sources_of
 from seqwright.tasks.translation import Translation
 
 if TYPE_CHECKING:
@@ -107,8 +107,9 @@ class Asked:
 class Predictor:
     """A model with the task it was trained for.
 
-    A source is a text, or a tuple of the `fields` that the model was trained with; a list holds several. At
-    most `longest` tokens of a source are read; those behind them are counted in `Prediction.reading`.
+    A source is a text, or the `fields` that the model was trained with, as a tuple or with tabs between them;
+    a list holds several. At most `longest` tokens of a source are read; those behind them are counted in
+    `Prediction.reading`.
     """
 
     def __init__(
@@ -190,14 +191,13 @@ class Predictor:
 
         `first` is the number of the first text among all that belong together: what is drawn depends on it.
         """
-        given = [texts] if isinstance(texts, str | tuple) else list(texts)
-        prefixes = [prefix] * len(given) if isinstance(prefix, str) else list(prefix)
-        if len(prefixes) != len(given):
+        sources = sources_of(texts, self.fields)
+        prefixes = [prefix] * len(sources) if isinstance(prefix, str) else list(prefix)
+        if len(prefixes) != len(sources):
             raise ConfigError(
-                f"{len(prefixes)} prefixes for {len(given)} texts; give one for each, or one for all"
+                f"{len(prefixes)} prefixes for {len(sources)} texts; give one for each, or one for all"
             )
         chosen = options or Asked(beam=beam, n_best=n_best).options(self.search)
-        sources = [source_of(each, self.fields) for each in given]
         for start in range(0, len(sources), BLOCK):
             block = slice(start, start + BLOCK)
             yield from self._block(sources[block], prefixes[block], first + start, chosen, check)
@@ -281,7 +281,7 @@ class Predictor:
 
     def score(self, pairs: Iterable[tuple[Source, str]]) -> list[float]:
         """log p(target | source) of each pair."""
-        given = list(pairs)
+        given = list(pairs_of(pairs))
         sources = self.task.source.encode_batch([source_of(source, self.fields) for source, _ in given])
         targets = self.task.target.encode_batch([target for _, target in given])
         self._check_lengths(sources, targets)

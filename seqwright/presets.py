@@ -231,7 +231,7 @@ def _pass_down(
         if key in options:
             table[key] = value
     if key not in known:
-        raise ConfigError(unknown("option of the model", key, sorted(known | set(own))))
+        raise ConfigError(unknown("option of the model", key, sorted({*known, *own, "kind", "preset"})))
 
 
 def build_model(model: str | Mapping[str, Any], *, source_vocabulary: int, target_vocabulary: int) -> Any:

@@ -156,9 +156,9 @@ def _named(hint: Any) -> str:
     return names.get(hint, str(hint))
 
 
-def unknown(kind: str, name: str, known: list[str]) -> str:
-    """One line: the wrong name, the nearest right one, and all of them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+def unknown(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
+    """One line: the wrong name, the one that is `meant` or the nearest right one, and all of them."""
+    near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {kind} {name!r}; {hint}there are: {', '.join(known)}"
 

@@ -10,6 +10,7 @@ checkpoints/        the state of training; data/ the prepared pairs; traces/ wha
 
 from __future__ import annotations
 
+import difflib
 import errno
 import json
 import logging
@@ -17,7 +18,7 @@ import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from seqwright.training.checkpoint import Checkpoints
 FORMAT = 1
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.jsonl"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
+RUNS = "runs"  # the folder for runs that nobody gave a place
 RESERVED = ("format", "run")  # the keys in config.json that are not configuration
 LEAST_SPACE = 1 << 20  # bytes: with less, nothing worth the name of a run can be written
 PENDING = 10_000  # records that wait for a disk that cannot be written
@@ -76,7 +78,7 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         folder = Path(folder)
         if not cls.exists(folder):
-            raise ModelError(f"{folder} is not a run: it has no {CONFIG}; name a folder made by training")
+            raise ModelError(f"{_no_run(folder)}; {_nearest(folder)}name a folder made by training")
         fields = read_json(folder / CONFIG)
         written, run_id = fields.pop("format", None), fields.pop("run", None)
         if isinstance(written, int) and written > FORMAT:
@@ -91,7 +93,7 @@ class Run:
     @staticmethod
     def exists(folder: str | Path) -> bool:
         """Whether there is a run to open, be it whole or not."""
-        return Path(folder, CONFIG).is_file()
+        return os.path.isfile(os.path.join(folder, CONFIG))  # also False for what no path can be
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Replace the configuration: of a run that goes on with more steps, say."""
@@ -174,6 +176,29 @@ class Run:
                 yield from file
         except FileNotFoundError:
             return
+
+
+def check_order(folder: str, *others: str) -> None:
+    """Refuses a run that is named behind what belongs behind a run."""
+    for other in others:
+        if other and Run.exists(other) and not Run.exists(folder):
+            raise ConfigError(f"{other} is a run and {folder} is none; name the run first, then the other")
+
+
+def _no_run(folder: Path) -> str:
+    if os.path.isdir(folder):
+        return f"{folder} is not a run: it has no {CONFIG}"
+    return f"{folder} is a file and not a run" if os.path.exists(folder) else f"there is no folder {folder}"
+
+
+def _nearest(folder: Path) -> str:
+    """Asks for the run of the most similar name beside a folder that is none, in it, or where runs are."""
+    found: dict[str, Path] = {}
+    for home in (Path(RUNS), folder, folder.parent):
+        with suppress(OSError):  # no folder, or one of somebody else
+            found |= {path.name: path for path in home.iterdir() if Run.exists(path)}
+    near = difflib.get_close_matches(folder.name, sorted(found), n=1)
+    return f"did you mean {found[near[0]]}? " if near else ""
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -6,11 +6,15 @@ What a tokenizer reads is one string with markers in it (`seqwright.data.fields`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from seqwright.data.columns import Role, parse_columns
-from seqwright.data.fields import FIELD, has_fields, plain, split_parts
+from seqwright.data.fields import FIELD, Joined, has_fields, plain, split_parts
 from seqwright.data.reading import source_from_cells
+from seqwright.data.showing import amount
+from seqwright.data.tally import Pair
 from seqwright.errors import InputError, ModelError
 
 Source = str | tuple[str, ...]
@@ -29,20 +33,43 @@ def roles_of(columns: str | None) -> tuple[Role, ...]:
 
 
 def source_of(given: Source, roles: Sequence[Role]) -> str:
-    """The string that a tokenizer reads.
+    """The string that a tokenizer reads. No field may be missing; one that is empty is given as "".
 
-    A string is taken as it is if it has markers, because then it was joined before, and if it can be no more
-    than a text.
+    A string is taken as it is if it was joined before, and if it can be no more than a text.
     """
-    if isinstance(given, tuple):
+    if isinstance(given, tuple) and all(isinstance(field, str) for field in given):
         return join_cells(given, roles)
-    if tuple(roles) == ONE_TEXT or has_fields(given) or (len(roles) > 1 and "\t" not in given):
+    if not isinstance(given, str):
+        raise InputError(
+            f"{reprlib.repr(given)} is no source: give a text, a tuple of the texts of its fields, or a list "
+            "of several sources"
+        )
+    if isinstance(given, Joined) or tuple(roles) == ONE_TEXT or has_fields(given):
         return given
-    return join_cells(given.split("\t"), roles)
+    return source_of_line(given, roles)
+
+
+def sources_of(given: Any, roles: Sequence[Role]) -> list[str]:
+    """Of one source, or of several in whatever can be gone through."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | tuple | bytes)
+    return [source_of(each, roles) for each in (given if several else [given])]
+
+
+def pairs_of(given: Any) -> Iterator[tuple[Source, str]]:
+    """The pairs in whatever can be gone through; what is none is refused with its number."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise InputError(f"{reprlib.repr(given)} holds no pairs; give a list of (source, target)")
+    for number, pair in enumerate(given, start=1):
+        two = isinstance(pair, Pair) or (isinstance(pair, tuple | list) and len(pair) == 2)
+        if not two or not isinstance(pair[1], str):
+            raise InputError(
+                f"pair {number} is {reprlib.repr(pair)}; a pair is a source and a target, as in ('a', 'b')"
+            )
+        yield pair[0], pair[1]
 
 
 def source_of_line(line: str, roles: Sequence[Role]) -> str:
-    """The same for a line from outside: none of it passes for a marker, and no field may be missing."""
+    """The same for a line from outside, none of which passes for a marker."""
     if not line or line.isspace():
         return ""
     return join_cells([line] if len(roles) == 1 else line.split("\t"), roles)
@@ -52,8 +79,8 @@ def join_cells(cells: Sequence[str], roles: Sequence[Role]) -> str:
     """Blank altogether, they are an empty source."""
     if len(cells) != len(roles):
         raise InputError(
-            f"{len(cells)} fields where the model takes {len(roles)} ({', '.join(roles)}); "
-            "separate the fields of a line by tabs, and give several sources as a list"
+            f"{amount(len(cells), 'field')} where the model takes {len(roles)} ({', '.join(roles)}); put "
+            "tabs between them, with nothing there for an empty one, and give several sources as a list"
         )
     if "unsaid" in roles:
         raise ModelError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from seqwright.config import DataConfig
 from seqwright.data.checking import Checker, Report, Side
 from seqwright.data.findings import Finding, by_gravity, leak_finding, reading_findings
-from seqwright.data.splitting import Overlap, Part, overlap, place_of
+from seqwright.data.showing import amount
+from seqwright.data.splitting import NAMES, HeldOut, Overlap, Part, place_of
 from seqwright.data.tally import Pair, Tally
 from seqwright.training.preparation import Corpus
 
@@ -22,8 +22,8 @@ SHOWN = 4  # findings in the terminal; the rest is for the doctor
 
 @dataclass(frozen=True)
 class Survey:
-    """`held_out` counts the pairs of the parts that have files of their own; `places` are the numbers from 0
-    to 1 that decide in which part a pair of the training files is, one for each.
+    """`leaks` are those of the parts that have files of their own; `places` are the numbers from 0 to 1 that
+    decide in which part a pair of the training files is, one for each.
     """
 
     name: str
@@ -32,26 +32,25 @@ class Survey:
     report: Report
     sample: tuple[Pair, ...]
     tally: Tally
-    held_out: dict[Part, int]
-    leaks: Overlap | None
+    leaks: dict[Part, Overlap]
     places: array[float]
 
     @property
     def findings(self) -> list[Finding]:
         """All that was found, the grave first."""
-        leak = leak_finding(self.leaks, "held-out") if self.leaks else None
-        found = [*reading_findings(self.tally), *self.report.findings, *([leak] if leak else [])]
-        return by_gravity(found)
+        leaks = (leak_finding(found, NAMES[part]) for part, found in self.leaks.items())
+        return by_gravity([*reading_findings(self.tally), *self.report.findings, *filter(None, leaks)])
 
     def split(self, corpus: Corpus) -> dict[Part, int]:
         """How many pairs each part has, before over-long ones are left out."""
         own = Counter(map(corpus.shares.part, self.places))
-        return {part: self.held_out.get(part) or own[part] for part in ("train", "valid", "test")}
+        held_out = {part: found.held_out for part, found in self.leaks.items()}
+        return {part: held_out.get(part) or own[part] for part in ("train", "valid", "test")}
 
     def lines(self) -> list[str]:
         """For a terminal: what was found, in a few lines."""
         report = self.report
-        lines = [f"{self.name}: {report.pairs:,} pairs of {report.sources:,} sources"]
+        lines = [f"{self.name}: {amount(report.pairs, 'pair')} of {amount(report.sources, 'source')}"]
         lines.append(f"  {'; '.join(self.form)}")
         lines += [f"  {name}: {_side(side)}" for name, side in _sides(report)]
         found = self.findings
@@ -59,7 +58,8 @@ class Survey:
             at = f" (first at {finding.places[0]})" if finding.places else ""
             lines.append(f"  {finding.severity}: {finding.sentence}{at}; {finding.way_out}")
         if len(found) > SHOWN:
-            lines.append(f"  {len(found) - SHOWN} more findings: seqwright doctor {self.name}")
+            more = amount(len(found) - SHOWN, "more finding")
+            lines.append(f"  {more}: seqwright doctor {self.name}")
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,8 @@ class Survey:
             **{name: side.to_json() for name, side in _sides(report)},
             "findings": [finding.to_json() for finding in self.findings],
             "dropped": self.tally.summary(),
-            "leaks": self.leaks.leaked if self.leaks else 0,
+            "leaks": sum(found.leaked for found in self.leaks.values()),
+            "leaks_by_part": {part: found.leaked for part, found in self.leaks.items()},
         }
 
 
@@ -83,25 +84,15 @@ def survey(data: DataConfig, seed: int) -> Survey:
     files = corpus.files(data.train)
     tally, checker, places = Tally(), Checker(), array("d")
     sample: list[Pair] = []
-
-    def watched(pairs: Iterable[Pair]) -> Iterator[Pair]:
-        for pair in pairs:
-            checker.add(pair)
-            places.append(place_of(pair.source, seed))
-            if len(sample) < SAMPLE:
-                sample.append(pair)
-            yield pair
-
-    counts: Counter[Part] = Counter()
-
-    def held_out() -> Iterator[Pair]:
-        own: tuple[tuple[Part, tuple[str, ...]], ...] = (("valid", data.valid), ("test", data.test))
-        for part, given in own:
-            for pair in corpus.pairs(part) if given else ():
-                counts[part] += 1
-                yield pair
-
-    leaks = overlap(watched(files.read(tally)), held_out())
+    own: dict[Part, tuple[str, ...]] = {"valid": data.valid, "test": data.test}
+    parts = [part for part, given in own.items() if given]
+    waiting = HeldOut(*map(corpus.pairs, parts))
+    for pair in files.read(tally):
+        checker.add(pair)
+        waiting.meet(pair.source)
+        places.append(place_of(pair.source, seed))
+        if len(sample) < SAMPLE:
+            sample.append(pair)
     sniffed = files.sniffed
     return Survey(
         name=files.name,
@@ -110,8 +101,7 @@ def survey(data: DataConfig, seed: int) -> Survey:
         report=checker.report(),
         sample=tuple(sample),
         tally=tally,
-        held_out=dict(counts),
-        leaks=leaks if counts else None,
+        leaks=dict(zip(parts, waiting.overlaps(), strict=True)),
         places=places,
     )
 
@@ -125,5 +115,5 @@ def _side(side: Side) -> str:
     scripts = [name.lower() for name, share in side.scripts.items() if share >= 0.05]
     return (
         f"{side.characters.mean:.0f} characters{words} on average, {side.characters.longest:,} at most; "
-        f"{len(side.alphabet)} different characters ({', '.join(scripts[:3]) or 'no letters'})"
+        f"{amount(len(side.alphabet), 'different character')} ({', '.join(scripts[:3]) or 'no letters'})"
     )

@@ -64,7 +64,8 @@ def _weights(folder: Path) -> str:
         raise ModelError(f"{folder / WEIGHTS}: {wrong} is not finite; restore it from a copy")
     numbers = sum(weight.numel() for weight in weights.values())
     return (
-        f"{len(weights)} tensors of {numbers:,} numbers, all finite, SHA-256 {sha256(folder / WEIGHTS)[:12]}…"
+        f"{len(weights)} tensors of {numbers:,} numbers, all finite; the file {WEIGHTS} has SHA-256 "
+        f"{sha256(folder / WEIGHTS)[:12]}…"
     )
 
 

@@ -101,3 +101,14 @@ def test_an_error_is_one_line_and_a_code(arguments, code, part, pairs: Path, tmp
     error = capsys.readouterr().err
     assert part in error
     assert error.count("\n") == 1
+
+
+def test_a_plan_is_a_product_and_a_training_is_none(pairs: Path, tmp_path: Path, capsys) -> None:
+    assert (
+        cli.main(["train", str(pairs), "--plan", "--out", str(tmp_path / "run"), "--steps", "8", *SMALL]) == 0
+    )
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "144 pairs" in printed.out
+    assert "parameters; " in printed.out.splitlines()[-1]
+    assert not (tmp_path / "run").exists()

@@ -88,6 +88,18 @@ def test_a_disk_that_refuses_is_a_write_error_and_leaves_nothing(tmp_path, monke
     assert files.read_json(tmp_path / "a.json") == {"old": 1}
 
 
+def test_a_folder_that_is_missing_is_no_matter_of_space(tmp_path):
+    place = tmp_path / "no" / "a.json"
+    with pytest.raises(WriteError, match="make its folder first"):
+        files.write_json(place, {})
+    with pytest.raises(WriteError, match=f"there is no folder {place.parent}; make it first"):
+        files.check_place(place)
+    files.check_place(tmp_path / "a.json")
+    (tmp_path / "b").mkdir()
+    with pytest.raises(WriteError, match="; choose another folder"):
+        files.write_json(tmp_path / "b", {})
+
+
 def test_an_error_of_the_writer_keeps_the_old_file(tmp_path):
     def broken(folder: Path) -> None:
         with files.atomic_file(folder / "a") as file:

@@ -104,8 +104,8 @@ def test_a_page(runs, tmp_path, capsysbinary):
         (["{words}", "ae", "--beam", "0"], 2, "beam is 0"),
         (["{words}", "ae", "-o", "x.pdf"], 2, "end it in .html for a page, or in .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),
-        (["{forms}", "ae"], 2, "1 fields where the model takes 2"),
-        (["{nowhere}", "ae"], 3, "is not a run"),
+        (["{forms}", "ae"], 2, "1 field where the model takes 2"),
+        (["{nowhere}", "ae"], 3, "there is no folder"),
     ],
 )
 def test_refusals_are_one_line_and_a_code(arguments, code, part, runs, tmp_path, capsysbinary):

@@ -10,7 +10,7 @@ import pytest
 import seqwright
 from seqwright.config import parse
 from seqwright.errors import ConfigError, InputError
-from seqwright.pipeline import DATA, EVALUATION, carry_out, design, merged
+from seqwright.pipeline import DATA, EVALUATION, carry_out, design, folder_for, merged
 from seqwright.run import Run
 from seqwright.training.preparation import Corpus
 from seqwright.training.telling import Teller
@@ -59,7 +59,64 @@ def test_files_of_their_own_and_leaks_are_counted(pairs: Path, tmp_path: Path) -
     made = design(merged(small(pairs), {"data": {"valid": [str(held)]}}))
     assert made.to_json()["split"] == {"train": 144, "valid": 2, "test": 0}
     assert made.to_json()["leaks"] == 1
-    assert "held-out pairs whose source is in training: 1 of 2" in "\n".join(made.lines())
+    assert "validation pairs whose source is in training: 1 of 2" in "\n".join(made.lines())
+
+
+def test_what_leaks_from_one_part_is_not_said_of_the_other(pairs: Path, tmp_path: Path) -> None:
+    files = {"valid": "agm\tm g a\nnew\tw e n\n", "test": "newer\tr e w e n\n"}
+    for part, content in files.items():
+        (tmp_path / f"{part}.tsv").write_text(content, encoding="utf-8")
+    made = design(merged(small(pairs), {"data": {part: [str(tmp_path / f"{part}.tsv")] for part in files}}))
+    assert made.to_json()["leaks_by_part"] == {"valid": 1, "test": 0}
+    assert [line for line in made.lines() if "test pairs" in line] == []
+
+
+@pytest.mark.parametrize("count", [3, 5, 8, 12, 40])
+def test_few_pairs_are_split_so_that_each_part_has_some_or_refused_before_anything_is_made(
+    count: int, tmp_path: Path
+) -> None:
+    refused = 0
+    for number in range(20):
+        path = tmp_path / f"{number}.tsv"
+        path.write_text("".join(f"{number} {k}\t{k}\n" for k in range(count)), encoding="utf-8")
+        made = design({"data": {"train": [str(path)]}})
+        try:
+            made.check_parts()
+        except InputError:
+            refused += 1
+        else:
+            assert min(made.to_json()["split"].values()) > 0
+    assert refused <= 20 * 0.5 ** (count - 3)  # the chance is 0.5 ** (count - 1), and a little more
+
+
+def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "few.tsv"
+    path.write_text("".join(f"{k}\t{k}\n" for k in range(6)), encoding="utf-8")
+    made, folder = design({"data": {"train": [str(path)], "held_out": 0.001}}), tmp_path / "run"
+    with pytest.raises(InputError, match=r"6 different sources, .*held_out = 0.001 none .* for validation"):
+        carry_out(made, folder, Teller(None))
+    assert not folder.exists()
+
+
+def test_a_key_that_stands_elsewhere_is_named_with_its_place(pairs: Path) -> None:
+    for wrong, right in (("training.dropout=0.1", "model.dropout"), ("tokens=9", "training.tokens")):
+        with pytest.raises(ConfigError, match=f"unknown key '{wrong.split('=')[0]}'; did you mean '{right}'"):
+            design({"data": {"train": [str(pairs)]}}, [wrong])
+
+
+@pytest.mark.parametrize(
+    ("file", "folder"),
+    [
+        ("train.en-fr.tsv", "train.en-fr"),
+        ("data/train.en", "train"),
+        ("german.train.tsv.gz", "german.train"),
+        ("pairs", "pairs"),
+        ("..", "run"),
+        ("", "run"),
+    ],
+)
+def test_a_run_is_called_as_its_file_is(file: str, folder: str) -> None:
+    assert folder_for(file) == Path("runs", folder)
 
 
 def test_changes_are_over_everything(pairs: Path) -> None:
@@ -125,6 +182,8 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
     carry_out(
         design(small(pairs, steps=40), folder=folder), folder, Teller(None)
     )  # of itself the recipe would choose otherwise
+    going_on = design(small(pairs, steps=50), folder=folder).lines()
+    assert f"  going on from step 40 of {folder}: with its weights, tokenizers" in "\n".join(going_on)
     step = Run.open(folder).weights_metadata()["step"]
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 
@@ -157,6 +216,23 @@ def test_pairs_from_memory_train_and_go_on(tmp_path: Path, monkeypatch: pytest.M
 def test_files_may_be_paths_one_or_several(pairs: Path, tmp_path: Path) -> None:
     for number, files in enumerate((pairs, str(pairs), [pairs], [pairs, str(pairs)])):
         seqwright.train(files, out=tmp_path / f"run{number}", steps=1, quiet=True, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([("a",)], r"pair 1 is \('a',\)"),
+        ([("a", "b"), "cd"], "pair 2 is 'cd'"),
+        ([("a", 3)], r"pair 1 is \('a', 3\)"),
+        ([(("a", "V"), "b")], r"\('a', 'V'\) is no text"),
+        (3, "3 holds no pairs"),
+        (None, "None holds no pairs"),
+    ],
+)
+def test_what_is_no_pair_is_named(given, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        seqwright.train(given, out=tmp_path / "run", quiet=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_pairs_are_an_error(tmp_path: Path) -> None:

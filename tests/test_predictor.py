@@ -388,10 +388,41 @@ def test_fields_are_a_tuple_or_a_line_with_tabs(inflecting):
 def test_fields_must_be_as_many_as_in_training(inflecting, model):
     with pytest.raises(InputError, match=r"3 fields where the model takes 2 \(text, symbols\)"):
         inflecting.predict([("abc", "V", "PST")])
-    with pytest.raises(InputError, match="1 fields where"):
+    with pytest.raises(InputError, match="1 field where"):
         source_of_line("abc", inflecting.fields)
     with pytest.raises(InputError, match="2 fields where the model takes 1"):
         model.predict(("abc", "def"))
+
+
+def test_python_and_the_command_line_ask_for_the_same_fields(inflecting):
+    """An empty field has to be given: what was forgotten is no field that is empty."""
+    for ask in (
+        inflecting,
+        inflecting.predict,
+        inflecting.look,
+        lambda text: inflecting.score([(text, "A")]),
+    ):
+        with pytest.raises(InputError, match="1 field where the model takes 2"):
+            ask("abc")
+    empty = source_of(("abc", ""), inflecting.fields)
+    assert empty == "abc"  # nothing in it tells that it was joined, and it is read all the same
+    assert inflecting(("abc", "")) == inflecting("abc\t") == inflecting(empty)
+    assert inflecting.evaluate([(("abc", ""), "A")]).items[0].output.source == "abc\t"
+
+
+@pytest.mark.parametrize("given", [None, 3, b"abc", ["abc", 3], ("abc", None), [["abc"]]])
+def test_what_is_no_source_is_named(model, given):
+    with pytest.raises(InputError, match=r"(None|3|b'abc'|\['abc'\]).* is no source: give a text"):
+        model(given)
+
+
+def test_a_prediction_is_one_short_line(model, inflecting):
+    (output,) = inflecting.predict(("abc", "V;PST"), n_best=3)
+    shown = f"<Prediction: “{output.text}” for “abc\\tV;PST”, probability {output.probability:.3f}, "
+    assert repr(output) == f"{shown}2 alternatives>"
+    cut = replace(output, finish_reason="length", text="x" * 500, alternatives=())
+    assert repr(cut).endswith("cut: length>")
+    assert len(repr(cut)) < 140
 
 
 def test_19_no_text_from_outside_passes_for_a_marker(inflecting):

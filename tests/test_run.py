@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from seqwright import files
 from seqwright import run as run_module
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
-from seqwright.run import Run, differences
+from seqwright.run import Run, check_order, differences
 
 CONFIG = {"model": {"layers": 2, "size": 8}, "training": {"rate": 0.003, "betas": (0.9, 0.98)}, "name": "é"}
 READ = {**CONFIG, "training": {"rate": 0.003, "betas": [0.9, 0.98]}}
@@ -163,6 +163,33 @@ def test_what_is_no_run_is_said_in_one_line(tmp_path, content, rule):
         Run.open(tmp_path)
     assert "config.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_that_is_not_there_is_not_called_a_bad_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Run.create("runs/g2p", {})
+    (tmp_path / "words.txt").write_text("a\n")
+    for name, said in (
+        (
+            "runs/g3p",
+            r"^there is no folder runs/g3p; did you mean runs/g2p\? name a folder made by training$",
+        ),
+        ("g2p", r"^there is no folder g2p; did you mean runs/g2p\? name"),
+        ("nothing/like/it", r"^there is no folder nothing/like/it; name a folder"),
+        ("words.txt", r"^words.txt is a file and not a run; name a folder"),
+        ("x" * 5000, r"^there is no folder x+; name a folder"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            Run.open(name)
+
+
+def test_a_run_behind_what_belongs_behind_it_is_noticed(tmp_path):
+    run, other = str(Run.create(tmp_path / "run", {}).folder), str(tmp_path / "words.txt")
+    check_order(run, other)
+    check_order(run, run)
+    check_order(other, "", other)  # no run at all: said when it is opened
+    with pytest.raises(ConfigError, match=r"run is a run and .*words\.txt is none; name the run first"):
+        check_order(other, run)
 
 
 def test_one_process_writes_and_clears_up(run):

@@ -126,7 +126,7 @@ def test_a_run_without_examples_says_so(folder):
 
 def test_sources_of_several_fields_can_be_read_again(tmp_path):
     folder = make_run(tmp_path / "run", ending=f"{SYMBOL}V{SYMBOL}PST", data={"columns": "1,3+:2"})
-    write_examples(folder, load(folder), [("abc", "V;PST"), f"dd{SYMBOL}V", "efg"])
+    write_examples(folder, load(folder), [("abc", "V;PST"), f"dd{SYMBOL}V", ("efg", "")])
     assert [example.source for example in read_examples(folder).examples] == ["abc\tV;PST", "dd\tV", "efg\t"]
     assert replay(load(folder), folder) == []
 

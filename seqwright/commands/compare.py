@@ -6,9 +6,12 @@ import argparse
 import json
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqwright.commands.evaluate import judging, judging_arguments, reading, reading_arguments
+
+if TYPE_CHECKING:
+    from seqwright.evaluation import Evaluation
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,14 +56,31 @@ def run(options: argparse.Namespace) -> int:
 def _runs(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from seqwright.evaluation import compare, evaluate_files
-    from seqwright.predictor import load
+    from seqwright.evaluation import compare
+    from seqwright.run import check_order
 
     first, second, *files = options.inputs
+    for folder in (first, second):
+        check_order(folder, *files)
     how, judged = reading(options), judging(options)
-    one = evaluate_files(load(first), files, **how, judging=judged)
-    other = evaluate_files(load(second), files, **how, judging=replace(judged, writing=one.writing))
+    one = _evaluated(first, files, **how, judging=judged)
+    other = _evaluated(second, files, **how, judging=replace(judged, writing=one.writing))
     _print(compare(one, other, (first, second)), options)
+
+
+def _evaluated(folder: str, files: list[str], **how: Any) -> Evaluation:
+    """What one of two runs cannot read names the run."""
+    from seqwright.errors import InputError
+    from seqwright.evaluation import evaluate_files
+    from seqwright.predictor import load
+    from seqwright.run import Run
+
+    try:
+        return evaluate_files(load(folder), files, **how)
+    except InputError as error:
+        columns = Run.open(folder).config["data"]["columns"]
+        trained = f", trained on columns {columns}" if columns else ""
+        raise InputError(f"{folder}{trained}: {error}") from error
 
 
 def _families(options: argparse.Namespace) -> int:

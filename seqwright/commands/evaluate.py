@@ -48,9 +48,13 @@ def run(options: argparse.Namespace) -> None:
     from pathlib import Path
 
     from seqwright.evaluation import evaluate_files
-    from seqwright.files import write_text
+    from seqwright.files import check_place, write_text
     from seqwright.predictor import load
+    from seqwright.run import check_order
 
+    check_order(options.folder, *options.files)
+    if options.output is not None:
+        check_place(Path(options.output))
     evaluation = evaluate_files(
         load(options.folder), options.files, **reading(options), judging=judging(options)
     )

@@ -84,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
         document = {**table.to_json(), "curve": drawn and drawn.to_json(), "pruned": written}
         print(json.dumps(document, ensure_ascii=False))
         return 0
-    print("\n\n".join(str(part) for part in (table, drawn, written and _sentence(written, options)) if part))
+    parts = (table, _legend(table), drawn, written and _sentence(written, options))
+    print("\n\n".join(str(part) for part in parts if part))
     return 0
 
 
@@ -163,12 +164,13 @@ def _write(
 
 
 def _pruned(order: list[Head], options: argparse.Namespace) -> dict[str, Any]:
+    from seqwright.data.showing import amount
     from seqwright.errors import ConfigError
     from seqwright.lens.pruning import write_pruned
 
     if not 0 < options.prune <= len(order):
         raise ConfigError(
-            f"--prune is {options.prune}, but the model has {len(order)} heads that can be removed"
+            f"--prune is {options.prune}, but the model has {amount(len(order), 'head')} that can be removed"
         )
     write_pruned(options.folder, options.out, order[: options.prune])
     return {
@@ -213,6 +215,21 @@ def _sentence(written: dict[str, Any], options: argparse.Namespace) -> str:
         f"{written['out']}: {len(written['kept'])} of {written['of']} heads{forced}; {written['metric']} "
         f"{written['after']:.3f}, before {written['before']:.3f}. Try: seqwright predict {written['out']}"
     )
+
+
+def _legend(table: HeadTable) -> str:
+    """The columns in words."""
+    columns = {
+        "kind": "enc and dec look at their own side, cross at the source; layers and heads count from 0",
+        "role": "what the head looks at, and how often; – is nothing of the kind",
+        "confidence": "its largest weight, on average: 1 is always at one token",
+        "entropy": "of its weights, in nats: 0 is at one token, the more the wider",
+        "importance": "how steeply the loss depends on it, from 0 to 1, beside its layer's other heads",
+    }
+    if table.metric is not None:
+        columns[f"{table.metric} worse without"] = "what the model loses if the head is taken away"
+    widest = max(map(len, columns))
+    return "\n".join(f"{name:{widest}}  {meaning}" for name, meaning in columns.items())
 
 
 def _telling() -> Tell:

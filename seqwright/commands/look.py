@@ -54,8 +54,11 @@ class Looks:
 
 
 def run(options: argparse.Namespace) -> None:
+    from seqwright.run import check_order
+
     _check(options)
     path = _page_or_json(options.output)
+    check_order(options.folder, options.text or "")
     found = _learning(options) if options.learning else _looks(options)
     if path is not None:
         as_json = path.suffix.lower() == ".json"
@@ -89,12 +92,14 @@ def _page_or_json(output: str | None) -> Path | None:
     from pathlib import Path
 
     from seqwright.errors import ConfigError
+    from seqwright.files import check_place
 
     if output is None:
         return None
     path = Path(output)
     if path.suffix.lower() not in (".html", ".htm", ".json"):
         raise ConfigError(f"-o is {output!r}; end it in .html for a page, or in .json for the trace")
+    check_place(path)
     return path
 
 

@@ -65,9 +65,11 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.data.files import Input
     from seqwright.errors import InputError
     from seqwright.predictor import load
+    from seqwright.run import check_order
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
+    check_order(options.folder, options.input)
     model = load(options.folder)
     wanted = Wanted(search=asked.options(model.search), prefix=options.prefix, json=options.json)
     try:

@@ -53,13 +53,11 @@ def run(options: argparse.Namespace) -> int:
     if options.print_config:
         print(to_toml(designed.config.to_dict()), end="")
         return 0
+    if options.plan:
+        _plan(designed)
+        return 0
     teller = _teller(options)
     teller.lines(designed.lines())
-    if options.plan:
-        from seqwright.training.job import plan
-
-        teller.announce(plan(designed.config))
-        return 0
     return _train(designed, folder, options, teller)
 
 
@@ -74,6 +72,17 @@ def with_flags(table: dict[str, Any], options: argparse.Namespace) -> dict[str, 
     return merged(
         table, {**{key: value for key, value in flags.items() if value}, **given("seed", "threads")}
     )
+
+
+def _plan(designed: Any) -> None:
+    """Here the plan is the product, and goes where products go."""
+    from seqwright.training.job import plan
+    from seqwright.training.telling import Teller
+
+    designed.check_parts()
+    teller = Teller(sys.stdout)
+    teller.lines(designed.lines())
+    teller.announce(plan(designed.config))
 
 
 def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any) -> int:

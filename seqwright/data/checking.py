@@ -20,12 +20,12 @@ from seqwright.data.alignment import lag_in_window
 from seqwright.data.exchange import Reservoir, exchanged
 from seqwright.data.fields import split_parts
 from seqwright.data.findings import TROUBLES, Finding, finding
+from seqwright.data.proportion import Proportions
 from seqwright.data.repetition import Repetitions
 from seqwright.data.tally import EXAMPLES_KEPT, PLACES_KEPT, Count, Pair
 
 WINDOW = 500
-LONG_ENOUGH = 50
-LENGTH_RATIO = 9
+MOSTLY = 0.5  # of the pairs in a window
 RARE = 5
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -145,7 +145,9 @@ class Checker:
         self._accents = Accents()
         self._repetitions = Repetitions()
         self._reservoir = Reservoir()
+        self._proportions = Proportions()
         self._window: list[Pair] = []
+        self._copying = False  # whether in some window most targets are their own sources
 
     def add(self, pair: Pair) -> None:
         self.pairs += 1
@@ -160,13 +162,15 @@ class Checker:
         if repeated:
             self._seen[repeated].add(place, pair)
         self._reservoir.add(pair)
+        self._proportions.add(pair)
         self._window.append(pair)
         if len(self._window) == WINDOW:
             self._close_window()
 
     def report(self) -> Report:
         repeated = self._repetitions.counts()
-        seen = {**self._seen, "swapped": self._exchanged()}
+        lopsided = "length_ratio" if self._proportions.related else "free_lengths"
+        seen = {**self._seen, "swapped": self._exchanged(), lopsided: self._proportions.lopsided()}
         for name, count in repeated.items():
             seen[name] = replace(seen[name], count=count)
         if not self._accents.mixed:
@@ -193,9 +197,17 @@ class Checker:
 
     def _close_window(self) -> None:
         lengths = np.array([(len(source), len(target)) for source, target, _ in self._window])
-        if lag_in_window(lengths[:, 0], lengths[:, 1]):
-            self._seen["misaligned"].add(self._window[0].place)
+        if lag := lag_in_window(lengths[:, 0], lengths[:, 1]):
+            chained = not self._copying and self._echo(lag) >= MOSTLY
+            self._seen["chained" if chained else "misaligned"].add(self._window[0].place)
+        self._copying |= self._echo(0) >= MOSTLY
         self._window = []
+
+    def _echo(self, lag: int) -> float:
+        """The share of the window whose targets are the sources so many rows on."""
+        sources, targets = ([pair[side] for pair in self._window] for side in (0, 1))
+        shifted = zip(sources[max(lag, 0) :], targets[max(-lag, 0) :], strict=False)
+        return sum(source == target for source, target in shifted) / len(self._window)
 
 
 def check(pairs: Iterable[Pair]) -> Report:
@@ -211,8 +223,6 @@ def _oddities(source: str, target: str) -> list[str]:
     found = []
     if source == target:
         found.append("copies")
-    if _is_lopsided(len(source), len(target)):
-        found.append("length_ratio")
     if '"' in both and (_is_quoted(source) or _is_quoted(target)):
         found.append("quotes")
     if CONTROLS.search(both):
@@ -225,10 +235,6 @@ def _oddities(source: str, target: str) -> list[str]:
     if _SPACING.search(source) or _SPACING.search(target):
         found.append("spacing")
     return found
-
-
-def _is_lopsided(left: int, right: int) -> bool:
-    return max(left, right) > LONG_ENOUGH and max(left, right) > LENGTH_RATIO * min(left, right)
 
 
 def _is_quoted(text: str) -> bool:

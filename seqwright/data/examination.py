@@ -17,6 +17,7 @@ from seqwright.data.findings import (
     STOPS,
     Finding,
     by_gravity,
+    few_findings,
     leak_finding,
     near_leak_finding,
     reading_findings,
@@ -25,7 +26,7 @@ from seqwright.data.lines import Decoding, guess_encoding, read_blocks
 from seqwright.data.mending import MENDED
 from seqwright.data.opening import open_pairs
 from seqwright.data.reading import PairFiles
-from seqwright.data.showing import shown
+from seqwright.data.showing import amount, shown
 from seqwright.data.splitting import HeldOut
 from seqwright.data.tally import Reason, Tally
 
@@ -60,7 +61,7 @@ class Examination:
 
     def lines(self) -> Iterator[str]:
         report = self.report
-        yield f"{self.files.name}: {report.pairs:,} pairs of {report.sources:,} sources"
+        yield f"{self.files.name}: {amount(report.pairs, 'pair')} of {amount(report.sources, 'source')}"
         yield f"  {'; '.join(self.files.sniffed.reasons)}"
         for name, side in (("source", report.source), ("target", report.target)):
             yield from _side_lines(name, side)
@@ -75,7 +76,7 @@ class Examination:
         names = [found.severity for found in self.findings]
         errors, warnings, notes = (names.count(severity) for severity in ("error", "warning", "note"))
         counted = ", ".join(
-            f"{count} {name}{'s' if count > 1 else ''}"
+            amount(count, name)
             for count, name in ((errors, "error"), (warnings, "warning"), (notes, "note"))
             if count
         )
@@ -101,9 +102,9 @@ def examine(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()
             waiting.meet(pair.source)
     report = checker.report()
     guess = _guessed_encoding(files, tally, data)
-    found = [*_reading(tally, data, guess), *report.findings]
+    found = [*_reading(tally, data, guess), *report.findings, *few_findings(report.sources)]
     if waiting is not None:
-        overlap = waiting.overlap()
+        (overlap,) = waiting.overlaps()
         found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
     return Examination(files, others, report, tuple(by_gravity(found)), guess)
 
@@ -137,20 +138,21 @@ def _guessed_encoding(files: PairFiles, tally: Tally, data: DataConfig) -> str |
 
 def _side_lines(name: str, side: Side) -> Iterator[str]:
     scripts = ", ".join(f"{script.lower()} {share:.0%}" for script, share in list(side.scripts.items())[:3])
-    yield f"  {name}: {_range(side.characters, 'characters')}; {_range(side.words, 'words')}"
-    yield f"    {len(side.alphabet):,} different characters: {scripts or 'no letters'}"
+    yield f"  {name}: {_range(side.characters, 'character')}; {_range(side.words, 'word')}"
+    yield f"    {amount(len(side.alphabet), 'different character')}: {scripts or 'no letters'}"
     if rare := side.rare:
         some = " ".join(shown(character)[1:-1] for character in rare[:RARE_SHOWN])
         more = f" and {len(rare) - RARE_SHOWN:,} more" if len(rare) > RARE_SHOWN else ""
-        yield f"    {len(rare):,} of them come fewer than {RARE} times: {some}{more}"
+        come = "comes" if len(rare) == 1 else "come"
+        yield f"    {len(rare):,} of them {come} fewer than {RARE} times: {some}{more}"
 
 
 def _range(lengths: Lengths, unit: str) -> str:
     shortest = min(lengths.counts, default=0)
     if shortest == lengths.longest:
-        return f"{shortest:,} {unit} each"
+        return f"{amount(shortest, unit)} each"
     return (
-        f"{shortest:,} to {lengths.longest:,} {unit}, {lengths.mean:.1f} on average, "
+        f"{shortest:,} to {amount(lengths.longest, unit)}, {lengths.mean:.1f} on average, "
         f"99% up to {lengths.quantile(0.99):,}"
     )
 

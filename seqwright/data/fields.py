@@ -22,6 +22,12 @@ _PARTS = re.compile(f"({FIELD}|{SYMBOL}[^{FIELD}{SYMBOL}]*)")
 _BETWEEN_SYMBOLS = re.compile(r"[;|\s]+")
 
 
+class Joined(str):
+    """A source whose fields were put together: to be read as it is, also if none of them left a marker."""
+
+    __slots__ = ()
+
+
 def has_fields(source: str) -> bool:
     return FIELD in source or SYMBOL in source
 
@@ -36,7 +42,7 @@ def symbols_in(cell: str) -> list[str]:
     return [name for name in _BETWEEN_SYMBOLS.split(cell) if name]
 
 
-def join_fields(fields: Iterable[str | list[str]]) -> str:
+def join_fields(fields: Iterable[str | list[str]]) -> Joined:
     """One source from plain fields: a string is text, a list holds the names of symbols."""
     parts: list[str] = []
     for number, field in enumerate(fields):
@@ -44,9 +50,23 @@ def join_fields(fields: Iterable[str | list[str]]) -> str:
             parts += [SYMBOL + name for name in field]
         else:
             parts += [FIELD, field] if number else [field]
-    return "".join(parts)
+    return Joined("".join(parts))
 
 
 def split_parts(source: str) -> list[str]:
     """Texts at even places and markers at odd ones; put together they are the source."""
     return _PARTS.split(source) if has_fields(source) else [source]
+
+
+def as_line(source: str) -> str:
+    """A source as a line of input has it, as far as its markers tell: tabs between fields, `;` between names
+    of symbols.
+    """
+    line, *rest = split_parts(source)
+    before = "\t" if line else ""  # a symbol
+    for marker, text in zip(rest[::2], rest[1::2], strict=True):
+        if marker == FIELD:
+            line, before = f"{line}\t{text}", "\t"
+        else:
+            line, before = f"{line}{before}{marker[1:]}{text}", ";"
+    return line

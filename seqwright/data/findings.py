@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from seqwright.data.splitting import Overlap
+from seqwright.data.splitting import ENOUGH, Overlap
 from seqwright.data.tally import Count, Pair, Place, Reason, Tally
 
 Severity = Literal["error", "warning", "note"]  # an error is what training stops at
@@ -68,15 +68,26 @@ TROUBLES = {
         "look for a line that is missing or added before the first of them",
         0.0,
     ),
+    "chained": Trouble(
+        "stretches of 500 pairs most of whose targets are sources of their neighbours: {count}",
+        "right for dialogue, where a reply is the next turn; otherwise one side is moved by a few lines",
+        1.0,
+    ),
     "swapped": Trouble(
         "pairs that read as if source and target were exchanged: about {count} ({share})",
         "exchange or remove them",
         0.01,
     ),
     "length_ratio": Trouble(
-        "pairs with one side more than 9 times as long as the other: {count} ({share})",
+        "pairs with one side more than 9 times as long for the other as is usual here: {count} ({share})",
         "check that they belong together",
         0.01,
+    ),
+    "free_lengths": Trouble(
+        "pairs with one side more than 9 times as long as the other, as lengths do not depend on each other "
+        "here: {count} ({share})",
+        "right for dialogue, where replies are as long as they like; otherwise see that they belong together",
+        1.0,
     ),
     "quotes": Trouble(
         "pairs with a side in double quotes or with an odd number of them: {count} ({share})",
@@ -180,6 +191,15 @@ def near_leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
         ),
         way_out="decide whether such sources are new enough for a test",
     )
+
+
+def few_findings(sources: int) -> list[Finding]:
+    """Whether there is enough to hold something out."""
+    if sources >= ENOUGH:
+        return []
+    sentence = f"different sources, some of which are held out to validate and to test with: {sources}"
+    way_out = f"give {ENOUGH} or more, or pairs of their own to training with --valid and --test"
+    return [Finding("few", "error" if sources < 3 else "warning", sources, (), sentence, way_out)]
 
 
 def by_gravity(findings: Iterable[Finding]) -> list[Finding]:

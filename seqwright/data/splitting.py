@@ -6,12 +6,16 @@ import hashlib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from seqwright.data.tally import PLACES_KEPT, Pair, Place
 from seqwright.errors import ConfigError
 
 Part = Literal["train", "valid", "test"]
+
+NAMES: dict[str, str] = {"train": "training", "valid": "validation", "test": "test"}
+ENOUGH = 20  # different sources: of fewer, a share that is held out may be none
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,21 @@ def folded(text: str) -> str:
 
 
 class HeldOut:
-    """Held-out sources, waiting to be met in training. Memory grows with their number only."""
+    """Held-out sources of one part or several, waiting to be met in training. Memory grows with their number
+    only.
+    """
 
-    def __init__(self, pairs: Iterable[Pair]):
+    def __init__(self, *parts: Iterable[Pair]):
         self._places: list[Place] = []
+        self._ends: list[int] = []  # of each part, in numbers of pairs
         self._exact: dict[int, list[int]] = {}
         self._folded: dict[int, list[int]] = {}
-        for number, pair in enumerate(pairs):
-            self._places.append(pair.place)
-            self._exact.setdefault(text_hash(pair.source), []).append(number)
-            self._folded.setdefault(text_hash(folded(pair.source)), []).append(number)
+        for pairs in parts:
+            for number, pair in enumerate(pairs, start=len(self._places)):
+                self._places.append(pair.place)
+                self._exact.setdefault(text_hash(pair.source), []).append(number)
+                self._folded.setdefault(text_hash(folded(pair.source)), []).append(number)
+            self._ends.append(len(self._places))
         self._leaked: list[int] = []
         self._near: list[int] = []
 
@@ -87,12 +96,17 @@ class HeldOut:
         self._leaked += self._exact.pop(text_hash(source), ())
         self._near += self._folded.pop(text_hash(folded(source)), ())
 
-    def overlap(self) -> Overlap:
-        near = sorted(set(self._near) - set(self._leaked))
+    def overlaps(self) -> list[Overlap]:
+        """One for each part."""
+        return [self._overlap(range(*ends)) for ends in pairwise([0, *self._ends])]
+
+    def _overlap(self, part: range) -> Overlap:
+        leaked = sorted(number for number in self._leaked if number in part)
+        near = sorted(number for number in set(self._near) - set(leaked) if number in part)
         return Overlap(
-            held_out=len(self._places),
-            leaked=len(self._leaked),
-            places=self._first(sorted(self._leaked)),
+            held_out=len(part),
+            leaked=len(leaked),
+            places=self._first(leaked),
             near=len(near),
             near_places=self._first(near),
         )
@@ -105,4 +119,5 @@ def overlap(training: Iterable[Pair], held_out: Iterable[Pair]) -> Overlap:
     waiting = HeldOut(held_out)
     for pair in training:
         waiting.meet(pair.source)
-    return waiting.overlap()
+    (found,) = waiting.overlaps()
+    return found

@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from seqwright import __version__
+from seqwright.data.showing import amount
 from seqwright.errors import InputError
 from seqwright.evaluation.buckets import ENDING, Bucket
 from seqwright.evaluation.measuring import Evaluation
 from seqwright.evaluation.mistakes import count_changes
-from seqwright.evaluation.wording import in_words, percent
+from seqwright.evaluation.wording import percent
 from seqwright.files import strict
 from seqwright.tasks.metrics import Comparison
 
@@ -42,12 +43,11 @@ class Compared:
     def verdict(self) -> str:
         """One sentence, by the first metric."""
         each, (first, second) = self.comparisons[0], self.names
-        name, level = in_words(each.first.name), percent(each.interval.level)
+        name, level = self.first.label(each.first.name), percent(each.interval.level)
         said = [[item.output.text for item in side.items] for side in (self.first, self.second)]
         if said[0] == said[1]:
-            return (
-                f"No difference: {first} and {second} say the same for all {len(self.first.items):,} items."
-            )
+            items = amount(len(self.first.items), "item")
+            return f"No difference: {first} and {second} always say the same, for {items}."
         figures = (
             f"{name} {each.second.value:.2f} against {each.first.value:.2f} ({each.difference:+.2f}, "
             f"{level} interval {each.interval.low:+.2f} to {each.interval.high:+.2f}, p = {each.p_value:.3f})"

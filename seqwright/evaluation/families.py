@@ -13,6 +13,7 @@ from typing import Any
 from seqwright import __version__
 from seqwright.config import override
 from seqwright.data.plan import Batching, Plan
+from seqwright.data.showing import amount
 from seqwright.data.store import Store
 from seqwright.errors import ConfigError
 from seqwright.evaluation.measuring import FILE
@@ -26,12 +27,12 @@ from seqwright.evaluation.sizes import (
     training_flops,
     widths_of,
 )
-from seqwright.evaluation.wording import in_words
 from seqwright.files import read_json, strict, writing
 from seqwright.pipeline import Design, finish
 from seqwright.predictor import load
 from seqwright.presets import PRESETS
 from seqwright.registry import unknown
+from seqwright.tasks.metrics import in_words
 from seqwright.training import job
 from seqwright.training.preparation import prepare
 from seqwright.training.trainer import Listener, Progress
@@ -107,7 +108,8 @@ class Table:
         metric = next(iter(first["metrics"]))
         arrow = "↑" if first["better"][metric] == "higher" else "↓"
         lines = [
-            f"{self.name}: {in_words(metric)} {arrow} on {first['items']:,} held-out items",
+            f"{self.name}: {in_words(metric, first.get('item', 'word'))} {arrow} on "
+            f"{amount(first['items'], 'held-out item')}",
             "",
             f"{'family':20} {'score':>7} {'interval':>14} {'parameters':>12} {'FLOPs':>8} "
             f"{'tokens/s':>9} {'steps':>8} {'minutes':>8}",
@@ -136,6 +138,7 @@ def families(names: Sequence[str], base: Design, folder: Path, *, paper_size: bo
     """
     asked = override({}, [change for change in base.changes if change.startswith("model.")]).get("model", {})
     _check_names(names, asked)
+    base.check_parts()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     task = prepare(base.config, folder).task  # the tokenizers decide how large a model is

@@ -14,6 +14,7 @@ from typing import Any
 
 from seqwright import __version__
 from seqwright.config import Config, Spec, parse
+from seqwright.data.fields import has_fields
 from seqwright.data.tally import Pair, Tally
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import (
@@ -26,6 +27,7 @@ from seqwright.evaluation.buckets import (
     by_rarity,
     rarity_of_run,
 )
+from seqwright.evaluation.familiarity import trained_on
 from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
 from seqwright.evaluation.speed import Speed, timed
 from seqwright.evaluation.wording import percent
@@ -33,7 +35,7 @@ from seqwright.files import strict
 from seqwright.prediction import Prediction
 from seqwright.predictor import Predictor
 from seqwright.run import Run
-from seqwright.sources import Source, source_of
+from seqwright.sources import ONE_TEXT, Source, pairs_of, source_of
 from seqwright.tasks.metrics import (
     METRICS_FOR,
     Interval,
@@ -41,14 +43,18 @@ from seqwright.tasks.metrics import (
     Writing,
     build_metric,
     group_references,
+    in_words,
+    item_of,
     writing_of,
 )
+from seqwright.tasks.metrics import Item as ItemKind
 from seqwright.training.preparation import Corpus
 from seqwright.training.validation import Item, evenly
 
 FORMAT = 1
 FILE = "evaluation.json"
 WORST, SAMPLE = 10, 10  # items that are shown
+FAMILIAR = 0.1  # the share of items with a source of the training from which on the scores say too much
 STRANGE = 0.5  # the share of unknown source tokens from which on something must be wrong
 
 Check = Callable[[], None]
@@ -78,6 +84,7 @@ class Evaluation:
     order: tuple[int, ...]  # the number of the item that each pair belongs to
     beam: int
     writing: Writing
+    item: ItemKind
     judging: Judging
     measured: tuple[Measured, ...]
     intervals: tuple[Interval, ...]
@@ -100,6 +107,10 @@ class Evaluation:
     def metrics(self) -> dict[str, float]:
         """Name -> score, the one to look at first in front."""
         return {each.metric.name: each.value() for each in self.measured}
+
+    def label(self, name: str) -> str:
+        """What a metric is called for people."""
+        return in_words(name, self.item)
 
     @cached_property
     def confusions(self) -> tuple[Confusion, ...]:
@@ -131,6 +142,7 @@ class Evaluation:
             "pairs": self.pairs,
             "beam": self.beam,
             "writing": self.writing,
+            "item": self.item,
             "metrics": self.metrics,
             "signatures": {each.metric.name: each.signature for each in self.measured},
             "intervals": dict(zip(names, intervals, strict=True)),
@@ -194,7 +206,7 @@ def evaluate(
     references. `file` is the name to show; `check` is called between batches and may raise.
     """
     judging, task = judging or Judging(), predictor.task
-    texts = [(source_of(pair[0], predictor.fields), pair[1]) for pair in pairs]
+    texts = [(source_of(source, predictor.fields), target) for source, target in pairs_of(pairs)]
     if not texts:
         raise InputError("there is nothing to evaluate; give at least one pair")
     writing = judging.writing or writing_of(task.target.kind, [target for _, target in texts])
@@ -209,6 +221,7 @@ def evaluate(
         order=tuple(numbers[source] for source, _ in texts),
         beam=beam or predictor.search.beam,
         writing=writing,
+        item=item_of(sources, references, writing),
         judging=judging,
         measured=measured,
         intervals=tuple(
@@ -217,7 +230,7 @@ def evaluate(
         ),
         mistakes=tuple(mistakes_of(said, references, writing)),
         buckets=_buckets(predictor, sources, outputs),
-        findings=tuple(_findings(outputs)),
+        findings=(*_familiar(predictor, sources), *_findings(outputs)),
         speed=speed,
         file=file,
     )
@@ -247,6 +260,11 @@ def evaluate_files(
     pairs = list(Corpus(data, config.seed).pairs("test", tally)) if data.test or data.train else []
     if not pairs:
         raise InputError("the model has no pairs put aside for a test; name a file of pairs")
+    if predictor.fields == ONE_TEXT and has_fields(pairs[0].source):
+        raise InputError(
+            f"{', '.join(paths)} has sources of several fields, and the model takes one text; name the "
+            "columns, as in --columns 1:2"
+        )
     evaluation = evaluate(predictor, pairs, file=", ".join(paths) or None, **how)
     left_out = tally.summary() if paths else []  # what a training left out was said by the training
     return replace(evaluation, findings=(*left_out, *evaluation.findings))
@@ -282,12 +300,20 @@ def _buckets(
     return {respect: buckets for respect, buckets in found.items() if buckets}
 
 
+def _familiar(predictor: Predictor, sources: Sequence[str]) -> Iterator[str]:
+    """Whether the scores tell how well it learned by heart rather than how good it is."""
+    trained = None if predictor.folder is None else trained_on(predictor.folder, predictor.task, sources)
+    if trained is not None and (count := int(trained.sum())) >= FAMILIAR * len(sources):
+        share = f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
+        yield f"items whose source was trained on: {share}; the scores are better than on new ones"
+
+
 def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:
     tokens = sum(output.reading.tokens for output in outputs)
     unknown = sum(output.reading.unknown for output in outputs) / max(tokens, 1)
     if unknown >= STRANGE:
         yield f"{percent(unknown)} unknown tokens: wrong language or tokenizer?"
     if long := sum(output.reading.unread > 0 for output in outputs):
-        yield f"{long:,} of {len(outputs):,} sources were too long and were read in part"
+        yield f"sources that were too long and were read in part: {long:,} of {len(outputs):,}"
     if endless := sum(output.finish_reason != "end" for output in outputs):
-        yield f"{endless:,} of {len(outputs):,} outputs did not end and were cut"
+        yield f"outputs that did not end and were cut: {endless:,} of {len(outputs):,}"

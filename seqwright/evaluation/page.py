@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from seqwright.evaluation.wording import in_words, percent, symbol
+from seqwright.evaluation.wording import percent, symbol
 
 if TYPE_CHECKING:
     from seqwright.evaluation.comparison import Compared
@@ -16,7 +16,7 @@ SHOWN = 10  # rows of a table of confusions
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
-    names = [in_words(name) for name in evaluation.metrics]
+    names = [evaluation.label(name) for name in evaluation.metrics]
     scores = [
         (name, f"{each.value():.2f}", f"{around.low:.2f}–{around.high:.2f}", each.signature)
         for name, each, around in zip(names, evaluation.measured, evaluation.intervals, strict=True)
@@ -42,7 +42,7 @@ def comparison_html(compared: Compared) -> str:
     first, second = compared.names
     scores = [
         (
-            in_words(e.first.name),
+            compared.first.label(e.first.name),
             f"{e.first.value:.2f}",
             f"{e.second.value:.2f}",
             f"{e.difference:+.2f}",

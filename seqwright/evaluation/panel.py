@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from seqwright.evaluation.wording import bar, fitted, in_words, percent, symbol
+from seqwright.data.showing import amount
+from seqwright.evaluation.wording import bar, fitted, percent, symbol
 
 if TYPE_CHECKING:
+    from seqwright.evaluation.buckets import Bucket
     from seqwright.evaluation.comparison import Compared
     from seqwright.evaluation.measuring import Evaluation
     from seqwright.evaluation.mistakes import Confusion
@@ -38,7 +40,8 @@ def comparison_text(compared: Compared) -> str:
         *_wrapped(compared.verdict),
         "",
         *_differences(compared),
-        f"closer to a reference: the second in {compared.wins:,} items, the first in {compared.losses:,}; "
+        f"closer to a reference: the second in {amount(compared.wins, 'item')}, the first in "
+        f"{compared.losses:,}; "
         f"{compared.ties:,} alike",
         "",
         *_paired_buckets(compared),
@@ -53,9 +56,9 @@ def comparison_text(compared: Compared) -> str:
 
 
 def _headline(evaluation: Evaluation) -> str:
-    counts = f"{len(evaluation.items):,} items"
+    counts = amount(len(evaluation.items), "item")
     if evaluation.pairs != len(evaluation.items):
-        counts += f" ({evaluation.pairs:,} pairs)"
+        counts += f" ({amount(evaluation.pairs, 'pair')})"
     return f"{evaluation.file or 'held-out pairs'}: {counts}, beam {evaluation.beam}"
 
 
@@ -64,13 +67,13 @@ def _scores(evaluation: Evaluation) -> list[str]:
     lines = [f"{'':{NAME}} {'score':>6} {within:>11}"]
     for each, around in zip(evaluation.measured, evaluation.intervals, strict=True):
         between = f"{around.low:.1f}–{around.high:.1f}"
-        lines.append(f"{_metric(each.metric)} {each.value():6.2f} {between:>11} {each.signature}")
+        lines.append(f"{_metric(evaluation, each.metric)} {each.value():6.2f} {between:>11} {each.signature}")
     return lines
 
 
-def _metric(metric: Metric) -> str:
+def _metric(evaluation: Evaluation, metric: Metric) -> str:
     """Its name, and where it should go."""
-    return fitted(f"{in_words(metric.name)} {'↑' if metric.better == 'higher' else '↓'}", NAME)
+    return fitted(f"{evaluation.label(metric.name)} {'↑' if metric.better == 'higher' else '↓'}", NAME)
 
 
 def _buckets(evaluation: Evaluation) -> list[str]:
@@ -78,13 +81,18 @@ def _buckets(evaluation: Evaluation) -> list[str]:
     each = evaluation.measured[0]
     lines = []
     for respect, buckets in evaluation.buckets.items():
-        lines.append(f"{in_words(each.metric.name)} by {respect}")
+        lines.append(f"{evaluation.label(each.metric.name)} by {respect}")
         values = [each.value(bucket.items) for bucket in buckets]
         most = max(*values, 1e-9, 100.0 if each.metric.better == "higher" else 0.0)
         for bucket, value in zip(buckets, values, strict=True):
-            count = f"{len(bucket.items):7,} items"
+            count = _count(bucket)
             lines.append(f"  {bucket.name:>{NAME - 2}} {value:6.2f} {count}  {bar(value, most, 40)}")
     return lines
+
+
+def _count(bucket: Bucket) -> str:
+    """In a column of such."""
+    return f"{len(bucket.items):7,} {'item ' if len(bucket.items) == 1 else 'items'}"
 
 
 def _confusions(confusions: Sequence[Confusion], most: int = 12) -> list[str]:
@@ -102,7 +110,7 @@ def _change(expected: str, said: str) -> str:
 def _speed(evaluation: Evaluation) -> str:
     speed = evaluation.speed
     memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB at most"
-    threads = f"{speed.threads} thread{'s' if speed.threads > 1 else ''}"
+    threads = amount(speed.threads, "thread")
     return (
         f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s; one at a time "
         f"{speed.latency_ms(0.5):,.0f} ms (95 %: {speed.latency_ms(0.95):,.0f} ms){memory}; {threads}"
@@ -115,7 +123,7 @@ def _differences(compared: Compared) -> list[str]:
     for each, measured in zip(compared.comparisons, compared.first.measured, strict=True):
         between = f"{each.interval.low:+.2f} to {each.interval.high:+.2f}"
         lines.append(
-            f"{_metric(measured.metric)} {each.first.value:7.2f} {each.second.value:7.2f}  "
+            f"{_metric(compared.first, measured.metric)} {each.first.value:7.2f} {each.second.value:7.2f}  "
             f"{each.difference:+10.2f}  {between:>17}  {each.p_value:6.3f}"
         )
     return lines
@@ -125,11 +133,11 @@ def _paired_buckets(compared: Compared) -> list[str]:
     one, other = compared.first.measured[0], compared.second.measured[0]
     lines = []
     for respect, buckets in compared.buckets.items():
-        lines.append(f"{in_words(one.metric.name)} by {respect}")
+        lines.append(f"{compared.first.label(one.metric.name)} by {respect}")
         for bucket in buckets:
             left, right = one.value(bucket.items), other.value(bucket.items)
             scores = f"{left:7.2f} {right:7.2f}  {right - left:+10.2f}"
-            lines.append(f"  {bucket.name:>{NAME - 2}} {scores}  {len(bucket.items):7,} items")
+            lines.append(f"  {bucket.name:>{NAME - 2}} {scores}  {_count(bucket)}")
     return lines
 
 

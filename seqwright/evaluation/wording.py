@@ -11,13 +11,8 @@ def fitted(text: str, width: int) -> str:
     """A text in exactly so many columns of a terminal, where wide characters take two."""
     from rich.cells import cell_len, set_cell_size
 
-    text = visible(text.replace("\t", " | "))
+    text = visible(text)
     return set_cell_size(text, width) if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
-
-
-def in_words(name: str) -> str:
-    """The name of a metric."""
-    return name.replace("_", " ")
 
 
 def percent(share: float) -> str:

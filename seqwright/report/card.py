@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from seqwright.data.showing import amount
 from seqwright.files import write_text
 from seqwright.report import record as records
 from seqwright.report.bars import FEW
@@ -17,7 +18,7 @@ from seqwright.report.dataset import rare
 from seqwright.report.markup import seen
 from seqwright.report.record import Data, Evaluation, Record
 from seqwright.report.summary import again_command, leaked, tested, trained
-from seqwright.report.wording import amount, duration, family, metric, number, percent, score
+from seqwright.report.wording import duration, family, metric, number, percent, score
 
 CARD = "README.md"
 
@@ -90,7 +91,7 @@ def _score(evaluation: Evaluation, name: str) -> str:
     lies = "–" if low is None or high is None else f"{low:.1f} – {high:.1f}"
     signature = evaluation.signatures.get(name)
     cells = [
-        plain(metric(name).label),
+        plain(metric(name, evaluation.item).label),
         score(name, evaluation.metrics[name]),
         lies,
         plain(evaluation.better.get(name, "–")),
@@ -131,7 +132,7 @@ def _data(record: Record) -> list[str]:
         f"{code(data.name)}: {amount(data.pairs, 'pair')} of {amount(data.sources, 'different source')}"
         + (f" ({plain(split)})." if split else "."),
         *(f"The {name}s have {_side(data, name)}." for name in ("source", "target")),
-        f"{leaked(data.leaks)}." if data.leaks else "",
+        f"{leaks}." if (leaks := leaked(data)) else "",
     ]
     troubles = [plain(finding.sentence) for finding in data.findings if finding.severity == "warning"]
     noted = [*map(plain, data.dropped), *troubles]
@@ -188,19 +189,22 @@ def _limits(record: Record) -> list[str]:
 
 
 def _worst_parts(evaluation: Evaluation, judge: str) -> list[str]:
-    """Of each way to part the test, the part with the worst score, among those of enough items."""
-    worst = min if evaluation.better.get(judge) == "higher" else max
-    lines = []
+    """Of each way to part the test, the part with the worst score among those of enough items, if it is worse
+    than chance lets the whole test be.
+    """
+    sign = 1.0 if evaluation.better.get(judge) == "higher" else -1.0
+    ends = [end for end in evaluation.intervals.get(judge, ()) if end is not None]
+    usual = min((sign * end for end in ends), default=sign * (evaluation.metrics.get(judge) or 0.0))
+    label, lines = metric(judge, evaluation.item).label, []
     for title, buckets in evaluation.buckets.items():
-        scored = [
-            (value, place, bucket)
-            for place, bucket in enumerate(buckets)
-            if bucket.items >= FEW and (value := bucket.metrics.get(judge)) is not None
-        ]
-        if len(scored) > 1:
-            value, _, bucket = worst(scored)
-            said = f"{metric(judge).label} {score(judge, value)}, {amount(bucket.items, 'item')}"
-            lines.append(f"By {title}, {bucket.name} is the worst: {said}")
+        scores = {bucket.name: bucket.metrics.get(judge) for bucket in buckets if bucket.items >= FEW}
+        known = {name: sign * value for name, value in scores.items() if value is not None}
+        if len(known) < 2 or min(known.values()) >= usual:
+            continue
+        worst = next(bucket for bucket in buckets if known.get(bucket.name) == min(known.values()))
+        beside = "" if len(known) == len(buckets) else f" of those of {FEW} items or more"
+        said = f"{label} {score(judge, worst.metrics[judge])}, {amount(worst.items, 'item')}"
+        lines.append(f"By {title}, {worst.name} is the worst{beside}: {said}")
     return lines
 
 

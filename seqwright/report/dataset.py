@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqwright.data.checking import RARE
+from seqwright.data.showing import amount
 from seqwright.report.bars import Column, column_chart, length_columns, split_bar
 from seqwright.report.heat import glyph
 from seqwright.report.markup import Markup, element, figure, join, table
 from seqwright.report.record import Data, Finding, Lengths, Record, Side
 from seqwright.report.summary import leaked
-from seqwright.report.wording import amount, number
+from seqwright.report.wording import number
 
 TOP = 28  # symbols that are drawn
 LISTED = 80  # rare symbols that are listed
@@ -58,7 +59,7 @@ def _split(found: Data) -> Markup | None:
     leaks = {
         None: "Whether held-out sources were trained on was not looked at.",
         0: "No held-out source was trained on.",
-    }.get(found.leaks, f"{leaked(found.leaks or 0)}.")
+    }.get(found.leaks, f"{leaked(found)}.")
     return element(
         "div",
         split_bar(f"Split of the pairs: {said}", found.split),

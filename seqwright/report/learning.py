@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from seqwright.data.showing import amount
 from seqwright.report.curves import Clock, Curve, Point, curve_table, line_chart, running_median, thinned
 from seqwright.report.differences import cutter, marked
 from seqwright.report.markup import Markup, element, figure, join, quoted, table
 from seqwright.report.record import Record, finite
 from seqwright.report.summary import validation_metrics
-from seqwright.report.wording import amount, duration, metric, number, score, titled
+from seqwright.report.wording import duration, metric, number, score, titled
 
 MOST_ROWS = 24  # validations in the table of probes
 
@@ -36,7 +37,7 @@ def _story(record: Record) -> str:
     if best is None:
         return f"{told}."
     judged = record.setting("training", "metric") or "loss"
-    by = "the loss" if judged == "loss" else metric(str(judged)).label
+    by = "the loss" if judged == "loss" else metric(str(judged), record.item).label
     return f"{told}. The weights are those of step {best['step']:,}, the best by {by}; a ring marks them."
 
 
@@ -79,7 +80,7 @@ def _losses(record: Record) -> Markup | None:
 def _scores(record: Record) -> list[Markup | None]:
     charts = []
     for name in validation_metrics(record):
-        points, words = thinned(_series(record.validations, name)), metric(name)
+        points, words = thinned(_series(record.validations, name)), metric(name, record.item)
         best = finite(record.best.get(name)) if record.best else None
         said = "Greedy outputs of the validation"
         said += "." if best is None else f"; {score(name, best)} where the weights were kept."

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from seqwright.data.fields import FIELD, SYMBOL, split_parts
+from seqwright.data.fields import as_line
 
 # Controls, what changes the direction of a line (Unicode 15, UAX #9), line separators, zero-width spaces,
 # halves of surrogate pairs and noncharacters. Joiners stay: emoji and several scripts are written with them.
@@ -63,16 +63,11 @@ def _compact(value: float) -> str:
 
 
 def quoted(text: str) -> Markup:
-    """A text of the user in a line of ours: its direction stays inside, and its fields are told apart."""
-    parts = split_parts(text.replace("\t", FIELD))  # as a line of input has its fields
-    written = [_mark(part) if number % 2 else part for number, part in enumerate(parts)]
-    return element("bdi", *written, class_="text")
-
-
-def _mark(part: str) -> Markup:
-    if part.startswith(SYMBOL):
-        return join([" ", element("span", part[1:], class_="feature")])
-    return element("span", " | ", class_="field")
+    """A text of the user in a line of ours: its direction stays inside, and between its fields stands what a
+    string of Python has there for a tab.
+    """
+    tab = element("span", "\\t", class_="field")
+    return element("bdi", join(as_line(text).split("\t"), tab), class_="text")
 
 
 def table(headings: Iterable[object], rows: Iterable[Iterable[object]], caption: str) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from seqwright.data.showing import amount
 from seqwright.report.bars import FEW, Bar, bar_chart
 from seqwright.report.differences import Cut, closest, cutter, marked
 from seqwright.report.heat import glyph, heat_map
@@ -41,7 +42,7 @@ def _buckets(title: str, buckets: Sequence[Bucket], judge: str, evaluation: Eval
         Bar(bucket.name, value or 0.0, f"{score(judge, value)} · {bucket.items:,}", faint=bucket.items < FEW)
         for bucket, value in zip(buckets, values, strict=True)
     ]
-    label, better = metric(judge).label, evaluation.better.get(judge)
+    label, better = metric(judge, evaluation.item).label, evaluation.better.get(judge)
     said = f"{titled(label)} and number of items" + (f"; {better} is better." if better else ".")
     if any(bar.faint for bar in bars):
         said += f" A faint bar stands for fewer than {FEW} items."
@@ -51,15 +52,17 @@ def _buckets(title: str, buckets: Sequence[Bucket], judge: str, evaluation: Eval
         (bucket.name, f"{bucket.items:,}", *(score(name, bucket.metrics.get(name)) for name in names))
         for bucket in buckets
     )
-    numbers = table(["items with", "items", *(metric(name).label for name in names)], rows, title)
+    labels = (metric(name, evaluation.item).label for name in names)
+    numbers = table(["items with", "items", *labels], rows, title)
     return figure(f"By {title}", said, bar_chart(described, bars, most), numbers)
 
 
 def _confusions(found: Sequence[Confusion]) -> Markup:
     common = sorted(found, key=lambda each: -each.count)
     first = common[0]
+    often = amount(first.count, "time")
     said = (
-        f"Most often {glyph(first.said)} was said for {glyph(first.expected)}, {first.count:,} times. "
+        f"Most often {glyph(first.said)} was said for {glyph(first.expected)}, {often}. "
         "∅ is nothing: a symbol too many (row) or one that is missing (column)."
     )
     rows = ((glyph(each.expected), glyph(each.said), f"{each.count:,}") for each in common)

@@ -16,6 +16,7 @@ from annotated_types import Ge, Gt, Lt
 from seqwright.errors import ModelError
 from seqwright.files import read_json
 from seqwright.run import WEIGHTS, Run
+from seqwright.tasks.metrics import Item
 
 FORMAT = 1  # of data.json, evaluation.json and examples.json
 LARGEST = 1e100  # of a number that can be drawn; NaN is not less than it either
@@ -76,6 +77,7 @@ class Data:
     split: dict[str, Count] = field(default_factory=dict)
     choices: list[Choice] = field(default_factory=list)
     leaks: Count | None = None
+    leaks_by_part: dict[str, Count] | None = None
     machine: str | None = None
 
 
@@ -128,6 +130,7 @@ class Evaluation:
     beam: Count | None = None
     part: str = "test"
     writing: str | None = None
+    item: Item = "word"
     metrics: Metrics = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
     intervals: dict[str, tuple[Real | None, Real | None]] = field(default_factory=dict)
@@ -204,6 +207,11 @@ class Record:
         kind = spec.get("kind") if isinstance(spec, Mapping) else spec
         kinds = {"symbols": "symbols", "words": "text", "bpe": "text", "unigram": "text"}
         return kinds.get(str(kind), "characters")
+
+    @property
+    def item(self) -> Item:
+        """What an item of the test is."""
+        return self.evaluation.item if self.evaluation is not None else "word"
 
     def setting(self, *path: str) -> Any:
         """A value of the configuration, or None."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from statistics import median
 
+from seqwright.data.showing import amount
+from seqwright.data.splitting import NAMES
 from seqwright.report.bars import whisker
 from seqwright.report.markup import Markup, element, join, quoted
-from seqwright.report.record import Evaluation, Record, finite
+from seqwright.report.record import Data, Evaluation, Record, finite
 from seqwright.report.wording import (
-    amount,
     article,
     duration,
     family,
@@ -83,20 +84,31 @@ def tested(record: Record, evaluation: Evaluation) -> str:
     said = f"Measured on {items}{several}{source}{beam}."
     if evaluation.part == "valid":
         said += " These pairs also chose the weights, which makes the scores a little too good."
-    if record.data and record.data.leaks:
-        said += f" {leaked(record.data.leaks)}, which makes the scores too good."
+    if leaks := leaked(record.data, evaluation.part):
+        said += f" {leaks}, which makes the scores too good."
     return said
 
 
-def leaked(pairs: int) -> str:
-    return f"{amount(pairs, 'held-out pair has', 'held-out pairs have')} a source that was trained on"
+def leaked(data: Data | None, part: str | None = None) -> str:
+    """How many pairs of a part, or of all, have a source that was trained on; nothing if none have."""
+    if data is None:
+        return ""
+    if data.leaks_by_part is None:  # a run of a version that did not tell the parts apart
+        counts = {"held-out": data.leaks or 0}
+    else:
+        counts = {name: count for name, count in data.leaks_by_part.items() if part in (None, name)}
+    pairs = [amount(count, f"{NAMES.get(name, name)} pair") for name, count in counts.items() if count]
+    if not pairs:
+        return ""
+    have = "has" if sum(counts.values()) == 1 else "have"
+    return f"{' and '.join(pairs)} {have} a source that was trained on"
 
 
 def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     low, high = evaluation.intervals.get(name, (None, None))
     level = percent(evaluation.level)
     lies = "" if low is None or high is None else f"{level} interval {low:.1f} – {high:.1f}"
-    words = metric(name)
+    words = metric(name, evaluation.item)
     return element(
         "div",
         element("h2", titled(words.label)),

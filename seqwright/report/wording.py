@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from seqwright.presets import PRESETS
+from seqwright.tasks.metrics import Item, in_words
 
 
 class Wording(NamedTuple):
@@ -28,8 +29,10 @@ WORDINGS = {
 }
 
 
-def metric(name: str) -> Wording:
-    return WORDINGS.get(name) or Wording(name.replace("_", " "), "", "")
+def metric(name: str, item: Item = "word") -> Wording:
+    """As it is written of items of this kind."""
+    words, called = WORDINGS.get(name) or Wording(in_words(name), "", ""), in_words(name, item)
+    return words if called == in_words(name) else words._replace(label=called)
 
 
 def score(name: str, value: float | None) -> str:
@@ -66,11 +69,6 @@ def many(count: float) -> str:
         if count >= size:
             return f"{number(count / size)} {name}"
     return f"{count:,.0f}"
-
-
-def amount(count: int, one: str, several: str | None = None) -> str:
-    """1 step; 1,228 steps."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def duration(seconds: float) -> str:

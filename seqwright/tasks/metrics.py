@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import regex
 
+from seqwright.data.fields import split_parts
 from seqwright.errors import InputError
 from seqwright.registry import Registry, snake_case
 
@@ -24,6 +25,7 @@ METRICS = Registry("metric", "seqwright.tasks.metrics", "seqwright.tasks.metrics
 
 Better = Literal["higher", "lower"]
 Writing = Literal["text", "symbols", "characters"]
+Item = Literal["word", "text"]
 
 METRICS_FOR: dict[Writing, tuple[str, ...]] = {  # the first is the one to look at first
     "text": ("bleu", "chrf", "exact_match"),
@@ -31,6 +33,7 @@ METRICS_FOR: dict[Writing, tuple[str, ...]] = {  # the first is the one to look 
     "characters": ("exact_match", "word_error_rate", "symbol_error_rate"),
 }
 _WORDS_AND_SIGNS = regex.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_SPELLING = 3  # characters that a symbol has at most, on average, where symbols spell a word: phones
 _SEPARATORS: dict[Writing, str] = {"text": "", "symbols": " ", "characters": ""}
 
 
@@ -299,6 +302,25 @@ def writing_of(tokenizer: str, texts: Iterable[str]) -> Writing:
         return "symbols"
     counts = [len(text.split()) for text in texts]
     return "text" if sum(counts) >= 2 * max(len(counts), 1) else "characters"
+
+
+def item_of(sources: Iterable[str], references: Iterable[Sequence[str]], writing: Writing) -> Item:
+    """What an item is: a word, if its source is one and its target spells one, in characters or in symbols
+    that are shorter than words; otherwise a text. Features of a source do not count.
+    """
+    words = [sum(len(part.split()) for part in split_parts(source)[::2]) for source in sources]
+    if writing == "text" or sum(words) >= 2 * max(len(words), 1):
+        return "text"
+    symbols = [symbol for texts in references for text in texts for symbol in text.split()]
+    spelt = writing == "characters" or sum(map(len, symbols)) <= _SPELLING * len(symbols)
+    return "word" if spelt else "text"
+
+
+def in_words(name: str, item: Item = "word") -> str:
+    """The name of a metric for people. Items that are not right are errors of words only where an item is a
+    word: of texts, speech recognition calls something else so.
+    """
+    return "wrong outputs" if (name, item) == ("word_error_rate", "text") else name.replace("_", " ")
 
 
 def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) -> Metric:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from seqwright.config import Config
-from seqwright.data.plan import Batching, Plan, split
+from seqwright.config import Config, TrainingConfig
+from seqwright.data.plan import Batching, Plan
 from seqwright.models import Model
-from seqwright.runtime import peak_memory
 from seqwright.training.budget import steps_of
+from seqwright.training.crew import Crew
 from seqwright.training.preparation import Prepared
-from seqwright.training.trainer import build_optimizer, gradients, tokens_of
+from seqwright.training.trainer import build_optimizer, computing, gradients, parts_of
 
 WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
 LONG = 0.25  # seconds of a step from which on all threads pay
@@ -29,7 +29,8 @@ class Forecast:
     """
 
     parameters: int
-    threads: int
+    processes: int
+    threads: int  # of each
     step_seconds: float
     tokens_per_second: float  # of both sides
     epoch_steps: int
@@ -41,24 +42,33 @@ class Forecast:
     def epochs(self) -> float:
         return self.steps / self.epoch_steps
 
-    def line(self) -> str:
+    @property
+    def hands(self) -> str:
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return threads if self.processes == 1 else f"{self.processes} processes of {threads}"
+
+    def line(self) -> str:
         return (
-            f"{_count(self.parameters)} parameters; {self.tokens_per_second:,.0f} tokens/s with {threads}: "
-            f"about {self.steps:,} steps, {self.epochs:.1f} times through the pairs, "
-            f"in {_minutes(self.seconds)}"
+            f"{_count(self.parameters)} parameters; "
+            f"{self.tokens_per_second:,.0f} tokens/s with {self.hands}: about {self.steps:,} steps, "
+            f"{self.epochs:.1f} times through the pairs, in {_minutes(self.seconds)}"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
         )
 
 
-def forecast(config: Config, prepared: Prepared, model: Model) -> Forecast:
+def forecast(config: Config, prepared: Prepared, model: Model, helpers: int = 0) -> Forecast:
     """Trains a copy of the model for a few steps; among them is the batch with the most tokens, for the
     memory. Where nobody said how many threads to use, it leaves torch with the number that is fastest here.
     """
-    options = config.training
-    probe = _Probe(config, prepared, model)
-    probe.take(probe.largest())
-    torch.set_num_threads(config.threads or _threads(probe))
+    probe = _Probe(config, prepared, model, helpers)
+    with probe.crew:
+        probe.take(probe.largest())
+        if config.threads is None:
+            torch.set_num_threads(_threads(probe))
+        return _measured(probe, config.training)
+
+
+def _measured(probe: _Probe, options: TrainingConfig) -> Forecast:
     seconds, tokens = [], []
     began = time.monotonic()
     for number in range(WARM + STEPS):
@@ -74,37 +84,38 @@ def forecast(config: Config, prepared: Prepared, model: Model) -> Forecast:
     else:
         steps = options.steps or steps_of(probe.plan, options.epochs or 1.0)
     return Forecast(
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=sum(parameter.numel() for parameter in probe.model.parameters()),
+        processes=probe.crew.size,
         threads=torch.get_num_threads(),
         step_seconds=step,
         tokens_per_second=sum(tokens) / sum(seconds),
         epoch_steps=len(probe.batches),
         steps=steps,
         seconds=steps * step,
-        memory=peak_memory(),
+        memory=probe.crew.memory(),
     )
 
 
 class _Probe:
     """Steps of a copy of the model."""
 
-    def __init__(self, config: Config, prepared: Prepared, model: Model):
-        self.config, self.prepared = config, prepared
+    def __init__(self, config: Config, prepared: Prepared, model: Model, helpers: int):
+        self.config = config
         self.plan = Plan(prepared.train.lengths, Batching(tokens=config.training.tokens), config.seed)
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
+        self.crew = Crew(self.model, computing(config, prepared, self.model), helpers)
         self.optimizer = build_optimizer(config.training.optimizer, self.model)
 
     def take(self, number: int) -> tuple[float, int]:
         """The seconds and the tokens of a step with this batch."""
         began = time.monotonic()
-        options, store = self.config.training, self.prepared.train
-        numbers = split(self.batches[number % len(self.batches)], options.accumulate)
-        parts = [self.prepared.task.batch(store, part) for part in numbers if len(part)]
+        options, batch = self.config.training, self.batches[number % len(self.batches)]
         self.optimizer.zero_grad()
-        gradients(self.model, parts, options, self.config.seed)
+        parts = parts_of(batch, options.accumulate, 0, (self.config.seed,))
+        outcome, _ = gradients(self.crew, parts, options.clip)
         self.optimizer.step(0.0)
-        return time.monotonic() - began, sum(map(tokens_of, parts))
+        return time.monotonic() - began, outcome.tokens
 
     def largest(self) -> int:
         return max(range(len(self.batches)), key=lambda k: _padded(self.plan, self.batches[k]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from seqwright.models import Model
 from seqwright.presets import build_model, resolve
 from seqwright.run import Run, differences
 from seqwright.tasks.metrics import METRICS
+from seqwright.training.crew import lineup
 from seqwright.training.forecast import Forecast, forecast
 from seqwright.training.interrupt import Interrupt
 from seqwright.training.preparation import Prepared, prepare
@@ -60,18 +62,32 @@ def train(
     with run.lock(), interrupt.listening():
         if run.config != config.to_dict():
             run.configure(config.to_dict())
-        if config.threads is not None:
-            torch.set_num_threads(config.threads)
         prepared = prepare(config, run.folder, interrupt.check)
-        model = first_model(config, prepared)
-        if run.checkpoints().steps():
-            _take_threads(config, run)
-        else:
-            if config.start is not None:
-                warm_start(model, config.start, config.model)
-            if announce is not None:
-                announce(forecast(config, prepared, model))
-        return Trainer(run, config, prepared, model, listener=listener, interrupt=interrupt).train()
+        with _manned(config) as helpers:
+            model = first_model(config, prepared)
+            if run.checkpoints().steps():
+                _take_threads(config, run)
+            else:
+                if config.start is not None:
+                    warm_start(model, config.start, config.model)
+                if announce is not None:
+                    announce(forecast(config, prepared, model, helpers))
+            trainer = Trainer(
+                run, config, prepared, model, listener=listener, interrupt=interrupt, helpers=helpers
+            )
+            return trainer.train()
+
+
+@contextmanager
+def _manned(config: Config) -> Iterator[int]:
+    """The number of helpers; inside the block torch has the threads of one process among them."""
+    before = torch.get_num_threads()
+    helpers, threads = lineup(config.training.accumulate, config.threads or before)
+    torch.set_num_threads(threads)
+    try:
+        yield helpers
+    finally:
+        torch.set_num_threads(before)
 
 
 def _take_threads(config: Config, run: Run) -> None:
@@ -84,11 +100,9 @@ def _take_threads(config: Config, run: Run) -> None:
 def plan(config: Config) -> Forecast:
     """What a training would take; nothing of it is kept."""
     check_parts(config)
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    with TemporaryDirectory(prefix="seqwright-plan-") as folder:
+    with TemporaryDirectory(prefix="seqwright-plan-") as folder, _manned(config) as helpers:
         prepared = prepare(config, Path(folder))
-        return forecast(config, prepared, first_model(config, prepared))
+        return forecast(config, prepared, first_model(config, prepared), helpers)
 
 
 def first_model(config: Config, prepared: Prepared) -> Model:

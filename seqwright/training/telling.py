@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from seqwright.data.showing import shown
+from seqwright.tasks.metrics import in_words
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress, Report
 from seqwright.training.validation import Item
@@ -32,7 +33,7 @@ class Teller:
     def __call__(self, report: Report) -> None:
         if report.validation is not None:
             found = [("valid loss", report.validation.loss)]
-            found += [(score.name.replace("_", " "), score.value) for score in report.validation.scores]
+            found += [(in_words(score.name, "text"), score.value) for score in report.validation.scores]
             scores = "  ".join(
                 f"{name} {value:.3f}" if name == "valid loss" else f"{name} {value:.1f}"
                 for name, value in found

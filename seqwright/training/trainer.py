@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seqwright.config import Config, TrainingConfig
+from seqwright.config import Config
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Cursor, Plan, split
 from seqwright.errors import DivergedError, ModelError, WriteError
@@ -31,6 +31,7 @@ from seqwright.training import triage
 from seqwright.training.average import Average
 from seqwright.training.budget import Budget
 from seqwright.training.checkpoint import Checkpoint
+from seqwright.training.crew import Compute, Crew, Outcome, Part
 from seqwright.training.interrupt import Interrupt, Interrupted
 from seqwright.training.moments import TRACES, Moments
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer
@@ -98,10 +99,12 @@ class Trainer:
         *,
         listener: Listener = lambda report: None,
         interrupt: Interrupt | None = None,
+        helpers: int = 0,
     ):
         self.run, self.config, self.options = run, config, config.training
         self.prepared, self.task, self.model = prepared, prepared.task, model
         self.listener, self.interrupt = listener, interrupt or Interrupt()
+        self.crew = Crew(model, computing(config, prepared, model), helpers)
         self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
         self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
         self.schedule = SCHEDULES.build(self.options.schedule)
@@ -131,12 +134,13 @@ class Trainer:
         self._meter.start(self.progress.seconds)
         batches = self._batches()
         try:
-            while not self._over():
-                self.interrupt.check()
-                self._step(*next(batches))
-                if self._validation_due():
-                    self._validate()
-                self._save_if_due()
+            with self.crew:
+                while not self._over():
+                    self.interrupt.check()
+                    self._step(*next(batches))
+                    if self._validation_due():
+                        self._validate()
+                    self._save_if_due()
         except Interrupted:
             self._save()
             raise
@@ -149,31 +153,26 @@ class Trainer:
             patience is not None and self.progress.worse >= patience
         )
 
-    def _batches(self) -> Iterator[tuple[list[Batch], Cursor]]:
+    def _batches(self) -> Iterator[tuple[list[Part], Cursor]]:
         """The batches from here on, each in its parts, with the position behind it."""
         for numbers, after in self.plan.walk(self.progress.cursor):
-            parts = [part for part in split(numbers, self.options.accumulate) if len(part)]
-            epoch = self.progress.cursor.epoch
-            yield (
-                [self.task.batch(self.prepared.train, p, seed=self.config.seed, epoch=epoch) for p in parts],
-                after,
-            )
+            seed = self.config.seed, self.progress.step + 1
+            yield parts_of(numbers, self.options.accumulate, self.progress.cursor.epoch, seed), after
 
-    def _step(self, parts: list[Batch], after: Cursor) -> None:
+    def _step(self, parts: list[Part], after: Cursor) -> None:
         step = self.progress.step + 1
-        self.model.train()
         self.optimizer.zero_grad()
-        total, count, norm = gradients(self.model, parts, self.options, self.config.seed, step)
-        if math.isfinite(total) and math.isfinite(norm):
+        outcome, norm = gradients(self.crew, parts, self.options.clip)
+        if math.isfinite(outcome.total) and math.isfinite(norm):
             self.optimizer.step(self.schedule.factor(step, self.budget.done(step)))
             if self.average is not None:
                 self.average.update(step)
-            self._meter.add(total, count, sum(map(tokens_of, parts)))
+            self._meter.add(outcome.total, outcome.count, outcome.tokens)
         else:
-            self._skip(step, parts, total, norm)
+            self._skip(step, parts, outcome.total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
         if step == 1:
-            self._say(triage.first_loss(total / count, self.task.target.size))
+            self._say(triage.first_loss(outcome.total / outcome.count, self.task.target.size))
         reached("train:step")
         if self.budget.wants_estimate(step, self._meter.seconds):
             self._estimate()
@@ -219,7 +218,7 @@ class Trainer:
             best_step=step if is_best else self.progress.best_step,
             worse=0 if is_best else self.progress.worse + 1,
         )
-        findings = triage.findings(validation, self.budget.done(step))
+        findings = triage.findings(validation, self.budget.done(step), step)
         record = {"step": step, **validation.record(), "best": is_best, "findings": findings}
         self.run.log({**record, "seconds": self._meter.seconds})
         reached("train:validated")
@@ -324,11 +323,11 @@ class Trainer:
 
     # What is said ----------------------------------------------------------------------------------
 
-    def _skip(self, step: int, parts: list[Batch], total: float, norm: float) -> None:
+    def _skip(self, step: int, parts: list[Part], total: float, norm: float) -> None:
         """A step without an update; too many of them end the training."""
         bad = (*(b for b in self.progress.bad if b > step - BAD_WINDOW), step)
         self.progress = replace(self.progress, bad=bad)
-        places = [self.prepared.train.place(int(i)) for part in parts for i in part.index]
+        places = [self.prepared.train.place(i) for part in parts for i in part.numbers]
         self.run.log({"step": step, "skipped": {"loss": total, "gradient_norm": norm, "examples": places}})
         in_a_row = bad[-BAD_IN_A_ROW:] == tuple(range(step - BAD_IN_A_ROW + 1, step + 1))
         if in_a_row or len(bad) > max(BAD_IN_A_ROW, BAD_SHARE * BAD_WINDOW):
@@ -427,24 +426,33 @@ def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
     return kind(model, **options)
 
 
-def gradients(
-    model: Model, parts: list[Batch], options: TrainingConfig, *seed: int
-) -> tuple[float, int, float]:
-    """Of the mean loss over all parts, clipped: (sum of the losses, number of tokens, norm of the gradient).
-
-    Dropout is decided by the seed and the number of the part.
-    """
-    count, total = sum(part.count for part in parts), 0.0
-    for number, part in enumerate(parts):
-        torch.manual_seed(derived_seed(*seed, number))
-        loss = model.loss(part, smoothing=options.smoothing).total
-        (loss / count).backward()
-        total += loss.item()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), options.clip or math.inf).item()
-    return total, count, norm
+def parts_of(batch: np.ndarray, parts: int, epoch: int, seed: Sequence[int]) -> list[Part]:
+    """Of the examples with these numbers. Dropout is decided by the seed and the number of the part."""
+    divided = [numbers.tolist() for numbers in split(batch, parts) if len(numbers)]
+    return [Part(numbers, epoch, (*seed, number)) for number, numbers in enumerate(divided)]
 
 
-def tokens_of(batch: Batch) -> int:
+def computing(config: Config, prepared: Prepared, model: Model) -> Compute:
+    def compute(part: Part) -> Outcome:
+        numbers = np.asarray(part.numbers)
+        batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=part.epoch)
+        torch.manual_seed(derived_seed(*part.seed))
+        loss = model.train().loss(batch, smoothing=config.training.smoothing).total
+        loss.backward()
+        return Outcome(loss.item(), batch.count, _tokens(batch))
+
+    return compute
+
+
+def gradients(crew: Crew, parts: Sequence[Part], clip: float | None) -> tuple[Outcome, float]:
+    """Of the mean loss over all parts, clipped, and its norm before."""
+    outcome = crew.gradients(parts)
+    found = [parameter.grad for parameter in crew.parameters if parameter.grad is not None]
+    torch._foreach_div_(found, outcome.count)
+    return outcome, nn.utils.clip_grad_norm_(crew.parameters, clip or math.inf).item()
+
+
+def _tokens(batch: Batch) -> int:
     """Of both sides, without padding."""
     lengths = batch.source.lengths
     return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from seqwright.training.validation import Item, Validation
 
 FEW = 8  # with fewer outputs than this, none of the shares below means anything
+ENOUGH = 100  # steps: before them every model says the same for everything, whatever its data
 
 
 def first_loss(loss: float, vocabulary: int) -> list[str]:
@@ -21,12 +22,14 @@ def first_loss(loss: float, vocabulary: int) -> list[str]:
     ]
 
 
-def findings(validation: Validation, done: float) -> list[str]:
-    """What a validation tells, once the share `done` of the training is over."""
-    found = [*_unknowns(validation.unknown), *_ignored_source(validation, done)]
-    if len(validation.items) >= FEW and done >= 0.2:
-        found += [*_same_outputs(validation.items), *_copies(validation.items), *_empty(validation.items)]
-        found += _endless(validation.items)
+def findings(validation: Validation, done: float, step: int) -> list[str]:
+    """What a validation tells at a step, when the share `done` of the training is over."""
+    found, items = _unknowns(validation.unknown), validation.items
+    if done < 0.2 or step < ENOUGH:
+        return found
+    found += _ignored_source(validation)
+    if len(items) >= FEW:
+        found += [*_same_outputs(items), *_copies(items), *_empty(items), *_endless(items)]
     return found
 
 
@@ -39,10 +42,10 @@ def _unknowns(unknown: float) -> list[str]:
     ]
 
 
-def _ignored_source(validation: Validation, done: float) -> list[str]:
-    """Bad sources should hurt. Early in a training they do not yet."""
+def _ignored_source(validation: Validation) -> list[str]:
+    """Bad sources should hurt."""
     gap = validation.shuffled_loss - validation.loss
-    if done < 0.2 or math.isnan(gap) or gap > 0.02 * validation.loss:
+    if math.isnan(gap) or gap > 0.02 * validation.loss:
         return []
     return [
         f"the model ignores its source: with the sources of other sentences its loss is "

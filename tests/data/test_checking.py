@@ -1,5 +1,6 @@
 """Findings: every trouble that is put into clean pairs is found, and clean pairs have none."""
 
+import math
 import random
 import unicodedata
 from collections import Counter
@@ -13,9 +14,16 @@ from hypothesis import strategies as st
 from seqwright.data.alignment import first_shift, lag_in_window
 from seqwright.data.checking import Lengths, check
 from seqwright.data.exchange import Reservoir
-from seqwright.data.findings import TROUBLES, by_gravity, leak_finding, near_leak_finding, reading_findings
+from seqwright.data.findings import (
+    TROUBLES,
+    by_gravity,
+    few_findings,
+    leak_finding,
+    near_leak_finding,
+    reading_findings,
+)
 from seqwright.data.repetition import Repetitions
-from seqwright.data.splitting import Fractions, overlap, part_of
+from seqwright.data.splitting import Fractions, HeldOut, overlap, part_of
 from seqwright.data.tally import Pair, Place, Reason, Tally
 from seqwright.errors import ConfigError
 
@@ -91,6 +99,52 @@ def test_a_shifted_side_is_found_where_it_begins():
     found = findings(CLEAN[:500] + shifted)["misaligned"]
     assert found.severity == "warning"
     assert found.places[0].line == 501
+
+
+def test_replies_that_are_the_next_turn_are_no_shift():
+    """Though turns are left out. Where targets are their own sources, a side that is moved is a fault."""
+    turns = [pair.source if pair.place.line % 7 else f"aside {pair.place.line}" for pair in CLEAN]
+    replies = [turn if line % 5 else f"hm {line}" for line, turn in enumerate(turns)]
+    talk = [Pair(a, b, p.place) for a, b, p in zip(turns, replies[1:], CLEAN, strict=False)]
+    found = findings(talk)
+    assert "misaligned" not in found
+    assert (found["chained"].severity, found["chained"].count) == ("note", 2)
+    copied = [Pair(pair.source, pair.source, pair.place) for pair in CLEAN]
+    moved = [Pair(a.source, b.target, a.place) for a, b in pairwise(copied[500:])]
+    assert findings(copied[:500] + moved)["misaligned"].places[0].line == 501
+
+
+def test_a_proportion_that_most_pairs_have_is_no_fault():
+    names = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten hundred and eleven")
+    draw = random.Random(1)
+    figures = ["".join(draw.choices("0123456789", k=draw.randint(3, 9))) for _ in range(800)]
+    pairs = [
+        Pair(text, " million and ".join(names[int(figure)] for figure in text), Place("a.tsv", line))
+        for line, text in enumerate(figures, 1)
+    ]
+    assert min(len(pair.target) / len(pair.source) for pair in pairs if len(pair.source) > 6) > 9
+    assert "length_ratio" not in findings(pairs)
+    pairs[40] = Pair("1" * 60, "one " * 15, Place("a.tsv", 41))
+    assert findings(pairs)["length_ratio"].places == (Place("a.tsv", 41),)
+
+
+def test_lengths_that_do_not_depend_on_each_other_are_a_note():
+    draw = random.Random(1)
+    pairs = [
+        Pair("x" * draw.randint(2, 150), "y" * draw.randint(2, 150), Place("a.tsv", n)) for n in range(400)
+    ]
+    found = findings(pairs)
+    assert "length_ratio" not in found
+    assert found["free_lengths"].severity == "note"
+    by_hand = [p for p in pairs if abs(math.log(len(p.target) / len(p.source))) > math.log(9)]
+    assert found["free_lengths"].count == pytest.approx(
+        len([p for p in by_hand if max(map(len, p[:2])) > 50]), abs=2
+    )
+
+
+def test_too_few_to_hold_some_out_are_told():
+    assert few_findings(20) == []
+    assert [few_findings(count)[0].severity for count in (1, 2, 3, 19)] == ["error"] * 2 + ["warning"] * 2
 
 
 def test_exchanged_sides_are_found():
@@ -231,6 +285,21 @@ def test_leaks_are_counted_where_they_stand():
     assert [place.line for place in found.places] == [6, 7]
     assert "test pairs whose source is in training: 2 of 4" in leak_finding(found).sentence
     assert leak_finding(overlap(CLEAN[:2], held_out)) is None
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcdABCD"), max_size=6), max_size=3), st.sets(st.sampled_from("abcd"))
+)
+def test_parts_that_wait_together_are_told_apart(parts, training):
+    held_out = [
+        [Pair(text, "x", Place(f"{number}", line)) for line, text in enumerate(part)]
+        for number, part in enumerate(parts)
+    ]
+    waiting = HeldOut(*held_out)
+    for text in training:
+        waiting.meet(text)
+    apart = [overlap([Pair(text, "y", Place("t", 1)) for text in training], part) for part in held_out]
+    assert waiting.overlaps() == apart
 
 
 def test_leaks_but_for_case_and_spaces_are_counted_apart():

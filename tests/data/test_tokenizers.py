@@ -212,7 +212,8 @@ def test_growing_a_unigram_leaves_old_text_alone(text):
 
 
 @pytest.mark.parametrize(
-    ("kind", "units"), [("characters", 2), ("letters", 2), ("symbols", 1), ("words", 1), ("bpe", 2), ("unigram", 2)]
+    ("kind", "units"),
+    [("characters", 2), ("letters", 2), ("symbols", 1), ("words", 1), ("bpe", 2), ("unigram", 2)],
 )
 def test_unknowns_are_counted_and_shown(kind, units):
     tokenizer = TRAINED[kind]

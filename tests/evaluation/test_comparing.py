@@ -26,7 +26,7 @@ def answering(wrong: int):
 
 def test_a_model_does_not_differ_from_itself():
     found = compare(answering(9), answering(9), ("one", "same"))
-    assert found.verdict == "No difference: one and same say the same for all 64 items."
+    assert found.verdict == "No difference: one and same always say the same, for 64 items."
     assert [(each.difference, each.p_value) for each in found.comparisons] == [(0, 1)] * 3
     assert (found.wins, found.losses, found.ties) == (0, 0, 64)
     assert found.examples == []

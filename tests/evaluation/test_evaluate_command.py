@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from tiny_runs import make_run, words
 
 from seqwright import cli
+from seqwright.data.fields import SYMBOL
 
 
 def test_evaluate_prints_a_panel_and_writes_the_outputs(run, test_file, tmp_path, capsys):
@@ -69,6 +71,8 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
         (["evaluate", "{run}", "{file}", "--metrics", "blue"], 2, "did you mean 'bleu'"),
         (["evaluate", "{run}", "{file}", "--threads", "0"], 2, "--threads is 0"),
         (["evaluate", "{run}", "{file}", "--output", "{tmp}/no/such/folder"], 4, "cannot be written"),
+        (["evaluate", "{file}", "{run}"], 2, "name the run first"),
+        (["compare", "{run}", "{file}", "{run}"], 2, "name the run first"),
         (["compare", "{run}", "{tmp}", "{file}"], 3, "is not a run"),
         (["compare", "{run}", "{file}"], 2, "give two run folders and a file"),
         (["compare", "--train", "{file}"], 2, "--train needs --families"),
@@ -84,3 +88,15 @@ def test_an_error_is_one_line_and_a_code(arguments, code, part, run, test_file, 
     assert captured.out == ""
     assert part in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_of_two_runs_the_one_that_cannot_read_is_named(run, test_file, tmp_path, capsys):
+    forms = make_run(tmp_path / "forms", ending=f"{SYMBOL}V", data={"columns": "1,3+:2"})
+    assert cli.main(["compare", str(run), str(forms), str(test_file)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"seqwright: {forms}, trained on columns 1,3+:2: {test_file} has 2 columns")
+    three = tmp_path / "three.tsv"
+    three.write_text("".join(f"{word}\t{word}\tV;PST\n" for word in words(30)), encoding="utf-8")
+    assert cli.main(["evaluate", str(run), str(three)]) == 2
+    assert "has sources of several fields, and the model takes one text" in capsys.readouterr().err
+    assert cli.main(["evaluate", str(run), str(three), "--columns", "1:2", "--json"]) == 0

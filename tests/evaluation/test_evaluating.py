@@ -16,7 +16,7 @@ from tiny_runs import make_run
 
 from seqwright.data.fields import SYMBOL
 from seqwright.errors import ConfigError, InputError
-from seqwright.evaluation import Judging, evaluate, evaluate_files
+from seqwright.evaluation import Judging, compare, evaluate, evaluate_files
 from seqwright.prediction import Reading
 from seqwright.predictor import load
 
@@ -132,10 +132,10 @@ def test_21_a_wrong_language_is_noticed():
 def test_outputs_that_do_not_end_and_sources_that_are_too_long_are_told():
     model = Answers({"a": "x"})
     model.changes = {"finish_reason": "length"}
-    assert evaluate(model, [("a", "x")]).findings == ("1 of 1 outputs did not end and were cut",)
+    assert evaluate(model, [("a", "x")]).findings == ("outputs that did not end and were cut: 1 of 1",)
     model.changes = {"reading": Reading(9, 0, 4)}
     (told,) = evaluate(model, [("a", "x")]).findings
-    assert told == "1 of 1 sources were too long and were read in part"
+    assert told == "sources that were too long and were read in part: 1 of 1"
 
 
 hostile = st.text(st.sampled_from("ab \x1b\x07\u202e漢字é\u0301👩<>&\"'\u200d"), min_size=1, max_size=90)
@@ -168,6 +168,24 @@ def test_the_panel_shows_what_matters():
     text = str(evaluate(Answers(PHONES, target="symbols"), PHONE_PAIRS, file="cmu.tsv"))
     for part in ("cmu.tsv: 3 items (4 pairs), beam 3", "word error rate ↓", "AO → AA 1", "∅ → Z 1", "ms"):
         assert part in text
+
+
+def test_texts_have_no_word_error_rate_that_is_none_of_words():
+    """Few different words make symbols of running text, too."""
+    found = evaluate(
+        Answers({"7": "seven", "107": "one hundred"}, target="symbols"),
+        [("7", "seven"), ("107", "one hundred and seven")],
+    )
+    assert found.metrics["word_error_rate"] == 50
+    assert found.to_json()["item"] == "text"
+    for shown in (str(found), found._repr_html_(), str(compare(found, found).verdict)):
+        assert "word error rate" not in shown
+    assert "wrong outputs ↓" in str(found)
+    assert evaluate(Answers(PHONES, target="symbols"), PHONE_PAIRS).to_json()["item"] == "word"
+
+
+def test_one_item_is_no_items():
+    assert str(evaluate(Answers({"a": "b"}), [("a", "b")])).startswith("held-out pairs: 1 item, beam 3\n")
 
 
 def test_a_file_is_read_like_pairs(run, test_file):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from report_sample import CONFIG, HOSTILE, make_run
+from report_sample import CONFIG, HOSTILE, make_run, write
 
 from seqwright.report import write_card
 from seqwright.report.card import code, plain
@@ -68,6 +68,29 @@ def test_the_limits_are_numbers_of_enough_items(tmp_path):
     limits = body.split("## Limits")[1]
     assert "longer than 900 characters" in limits
     assert "is the worst" not in limits  # the second part has two items
+
+
+def test_the_worst_part_is_the_worst_and_no_chance(tmp_path):
+    folder = make_run(tmp_path / "run")
+    kept = json.loads((folder / "evaluation.json").read_text())
+
+    def limits(*parts: tuple[str, int, float]) -> str:
+        buckets = [
+            {"name": name, "items": items, "metrics": {"exact_match": value}} for name, items, value in parts
+        ]
+        write(folder, "evaluation", {**kept, "buckets": {"length": buckets}})
+        return card_of(folder)[1].split("## Limits")[1]
+
+    assert "By length, 5 is the worst: exact matches 40.0 %, 31 items" in limits(
+        ("1", 900, 70.0), ("5", 31, 40.0)
+    )
+    assert "By length, 5 is the worst of those of 30 items or more: exact" in limits(
+        ("1", 900, 70.0), ("5", 31, 40.0), ("9", 3, 0.0)
+    )
+    assert "the worst" not in limits(
+        ("1", 900, 61.0), ("5", 31, 60.0)
+    )  # within the interval of all, 58 to 64.5
+    assert "the worst" not in limits(("1", 900, 61.0), ("9", 3, 0.0))
 
 
 def test_a_run_without_parts_has_a_card(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_sample import CONFIG, HOSTILE, make_run, step, validation, write
+from report_sample import CONFIG, HOSTILE, data, make_run, step, validation, write
 
 from seqwright import cli
 from seqwright.errors import ModelError, WriteError
@@ -169,6 +169,26 @@ def test_scores_interval_and_signature_stand_first(folder):
     assert "A Transformer encoder-decoder with 17 parameters, trained for 3 min 00 s on 61 pairs" in head
 
 
+def test_what_leaks_is_said_of_its_part(folder):
+    told = {
+        (1, 2): "1 validation pair and 2 test pairs have a source that was trained on.",
+        (1, 0): "1 validation pair has a source that was trained on.",
+        (0, 0): "No held-out source was trained on.",
+    }
+    for (valid, test), sentence in told.items():
+        write(
+            folder,
+            "data",
+            {**data("pairs"), "leaks": valid + test, "leaks_by_part": {"valid": valid, "test": test}},
+        )
+        page = "".join(Reader(page_of(folder)).text)
+        assert sentence in page
+        assert (
+            "2 test pairs have a source that was trained on, which makes the scores too good" in page
+        ) == bool(test)
+        assert "validation pair has a source that was trained on, which" not in page  # the test did not
+
+
 def test_findings_with_other_numbers_are_told_once(folder):
     text = "".join(Reader(page_of(folder)).text)
     assert text.count("outputs are the same") == 1
@@ -224,7 +244,7 @@ def test_the_command_writes_the_page_and_says_where(folder, capsys):
     assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
     assert not (folder / "README.md").exists()  # it may be the user's by now
     assert cli.main(["report", str(folder / "nothing")]) == ModelError.exit_code
-    assert "is not a run" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
     (folder / "report.html").unlink()
     (folder / "report.html").mkdir()
     assert cli.main(["report", str(folder)]) == WriteError.exit_code
@@ -252,9 +272,8 @@ def test_what_is_markup_stays_and_what_is_not_does_not():
 
 def test_fields_of_a_source_are_told_apart():
     joined, line = quoted("gehen\ufdd1V\ufdd1PST"), quoted("gehen\tV;PST")
-    assert joined.count('class="feature"') == 2
-    assert line.count('class="field"') == 1
-    assert "\ufdd1" not in joined
+    assert joined == line  # as it can be given to the model again
+    assert Reader(line).text == ["gehen", "\\t", "V;PST"]
 
 
 def test_without_examples_of_a_test_the_stored_ones_are_shown(folder):

@@ -11,6 +11,7 @@ import torch
 from tiny import configuration, reversals
 
 from seqwright.data.plan import Batching, Plan
+from seqwright.run import Run
 from seqwright.training import forecast as module
 from seqwright.training.forecast import forecast
 from seqwright.training.job import first_model, plan, train
@@ -75,7 +76,16 @@ def test_a_training_goes_on_with_the_threads_it_was_begun_with(pairs, tmp_path, 
     train(wanted, tmp_path / "run")
     torch.set_num_threads(2)
     train(replace(wanted, training=replace(wanted.training, steps=4)), tmp_path / "run")
-    assert torch.get_num_threads() == 1
+    assert Run.open(tmp_path / "run").checkpoints().load().state["threads"] == 1
+    assert torch.get_num_threads() == 2  # as before
+
+
+def test_a_plan_counts_the_processes_and_their_memory(pairs, tmp_path) -> None:
+    one = plan(replace(configuration(pairs, "training.accumulate=2"), threads=1))
+    two = plan(replace(configuration(pairs, "training.accumulate=2"), threads=2))
+    assert (one.processes, one.threads, two.processes, two.threads) == (1, 1, 2, 1)
+    assert "with 2 processes of 1 thread" in two.line()
+    assert two.memory > 50e6
 
 
 def test_a_plan_leaves_nothing(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,9 @@ import torch
 
 from seqwright import files
 from seqwright.config import Config, override, parse
-from seqwright.data.batch import Batch
 from seqwright.data.plan import Cursor
 from seqwright.run import Run
+from seqwright.training.crew import Part
 from seqwright.training.interrupt import Interrupt, Interrupted
 from seqwright.training.job import train
 from seqwright.training.trainer import Progress, Trainer
@@ -167,8 +167,10 @@ def batches_seen() -> Iterator[list[tuple[int, tuple[int, ...]]]]:
     seen: list[tuple[int, tuple[int, ...]]] = []
     original = Trainer._step
 
-    def step(trainer: Trainer, parts: list[Batch], after: Cursor) -> None:
-        seen.append((trainer.progress.cursor.epoch, tuple(int(i) for part in parts for i in part.index)))
+    def step(trainer: Trainer, parts: list[Part], after: Cursor) -> None:
+        seen.append(
+            (trainer.progress.cursor.epoch, tuple(number for part in parts for number in part.numbers))
+        )
         original(trainer, parts, after)
 
     Trainer._step = step  # type: ignore[method-assign]

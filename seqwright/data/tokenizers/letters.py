@@ -18,9 +18,7 @@ class Letters(TableTokenizer):
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return [
-            (k, k + 1)
-            for k, character in enumerate(text)
-            for _ in unicodedata.normalize("NFD", character)
+            (k, k + 1) for k, character in enumerate(text) for _ in unicodedata.normalize("NFD", character)
         ]
 
     def _join(self, pieces: list[str]) -> str:
