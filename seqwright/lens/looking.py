@@ -15,6 +15,7 @@ from seqwright import __version__
 from seqwright.data.batch import BEGIN
 from seqwright.errors import InputError
 from seqwright.lens.ablation import too_much, without_each_head
+from seqwright.lens.branches import branches, reach
 from seqwright.lens.contributions import contributions, too_long
 from seqwright.lens.gates import KINDS, Head, sites
 from seqwright.lens.importance import slopes
@@ -30,9 +31,11 @@ from seqwright.lens.storing import (
     packed_size,
     recurrent_entries,
 )
+from seqwright.lens.sublayers import Flow, Part, block_entries, watch_blocks
 from seqwright.lens.trace import FORMAT, WHAT, Trace
 from seqwright.lens.watching import Lengths, Passes, Watched, watch
 from seqwright.models import Model
+from seqwright.nn.blocks import Block
 from seqwright.registry import snake_case
 from seqwright.search import BeamOptions, Hypothesis, Lattice
 from seqwright.tasks.translation import Translation
@@ -69,12 +72,14 @@ def look(
     options: BeamOptions,
     reference: str | None = None,
     ablate: bool = True,
+    branch: bool = True,
     config: Mapping[str, Any] | None = None,
     step: int | None = None,
     room: int = ROOM,
 ) -> Trace:
-    """The trace of one text. `ablate` decodes again without each head; `config` and `step`, those of the
-    training that the model comes from, are noted in it; `room` is for packed arrays, in characters.
+    """The trace of one text. `ablate` decodes again without each head, `branch` after other pieces; `config`
+    and `step`, those of the training that the model comes from, are noted in it; `room` is for packed arrays,
+    in characters.
     """
     model, task, row = predictor.model, predictor.task, predictor.task.source.encode(text)
     _check(text, len(row), predictor.longest)
@@ -84,6 +89,7 @@ def look(
         best = hypotheses[0]
         said = Said.of(row, best.tokens, ended=best.finish_reason == "end")
         given = None if reference is None else Said.of(row, task.target.encode(reference))
+        inside = _inside(model, said, absent, room)
         document = {
             "format": FORMAT,
             "what": WHAT,
@@ -95,14 +101,17 @@ def look(
             "hypotheses": [hypothesis(task, one) for one in hypotheses],
             "search": _how(options),
             "lattice": columns(lattice),
-            **_inside(model, said, absent, room),
+            **inside,
             "ablations": _ablations(predictor, options, said, absent) if ablate else None,
+            "branches": _branches(predictor, options, said, inside["steps"], absent) if branch else None,
             "model": _model(model, step),
             "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
             "seed": None if config is None else config.get("seed"),
         }
     if not ablate:
         absent["ablations"] = "it was not asked to switch off heads"
+    if not branch:
+        absent["branches"] = "it was not asked to go on after other pieces"
     ids = _mentioned(document, said, given)
     document["symbols"] = {str(number): symbol_text(task.target, number) for number in ids}
     return Trace({**document, "absent": absent})
@@ -119,21 +128,25 @@ def _check(text: str, tokens: int, longest: int) -> None:
 
 def _inside(model: Model, said: Said, absent: Absent, size: int) -> dict[str, Any]:
     """What happened on the way along an output: all weights, and of the rest what there is room for."""
-    logits, watched, passes = _watched(model, said, size)
+    logits, watched, passes, flows = _watched(model, said, size)
     entries = attention_entries(watched, size)
     room = Room(size - sum(map(packed_size, entries)))
     drawn = _contributions(model, said, absent)
     told, stored = steps(logits, said.tokens, None if drawn is None else _source_shares(*drawn))
     packed = None if drawn is None else _packed_contributions(*drawn, room, absent)
     cells, missing = recurrent_entries(passes, getattr(model.encoder, "reverse", False), room)
+    blocks = block_entries(flows, Room(room.left // 2))
+    room.left -= sum(map(packed_size, blocks))
     missing += add_vectors(entries, watched, room)
     absent |= _reasons(model, watched, passes, missing)
+    absent |= _blocks_missing(model, len(blocks))
     return {
         "steps": told,
         "logits": stored,
         "attention": entries,
         "heads": _heads(model, said, watched, absent),
         "recurrent": cells,
+        "blocks": blocks,
         "contributions": packed,
     }
 
@@ -145,13 +158,18 @@ def _contributions(model: Model, said: Said, absent: Absent) -> tuple[np.ndarray
     return contributions(model, said)
 
 
-def _watched(model: Model, said: Said, room: int) -> tuple[Tensor, list[Watched], list[Passes]]:
+def _watched(model: Model, said: Said, room: int) -> tuple[Tensor, list[Watched], list[Passes], list[Flow]]:
     """The logits (T, V) along an output, and what the parts did."""
     source, tokens = len(said.source), len(said.tokens)
     lengths: Lengths = {"enc": (source, source), "dec": (tokens, tokens), "cross": (tokens, source)}
-    with torch.inference_mode(), watch(model, lengths, room) as (watched, passes):
+    places: dict[Part, int] = {"encoder": source, "decoder": tokens}
+    with (
+        torch.inference_mode(),
+        watch(model, lengths, room) as (watched, passes),
+        watch_blocks(model, places, room) as flows,
+    ):
         logits = model(said.batch())[0].float()
-        return logits, watched, passes
+        return logits, watched, passes, flows
 
 
 def _reasons(
@@ -174,6 +192,14 @@ def _reasons(
         yield "recurrent", "the model has no recurrent layer"
     if missing:
         yield "vectors", f"vectors or gates of {missing} layers would make the trace too large"
+
+
+def _blocks_missing(model: Model, stored: int) -> Iterator[tuple[str, str]]:
+    count = sum(isinstance(part, Block) for part in model.modules())
+    if not count:
+        yield "blocks", "the model has no block of a Transformer"
+    elif stored < count:
+        yield "blocks", f"the numbers of {count - stored} of {count} blocks would make the trace too large"
 
 
 def _kind(part: object) -> str:
@@ -226,6 +252,25 @@ def _ablations(
         score=lambda: float(log_probs(model, said).gather(1, chosen).sum()),
         text=task.text,
     )
+
+
+def _branches(
+    predictor: Searcher,
+    options: BeamOptions,
+    said: Said,
+    steps: Sequence[Mapping[str, Any]],
+    absent: Absent,
+) -> list[dict[str, Any]]:
+    count = reach(predictor.model, said)
+    if count < len(steps):
+        done = f"it was done for the first {count}" if count else "it was left out"
+        absent["branches"] = f"to go on after other pieces at all {len(steps)} steps would take long; {done}"
+    row = said.source[:-1]
+
+    def search(prefixes: Sequence[Sequence[int]], greedy: BeamOptions) -> list[Hypothesis]:
+        return [best for best, *_ in predictor.search_tokens([row] * len(prefixes), prefixes, greedy)]
+
+    return branches(predictor.task, said, steps[:count], options, search=search)
 
 
 def _source_shares(source: np.ndarray, prefix: np.ndarray) -> list[float]:

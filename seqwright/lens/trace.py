@@ -109,6 +109,13 @@ class Trace:
                 return {name: unpack(value) for name, value in (entry["gates"] | entry["states"]).items()}
         raise InputError(f"no {direction} cells of layer {layer} of the {part}: {self.why('recurrent')}")
 
+    def block(self, part: str, layer: int) -> dict[str, Any]:
+        """A block of a Transformer as docs/trace.md has it, with its arrays unpacked."""
+        for entry in self.document.get("blocks", []):
+            if (entry["part"], entry["layer"]) == (part, layer):
+                return _unpacked(entry)
+        raise InputError(f"no block {layer} of the {part}: {self.why('blocks')}")
+
     def why(self, key: str) -> str:
         """The sentence that says why something is not here."""
         return self.document["absent"].get(key, "it was not asked for")
@@ -138,3 +145,9 @@ class Trace:
             f'<iframe srcdoc="{html.escape(self.page(), quote=True)}" '
             'style="width: 100%; height: 48rem; border: 0" title="trace"></iframe>'
         )
+
+
+def _unpacked(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return unpack(value) if "data" in value else {name: _unpacked(part) for name, part in value.items()}

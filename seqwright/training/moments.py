@@ -61,6 +61,7 @@ class Moments:
                 options=self.options,
                 reference=probe.references[0],
                 ablate=False,
+                branch=False,
                 step=step,
                 room=ROOM,
             )

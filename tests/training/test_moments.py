@@ -110,7 +110,7 @@ def test_it_looks_at_the_weights_that_are_validated(pairs, tmp_path, average):
     again = load(tmp_path / "run").look(last.text, reference=last.document["reference"]["text"], ablate=False)
     assert last.document["model"] == again.document["model"] | {"step": 30}
     different = {name for name, value in last.document.items() if again.document[name] != value}
-    assert different <= {"model", "config", "seed"}
+    assert different <= {"model", "config", "seed", "branches", "absent"}  # a training goes without branches
 
 
 def test_without_traces_nothing_of_a_lens_is_loaded(pairs, tmp_path):

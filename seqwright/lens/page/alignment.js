@@ -1,6 +1,7 @@
 // Where the model looked: the weights as a matrix or as lines, and the current step in words.
 
 import { best, chosenHeads, chosenMatrix, peak } from "./attention.js";
+import { branchesAt, turner } from "./branch.js";
 import { bold, button, choice, element, fill, menu, paragraph, scroll, toggle } from "./elements.js";
 import { heatmap, legend } from "./heatmap.js";
 import { lines } from "./lines.js";
@@ -155,15 +156,21 @@ function notes({ trace, state, set }, matrix) {
 }
 
 /** The step in words: what was said, where it looked, what else it could have said. */
-function aside({ trace, state, set }, matrix, row) {
+function aside(page, matrix, row) {
+  const { trace, state, set } = page;
+  const turns = new Map(branchesAt(trace, state.t).map((one) => [one.id, turner(page, one)]));
+  const link = (id) => button(trace.symbol(id), turns.get(id), {
+    class: "link", "data-key": `branch ${id}`, title: "What would have followed",
+  });
   const step = trace.document.steps[state.t];
   const line = (label, share, strong) => element("li", { class: strong && "strong" },
-    element("span", { class: "name" }, label),
+    element("span", { class: "name", dir: "auto" }, label),
     element("span", { class: "bar" }, element("i", { style: `width:${(100 * share).toFixed(1)}%` })),
     element("span", { class: "number" }, percent(share)));
   const looks = best(matrix, row, 5).map(([column, weight]) => line(matrix.columnLabels[column], weight));
   const others = step.top.slice(0, 5)
-    .map(([id, logProb]) => line(trace.symbol(id), Math.exp(logProb), id === step.id));
+    .map(([id, logProb]) => (
+      line(turns.has(id) ? link(id) : trace.symbol(id), Math.exp(logProb), id === step.id)));
   return element("aside", { class: "side", "aria-label": "This step" },
     element("p", {}, "Step ", bold(state.t + 1), " says ", bold(trace.symbol(step.id), "now"),
       ` with probability ${percent(Math.exp(step.log_prob))}.`),

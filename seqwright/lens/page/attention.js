@@ -5,7 +5,8 @@ import { KINDS } from "./trace.js";
 /**
  * The chosen matrix with its labels. Layer −1 and head "all" join matrices: by their mean, their maximum, or
  * a mean weighted by the importance of the heads. `hidden` is the mean weight on the columns left out;
- * `rowOf[i]` and `columnOf[j]` are the places of pieces (−1: left out).
+ * `rowOf[i]` and `columnOf[j]` are the places of pieces (−1: left out). `leftward`: the columns are a text
+ * that runs from right to left, and are drawn so; `rowsLeftward`: so are the rows, side by side.
  */
 export async function chosenMatrix(trace, { kind, layer, head, join, unit, sink }) {
   const key = `matrix ${[kind, layer, head, join, unit, sink]}`;
@@ -14,7 +15,9 @@ export async function chosenMatrix(trace, { kind, layer, head, join, unit, sink 
     const [downBlock, acrossBlock] = trace.layers(kind)[0].block;
     const rows = groups(trace, KINDS[kind].rows, downBlock, unit, true);
     const columns = groups(trace, KINDS[kind].columns, acrossBlock, unit, sink);
-    return { ...merged(joined, rows, columns), count: joined.count, blocks: [downBlock, acrossBlock] };
+    const [rowsLeftward, leftward] = ["rows", "columns"].map((side) => trace.leftward[KINDS[kind][side]]);
+    const blocks = [downBlock, acrossBlock];
+    return { ...merged(joined, rows, columns), count: joined.count, blocks, leftward, rowsLeftward };
   });
 }
 
@@ -57,7 +60,7 @@ function groups(trace, name, block, unit, sink) {
       return;
     }
     if (unit !== "words" || one.word === null || one.word !== before) {
-      found.labels.push(unit === "words" && one.word !== null ? trace.words[name][one.word].text : one.label);
+      found.labels.push(unit === "words" && one.word !== null ? trace.words[name][one.word] : one.label);
       found.members.push([]);
     }
     before = one.word;

@@ -6,6 +6,7 @@ import { diffed } from "./diff.js";
 import { because, canvas, element, menu, paragraph, scroll, svg, words } from "./elements.js";
 import { heatmap, legend } from "./heatmap.js";
 import { divergence, short } from "./numbers.js";
+import { plain } from "./scripts.js";
 import { plural, shorten } from "./text.js";
 
 const HEIGHT = 110; // pixels of the bars
@@ -82,7 +83,7 @@ async function distances(trace, other) {
   for (let t = 0; t < Math.min(trace.length, other.length); t++) {
     const [left, right] = await Promise.all([shares(trace, t), shares(other, t)]);
     found.push({ value: divergence(left, right), same });
-    same &&= said(trace, t) === said(other, t);
+    same &&= plain(said(trace, t)) === plain(said(other, t));
   }
   return found;
 }
@@ -148,8 +149,8 @@ function notes(a, b, change, has) {
 
 /** B − A over the rows that begin both; null where there are none, or the columns differ. */
 function subtract(a, b) {
-  const alike = a.columnLabels.join("\n") === b.columnLabels.join("\n");
-  const apart = a.rowLabels.findIndex((label, place) => label !== b.rowLabels[place]);
+  const alike = a.columnLabels.map(plain).join("\n") === b.columnLabels.map(plain).join("\n");
+  const apart = a.rowLabels.findIndex((label, place) => plain(label) !== plain(b.rowLabels[place]));
   const rows = apart < 0 ? a.rows : apart;
   if (!alike || rows === 0) return null;
   const values = a.values.slice(0, rows * a.columns).map((value, index) => b.values[index] - value);

@@ -1,6 +1,7 @@
 // What changed between two texts: by the longest common subsequence of their words.
 
 import { element } from "./elements.js";
+import { clusters } from "./scripts.js";
 
 /** Runs [{kind: "same" | "gone" | "new", items: […]}, …]. */
 function difference(before, after) {
@@ -39,9 +40,23 @@ function lengths(before, after) {
 
 /** Two texts in one, what is gone struck out and what is new underlined; by words, or within one word. */
 export function diffed(before, after) {
-  const apart = [before, after].some((text) => /\s/.test(text.trim()));
-  const cut = (text) => (apart ? text.split(/\s+/).filter(Boolean) : [...text]);
   const tags = { same: "span", gone: "del", new: "ins" };
-  return difference(cut(before), cut(after)).flatMap(({ kind, items }) => (
-    [element(tags[kind], {}, items.join(apart ? " " : "")), apart && " "]));
+  const { runs, gap } = compared(before, after);
+  return element("bdi", {}, runs.flatMap(({ kind, text }, place) => (
+    [place > 0 && gap, element(tags[kind], {}, text)])));
+}
+
+/** The second of two texts, what the first does not have underlined. */
+export function news(before, after) {
+  const { runs, gap } = compared(before, after);
+  return runs.filter(({ kind }) => kind !== "gone").flatMap(({ kind, text }, place) => (
+    [place > 0 && gap, kind === "new" ? element("ins", {}, text) : text]));
+}
+
+/** What two texts share, lose and gain, and what stands between: a space, unless they are single words. */
+function compared(before, after) {
+  const gap = [before, after].some((text) => /\s/.test(text.trim())) ? " " : "";
+  const cut = (text) => (gap ? text.split(/\s+/).filter(Boolean) : clusters(text));
+  const runs = difference(cut(before), cut(after));
+  return { gap, runs: runs.map(({ kind, items }) => ({ kind, text: items.join(gap) })) };
 }

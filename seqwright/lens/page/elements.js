@@ -101,8 +101,9 @@ export function slider(label, { min, max, step, value, say = String }, change) {
   return element("label", { class: "slider" }, element("span", {}, label), range, said);
 }
 
+/** Text that stands out, in its own direction whatever that of the sentence is. */
 export function bold(text, name) {
-  return element("b", { class: name }, text);
+  return element("b", { class: name, dir: "auto" }, text);
 }
 
 export function paragraph(name, ...children) {

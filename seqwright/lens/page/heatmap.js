@@ -22,7 +22,7 @@ export function imageOf(matrix, colours, name, low, high, finest = FINEST) {
   return known.get(key);
 }
 
-function paint({ values, rows, columns }, colours, low, high, finest) {
+function paint({ values, rows, columns, leftward }, colours, low, high, finest) {
   const [height, width] = [Math.min(rows, finest), Math.min(columns, finest)];
   const sheet = document.createElement("canvas");
   [sheet.width, sheet.height] = [width, height];
@@ -30,8 +30,10 @@ function paint({ values, rows, columns }, colours, low, high, finest) {
   const image = brush.createImageData(width, height);
   const cells = rows > height || columns > width ? pool(values, rows, columns, height, width) : values;
   for (let index = 0; index < height * width; index++) {
-    image.data.set(colourOf(cells[index], colours, low, high), 4 * index);
-    image.data[4 * index + 3] = 255;
+    const column = index % width;
+    const place = leftward ? index + width - 1 - 2 * column : index;
+    image.data.set(colourOf(cells[index], colours, low, high), 4 * place);
+    image.data[4 * place + 3] = 255;
   }
   brush.putImageData(image, 0, 0);
   return sheet.toDataURL();
@@ -57,7 +59,7 @@ function pool(values, rows, columns, height, width) {
 }
 
 /**
- * The picture of a matrix {values, rows, columns, rowLabels, columnLabels}.
+ * The picture of a matrix {values, rows, columns, rowLabels, columnLabels, leftward}.
  *
  * scale: {colours, name, low, high}; row: that of the current step; cell: the chosen [row, column]; lit:
  * which {rows, columns} are not dimmed; image: the matrix whose colours were painted before, if not this.
@@ -99,7 +101,10 @@ function measure(matrix, { width, maxHeight = 620 }) {
   const flat = cell(4) < READABLE || cell(4) > longest + 6;
   const right = flat ? 4 : longest * COSINE;
   const top = cell(right) < READABLE ? 8 : flat ? 26 : 18 + longest * SINE;
-  return { left, right, top, across: cell(right), down: Math.min(TALLEST, maxHeight / matrix.rows), flat };
+  const [across, down] = [cell(right), Math.min(TALLEST, maxHeight / matrix.rows)];
+  const last = matrix.columns - 1;
+  const x = (column) => left + (matrix.leftward ? last - column : column) * across;
+  return { left, right, top, across, down, flat, x };
 }
 
 function widest(labels) {
@@ -119,40 +124,40 @@ function rowLabels(matrix, { left, top, down }, row) {
   ));
 }
 
-function columnLabels(matrix, { left, top, across, flat }) {
+function columnLabels(matrix, { x: start, top, across, flat }) {
   if (across < READABLE) return [];
   return matrix.columnLabels.map((text, place) => {
-    const [x, y] = [left + (place + 0.5) * across, top - (flat ? 13 : 8)];
+    const [x, y] = [start(place) + across / 2, top - (flat ? 13 : 8)];
     const turned = flat ? { "text-anchor": "middle" } : { transform: `rotate(-${TILT} ${x} ${y})` };
     return words(shorten(text, LABEL), x, y, turned);
   });
 }
 
-function digits({ values, columns }, { left, top, across, down }, { colours, name, low, high }) {
+function digits({ values, columns }, { x: start, top, across, down }, { colours, name, low, high }) {
   return [...values.keys()].filter((index) => Math.abs(values[index]) >= 0.005).map((index) => {
     const ink = inkOn(colourOf(values[index], colours[name], low, high));
     const text = values[index].toFixed(2).replace(/^(-?)0\./, "$1.").replace("-", "−");
     const [row, column] = [Math.floor(index / columns), index % columns];
-    const [x, y] = [left + (column + 0.5) * across, top + (row + 0.5) * down];
+    const [x, y] = [start(column) + across / 2, top + (row + 0.5) * down];
     return words(text, x, y, { "text-anchor": "middle", "font-size": 11, fill: ink });
   });
 }
 
-function veils({ rows, columns }, { left, top, across, down }, lit) {
+function veils({ rows, columns }, { left, top, across, down, x }, lit) {
   const veil = (box) => svg("rect", { ...box, fill: "var(--panel)", "fill-opacity": 0.75 });
   const dark = (count, seen) => [...Array(count).keys()].filter((place) => !seen(place));
   const row = (place) => veil({ x: left, y: top + place * down, width: across * columns, height: down });
-  const column = (place) => veil({ x: left + place * across, y: top, width: across, height: down * rows });
+  const column = (place) => veil({ x: x(place), y: top, width: across, height: down * rows });
   return [...dark(rows, lit.rows).map(row), ...dark(columns, lit.columns).map(column)];
 }
 
 /** A cursor over the cells, moved by the mouse or the arrow keys. */
-function listen(picture, { rows, columns }, { left, top, across, down }, { hover, pick, cell }) {
+function listen(picture, { rows, columns, leftward }, { left, top, across, down, x }, { hover, pick, cell }) {
   let at = cell ?? [0, 0];
   const cursor = outline({ width: Math.max(3, across), height: Math.max(3, down), visibility: "hidden" });
   const show = (row, column) => {
     at = [Math.max(0, Math.min(rows - 1, row)), Math.max(0, Math.min(columns - 1, column))];
-    cursor.setAttribute("x", left + at[1] * across);
+    cursor.setAttribute("x", x(at[1]));
     cursor.setAttribute("y", top + at[0] * down);
     cursor.setAttribute("visibility", "visible");
     hover?.(...at);
@@ -161,7 +166,8 @@ function listen(picture, { rows, columns }, { left, top, across, down }, { hover
     const box = picture.getBoundingClientRect();
     const scale = box.width / picture.getAttribute("width");
     const row = Math.floor(((event.clientY - box.top) / scale - top) / down);
-    const column = Math.floor(((event.clientX - box.left) / scale - left) / across);
+    const seen = Math.floor(((event.clientX - box.left) / scale - left) / across);
+    const column = leftward ? columns - 1 - seen : seen;
     return row >= 0 && column >= 0 && row < rows && column < columns ? [row, column] : null;
   };
   picture.append(cursor);
@@ -170,7 +176,7 @@ function listen(picture, { rows, columns }, { left, top, across, down }, { hover
   picture.addEventListener("focus", () => show(...at));
   picture.addEventListener("keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (step) show(at[0] + step[0], at[1] + step[1]);
+    if (step) show(at[0] + step[0], at[1] + (leftward ? -step[1] : step[1]));
     else if (event.key === "Enter") pick?.(...at);
     else return;
     event.preventDefault();

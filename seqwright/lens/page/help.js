@@ -14,6 +14,7 @@ const LIST = [
   ["m", "matrix or lines"],
   ["e", "show or hide the end mark"],
   ["x", "the values as a table"],
+  ["Esc", "from a branch back to the output"],
   ["d", "dark or light"],
   ["b", "big letters, for a projector"],
   ["?", "this list"],
@@ -62,6 +63,7 @@ function keyed(event, state, trace, views) {
     case "m": return { layout: state.layout === "lines" ? "matrix" : "lines" };
     case "e": return { sink: !state.sink, rows: "", columns: "" };
     case "x": return { table: !state.table };
+    case "Escape": return state.branch ? { branch: "" } : null;
     case "d": return { theme: state.dark ? "light" : "dark" };
     case "b": return { big: !state.big };
     default: return views[Number(event.key) - 1] ? { view: views[Number(event.key) - 1].name } : null;

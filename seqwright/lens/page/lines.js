@@ -73,14 +73,15 @@ function layoutOf(matrix, width) {
   const sizes = [matrix.columnLabels, matrix.rowLabels].map((labels) => labels.map(sizeOf));
   const sum = (list) => list.reduce((all, one) => all + one, 0);
   const gap = Math.min(WIDE, ...sizes.map((list) => (width - sum(list)) / list.length));
-  return gap >= NARROW ? sideways(sizes, gap) : downwards(matrix, width);
+  return gap >= NARROW ? sideways(matrix, sizes, gap) : downwards(matrix, width);
 }
 
-function sideways(sizes, gap) {
-  const rows = sizes.map((list) => {
+function sideways(matrix, sizes, gap) {
+  const rows = sizes.map((list, side) => {
     let end = 0;
     const middles = list.map((size) => (end += size + gap) - (size + gap) / 2);
-    return { middles, width: end };
+    const leftward = [matrix.leftward, matrix.rowsLeftward][side];
+    return { middles: leftward ? middles.map((middle) => end - middle) : middles, width: end };
   });
   const width = Math.ceil(Math.max(...rows.map((row) => row.width)));
   const [top, bottom] = [18, 270];

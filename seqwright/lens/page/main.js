@@ -32,7 +32,8 @@ const store = createStore({
   a: found.at(-1)?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
   view: found.length > 1 ? "learning" : kind ? "alignment" : "next",
   kind: kind ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
-  join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false, off: "",
+  join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false,
+  off: "", branch: "",
   temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "",
 });
 const [story, panel, help] = [createStory(store), createPanel(), createHelp()];

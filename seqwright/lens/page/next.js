@@ -1,16 +1,20 @@
-// What could have been said at this step, and what temperature, top-k and top-p make of it.
+// What could have been said at this step, what temperature, top-k and top-p make of it, and what would have
+// followed.
 
+import { branchesAt, branchList, turner } from "./branch.js";
 import { bold, canvas, element, paragraph, scroll, slider, svg, words } from "./elements.js";
 import { percent, reshape, short } from "./numbers.js";
 import { shorten } from "./text.js";
 
 const SHOWN = 16;
 const [LEFT, RIGHT, ROW] = [130, 74, 28]; // pixels: the names, the numbers, a bar
+const SIDE = 492; // pixels of the branches beside the bars, and of the gap
+const ROOM = 960; // pixels from which there is room for both
 
 export const next = {
   name: "next",
   title: "Next piece",
-  lead: "At each step the model gives every piece a probability. The sliders change what a draw could be.",
+  lead: "The probabilities at this step. Sliders change the draw; a click shows what another piece leads to.",
   depends: [],
   controls,
   draw,
@@ -29,22 +33,36 @@ function controls({ state, set }) {
   ];
 }
 
-async function draw({ trace, state }) {
+async function draw(page) {
+  const { trace, state } = page;
   const step = trace.document.steps[state.t];
   const stored = await trace.logits(state.t);
   const shaped = reshape(stored, { temperature: state.temperature, topK: state.topk, topP: state.topp });
-  const plain = stored.logits.map((logit) => Math.exp(logit - step.total));
-  const fate = (id, place) => (id === step.id ? "said" : place < shaped.kept ? "" : "cut off");
-  const rows = stored.ids.map((id, place) => (
-    [trace.symbol(id), plain[place], shaped.shares[place], fate(id, place)]));
-  const picture = bars(rows.slice(0, SHOWN), Math.min(state.width, 860));
+  const branches = new Map(branchesAt(trace, state.t).map((one) => [one.id, one]));
+  const rows = stored.ids.map((id, place) => ({
+    label: trace.symbol(id),
+    plain: Math.exp(stored.logits[place] - step.total),
+    shaped: shaped.shares[place],
+    fate: id === step.id ? "said" : place < shaped.kept ? "" : "cut off",
+    branch: branches.get(id),
+  }));
+  const width = state.width >= ROOM ? state.width - SIDE : state.width;
+  const picture = bars(page, rows.slice(0, SHOWN), Math.min(width, 860));
   const facts = paragraph("facts",
     "The model said ", bold(trace.symbol(step.id), "now"), `, number ${step.rank} of its list with `,
     `probability ${percent(Math.exp(step.log_prob))}. It was as uncertain as an even choice among `,
     `${short(Math.exp(step.entropy), 1)} (entropy ${short(step.entropy, 2)} nats). `,
     "The thin marks are the model's own probabilities. ", restInWords(shaped.rest, state.temperature));
-  const table = { columns: ["piece", "probability", "after the sliders", ""], rows };
-  return { node: element("div", {}, facts, scroll(picture)), picture, table };
+  const main = element("div", { class: "main" }, facts, scroll(picture));
+  const node = element("div", { class: "beside" }, main, branchList(page));
+  return { node, picture, table: tableOf(rows) };
+}
+
+function tableOf(rows) {
+  const columns = ["piece", "probability", "after the sliders", "", "then it says", "log p", "score"];
+  const row = ({ label, plain, shaped, fate, branch }) => (
+    [label, plain, shaped, fate, branch?.text, branch?.log_prob, branch?.score]);
+  return { columns, rows: rows.map(row) };
 }
 
 /** What is not listed; at another temperature its mass is known up to a bound (docs/trace.md). */
@@ -54,24 +72,30 @@ function restInWords(rest, temperature) {
   return `All that is not listed has ${bound}${percent(rest)} together.`;
 }
 
-function bars(rows, width) {
-  const most = Math.max(...rows.flatMap(([, plain, shaped]) => [plain, shaped]));
+function bars(page, rows, width) {
+  const most = Math.max(...rows.flatMap(({ plain, shaped }) => [plain, shaped]));
   const long = (share) => ((width - LEFT - RIGHT) * share) / most;
   const picture = canvas("Probabilities of the next piece", width, rows.length * ROW + 4);
-  rows.forEach(([label, plain, shaped, note], place) => {
-    const [y, said] = [place * ROW + 2, note === "said"];
-    const [x, end] = [LEFT + long(plain), LEFT + long(Math.max(shaped, plain)) + 8];
-    const fill = said ? "var(--accent)" : shaped ? "var(--ink)" : "var(--quiet)";
-    const name = { "text-anchor": "end", "font-size": 14, "font-weight": said ? 650 : 400, fill };
-    const bar = { x: LEFT, y: y + 5, width: long(shaped), height: ROW - 10, rx: 3 };
-    const mark = { x1: x, x2: x, y1: y + 3, y2: y + ROW - 3, stroke: "var(--ink)", "stroke-width": 1.5 };
-    const quiet = { fill: "var(--quiet)", "font-size": 12 };
-    picture.append(
-      words(shorten(label, 14), LEFT - 12, y + ROW / 2, name),
-      svg("rect", { ...bar, fill: said ? "var(--accent)" : "var(--data)" }),
-      svg("line", { ...mark, "stroke-opacity": 0.55 }),
-      words(shaped ? percent(shaped) : "cut off", end, y + ROW / 2, quiet),
-    );
-  });
+  rows.forEach((row, place) => picture.append(bar(page, row, place * ROW + 2, width, long)));
   return picture;
+}
+
+/** The name, the bar, the mark of the model's own probability; a click shows the branch, if there is one. */
+function bar(page, { label, plain, shaped, fate, branch }, y, width, long) {
+  const said = fate === "said";
+  const [x, end, middle] = [LEFT + long(plain), LEFT + long(Math.max(shaped, plain)) + 8, y + ROW / 2];
+  const fill = said ? "var(--accent)" : branch ? "var(--data)" : shaped ? "var(--ink)" : "var(--quiet)";
+  const name = { "text-anchor": "end", "font-size": 14, "font-weight": said ? 650 : 400, fill };
+  const mark = { x1: x, x2: x, y1: y + 3, y2: y + ROW - 3, stroke: "var(--ink)", "stroke-width": 1.5 };
+  const quiet = { fill: "var(--quiet)", "font-size": 12 };
+  const box = { x: LEFT, y: y + 5, width: long(shaped), height: ROW - 10, rx: 3 };
+  const chosen = branch && page.trace.branch(page.state.branch) === branch;
+  const ground = { x: 0, y, width, height: ROW, rx: 5, fill: chosen ? "var(--soft)" : "transparent" };
+  return svg("g", branch ? { class: "token turn", onclick: turner(page, branch) } : {},
+    branch && svg("title", {}, `${label}, then: ${branch.text}`),
+    svg("rect", ground),
+    words(shorten(label, 14), LEFT - 12, middle, { ...name, "text-decoration": branch && "underline" }),
+    svg("rect", { ...box, fill: said ? "var(--accent)" : "var(--data)" }),
+    svg("line", { ...mark, "stroke-opacity": 0.55 }),
+    words(shaped ? percent(shaped) : "cut off", end, middle, quiet));
 }

@@ -1,6 +1,7 @@
-// One number from beginning to end: the vectors that meet, their score, the softmax, the values; and the
-// gates of a recurrent layer.
+// One number from beginning to end: the vectors that meet, their score, the softmax, the values, what the
+// block makes of them; and the gates of a recurrent layer.
 
+import { blockName, blockSections, sublayerOf } from "./block.js";
 import { because, bold, element, menu, paragraph, scroll } from "./elements.js";
 import { largest, percent, short, total } from "./numbers.js";
 import { strips } from "./strips.js";
@@ -22,18 +23,18 @@ const EQUATIONS = {
 export const number = {
   name: "number",
   title: "One number",
-  lead: "A single attention weight, computed with the numbers of this model.",
+  lead: "A single attention weight and what becomes of it, computed with the numbers of this model.",
   depends: ["a", "kind", "layer", "head", "q", "k", "t", "cell"],
   controls,
   draw,
 };
 
-/** The attentions whose vectors are in the trace. */
+/** The attentions whose vectors, or the numbers of whose block, are in the trace. */
 function stored(trace) {
-  return trace.document.attention.filter((one) => one.vectors && one.heads > 0);
+  return trace.document.attention.filter((one) => one.heads > 0 && (one.vectors || trace.block(one)));
 }
 
-/** The attention, head and query that are looked at; null where the trace has no vectors. */
+/** The attention, head and query that are looked at; null where the trace has numbers of none. */
 function chosen({ trace, state }) {
   const ofKind = stored(trace).filter((one) => one.kind === state.kind);
   const entry = ofKind.find((one) => one.layer === state.layer) ?? ofKind.at(-1) ?? stored(trace).at(-1);
@@ -82,13 +83,38 @@ function shownCell({ document }, state) {
 async function draw(page) {
   const { trace, state, colours } = page;
   const found = chosen(page);
-  const weight = found && (await weightLines(trace, state, found));
-  const cell = trace.document.recurrent.length ? await cellLines(trace, state) : null;
-  if (!weight && !cell) return { node: because(whyNot(trace)) };
-  const lines = [...(weight?.lines ?? []), ...(cell ?? [])];
+  const weight = found?.entry.vectors ? await weighed(trace, state, found) : null;
+  const block = found ? await afterwards(trace, found) : { sections: [] };
+  const cell = trace.document.recurrent.length ? await cellLines(trace, state) : [];
+  const lines = [...numbered([...(weight?.sections ?? []), ...block.sections]), ...cell];
+  if (!lines.length) return { node: because(whyNot(trace)) };
   const picture = strips(lines.filter((line) => !line.hidden), state.width, colours.difference);
-  const node = element("div", {}, weight?.sentence ?? paragraph("facts", whyNot(trace)), scroll(picture));
+  const sentence = weight?.sentence ?? block.sentence ?? paragraph("facts", whyNot(trace));
+  const node = element("div", {}, sentence, scroll(picture), block.why && paragraph("quiet", block.why));
   return { node, picture, table: tableOf(lines) };
+}
+
+/** Sections [title, lines] one after the other, their titles numbered. */
+function numbered(sections) {
+  return sections.flatMap(([title, lines], place) => [{ title: `${place + 1}  ${title}` }, ...lines]);
+}
+
+/** What the block of an attention makes of the same place; or why that is not known. */
+async function afterwards(trace, { entry, query, rows }) {
+  const block = trace.block(entry);
+  const sublayer = block && sublayerOf(block, entry);
+  if (!sublayer) return { sections: [], why: whyNoBlock(trace, entry) };
+  const name = blockName(block, sublayer);
+  const sentence = paragraph("big facts", bold(rows[query], "now"), ` in ${name}:`);
+  return { sections: await blockSections(trace, block, sublayer, query), sentence };
+}
+
+/** A recurrent decoder has an attention that is in no block. */
+function whyNoBlock(trace, { kind }) {
+  const { blocks, model } = trace.document;
+  if (blocks === undefined) return "This trace is older than the numbers of blocks; look again to have them.";
+  const part = kind === "enc" ? model.encoder : model.decoder;
+  return part === "transformer" && trace.absent("blocks", "the numbers of this block are not in this trace");
 }
 
 /** The lines with all of their numbers, the first ones being number 0. */
@@ -103,22 +129,19 @@ function whyNot(trace) {
   return trace.absent("vectors", "the vectors behind the weights are not in this trace");
 }
 
-async function weightLines(trace, state, { entry, head, query, rows, columns }) {
+async function weighed(trace, state, { entry, head, query, rows, columns }) {
   const seen = await weighing(trace, entry, head, query);
   const key = state.k >= 0 && state.k < seen.weights.length ? state.k : largest(seen.weights);
   const weight = seen.weights[key];
   const sentence = paragraph("big facts", bold(rows[query], "now"), " looks at ", bold(columns[key]),
     " with weight ", element("b", { id: "weight" }, short(weight, 4)), ` (${percent(weight)}), because:`);
   const names = [rows[query], columns[key]].map((name) => shorten(name, 12));
-  const lines = [
-    { title: "1  The query meets the key" },
-    ...meetingLines(entry.vectors.score === "additive", seen, key, names),
-    { title: `2  Softmax over all ${plural(columns.length, "key")}` },
-    ...softmaxLines(seen, key, columns),
-    { title: "3  The values, weighted and summed" },
-    ...valueLines(seen, columns),
+  const sections = [
+    ["The query meets the key", meetingLines(entry.vectors.score === "additive", seen, key, names)],
+    [`Softmax over all ${plural(columns.length, "key")}`, softmaxLines(seen, key, columns)],
+    ["The values, weighted and summed", valueLines(seen, columns)],
   ];
-  return { lines, sentence };
+  return { sections, sentence };
 }
 
 function meetingLines(additive, seen, key, [from, to]) {

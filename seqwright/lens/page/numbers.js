@@ -20,6 +20,12 @@ export function short(value, digits = 3) {
   return text.replace("-", "−");
 }
 
+/** A number before and after, and by how much it moved. */
+export function moved(before, after) {
+  const change = after - before;
+  return `${short(before)} → ${short(after)} (${change > 0 ? "+" : ""}${short(change)})`;
+}
+
 export function percent(share) {
   if (share > 0 && share < 0.001) return "<0.1\u00a0%";
   return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}\u00a0%`;

@@ -1,11 +1,12 @@
 // The top of the page: the text, what became of it, and the way between, at one step of the output.
 
 import { chosenMatrix, peak } from "./attention.js";
+import { branchRow } from "./branch.js";
 import { css, inkOn } from "./colours.js";
 import { button, element, fill } from "./elements.js";
 import { percent } from "./numbers.js";
 import { keepFocus } from "./panel.js";
-import { pieceText, plural } from "./text.js";
+import { grouped, plural } from "./text.js";
 
 const DARKEST = 235; // of the 256 colours: words on it can still be read
 
@@ -14,37 +15,47 @@ export function createStory({ set }) {
   const row = (name) => element("p", { class: `tokens ${name}`, dir: "auto", "aria-label": name });
   const [source, output] = [row("source"), row("output")];
   const flow = element("nav", { class: "flow", "aria-label": "The way of the text" });
-  const scrubber = createScrubber(set);
+  const [branch, scrubber] = [element("div", { class: "rows" }), createScrubber(set)];
   const node = element("section", { class: "story", "aria-label": "Story" });
-  const label = (name) => element("span", { class: "label" }, name);
-  let built = null;
+  let [built, groups, now] = [null, null, 0];
 
   function build(trace) {
-    const { document, axes } = trace;
+    const { document, characters } = trace;
     const block = trace.layers("cross")[0]?.block[1] ?? 1;
     const shown = { view: "alignment", kind: "cross", unit: "pieces", sink: true };
-    const pin = (place) => set({ ...shown, columns: String(Math.floor(place / block)) });
-    fill(source, chips(document.source.pieces, axes.source, pin));
-    fill(output, chips(document.output.pieces, axes.steps, (t) => set({ t, playing: "" })));
+    const pin = ([place]) => set({ ...shown, columns: String(Math.floor(place / block)) });
+    const go = (places) => set({ t: places[(places.indexOf(now) + 1) % places.length], playing: "" });
+    groups = {
+      source: grouped(document.source.pieces, characters.source),
+      output: grouped(document.output.pieces, characters.output),
+    };
+    fill(source, chips(groups.source, document.source.pieces, pin));
+    fill(output, chips(groups.output, document.output.pieces, go));
     const reference = document.reference && [label("reference"), referenceRow(document.reference)];
     const way = [label("source"), source, label(""), flow, label("output"), output];
-    fill(node, way, reference, label(""), scrubber.node);
+    fill(node, way, branch, reference, label(""), scrubber.node);
   }
 
   async function show(page) {
     const { trace, state } = page;
     if (built !== trace) build(trace);
-    built = trace;
+    [built, now] = [trace, state.t];
     keepFocus(flow, () => fill(flow, stages(page)));
+    const other = branchRow(page);
+    keepFocus(branch, () => fill(branch, other && [label("branch"), other]));
     scrubber.show(page);
-    [...output.children].forEach((chip, place) => {
-      chip.classList.toggle("now", place === state.t);
-      chip.classList.toggle("later", place > state.t);
+    groups.output.forEach(({ places }, at) => {
+      output.children[at].classList.toggle("now", places.includes(now));
+      output.children[at].classList.toggle("later", places[0] > now);
     });
-    await shade(page, source);
+    await shade(page, source, groups.source);
   }
 
   return { node, show };
+}
+
+function label(name) {
+  return element("span", { class: "label" }, name);
 }
 
 function createScrubber(set) {
@@ -72,15 +83,27 @@ function createScrubber(set) {
   return { node, show };
 }
 
-/** Pieces as they stand in the text: close together within a word, apart between words. */
-function chips(pieces, items, pick) {
-  return items.flatMap((item, place) => {
-    const { special } = pieces[place];
-    const title = `piece ${place}${special === "unknown" ? ", unknown to the model" : ""}`;
-    const name = ["chip", begins(pieces, place) && "begins", special].filter(Boolean).join(" ");
-    const chip = button(item.label, () => pick(place), { class: name, tabindex: -1, title });
-    return begins(pieces, place) ? [" ", chip] : [chip];
+/**
+ * Pieces as they stand in the text: close together within a word, apart between words. They are spans in one
+ * line of text, so that letters join across them.
+ */
+function chips(groups, pieces, pick) {
+  return groups.flatMap((group) => {
+    const { places } = group;
+    const name = places.length > 1 ? `pieces ${places[0]} to ${places.at(-1)}` : `piece ${places[0]}`;
+    const unknown = places.some((place) => pieces[place].special === "unknown");
+    const title = `${name}${unknown ? ", unknown to the model" : ""}`;
+    return chip(group, pieces, { title, role: "button", onclick: () => pick(places) });
   });
+}
+
+/** A group of pieces, after a space where a word begins. */
+function chip({ places, text, joined, leftward }, pieces, attributes, ...more) {
+  const apart = begins(pieces, places[0]);
+  const marks = places.map((place) => pieces[place].special);
+  const names = ["chip", apart && "begins", joined && "joined", leftward && "leftward", ...marks, ...more];
+  const made = element("span", { class: names.filter(Boolean).join(" "), ...attributes }, text);
+  return apart ? [" ", made] : [made];
 }
 
 /** Whether a piece stands apart from the one before. */
@@ -90,24 +113,25 @@ function begins(pieces, place) {
 }
 
 /** What should have been said, marked where the model would rather have said something else. */
-function referenceRow({ pieces, token_scores: scores, ranks }) {
-  const chip = (piece, place) => {
-    const title = `rank ${ranks[place]}, probability ${percent(Math.exp(scores[place]))}`;
-    const name = ["chip begins", piece.special, ranks[place] > 1 && "missed"].filter(Boolean).join(" ");
-    return [begins(pieces, place) && " ", element("span", { class: name, title }, pieceText(piece))];
+function referenceRow({ text, pieces, token_scores: scores, ranks }) {
+  const fact = (place) => `rank ${ranks[place]}, probability ${percent(Math.exp(scores[place]))}`;
+  const one = (group) => {
+    const missed = group.places.some((place) => ranks[place] > 1);
+    return chip(group, pieces, { title: group.places.map(fact).join("; ") }, "begins", missed && "missed");
   };
   const row = { class: "tokens reference", dir: "auto", "aria-label": "reference" };
-  return element("p", row, pieces.map(chip));
+  return element("p", row, grouped(pieces, Array.from(text)).flatMap(one));
 }
 
-/** The source in the colours of the weights of this step. */
-async function shade({ trace, state, colours }, source) {
+/** The source in the colours of the weights of this step; pieces that share a letter have one colour. */
+async function shade({ trace, state, colours }, source, groups) {
   const weights = trace.kinds.includes("cross") ? await weightsOf(trace, state) : () => null;
-  [...source.children].forEach((chip, place) => {
-    const share = weights(place);
-    const colour = share === null ? null : colours.ramp[Math.round(DARKEST * share)];
-    chip.style.background = colour ? css(colour) : "";
-    chip.style.color = colour ? inkOn(colour) : "";
+  groups.forEach(({ places }, at) => {
+    const shares = places.map(weights).filter((share) => share !== null);
+    const colour = shares.length ? colours.ramp[Math.round(DARKEST * Math.max(...shares))] : null;
+    const { style } = source.children[at];
+    style.background = colour ? css(colour) : "";
+    style.color = colour ? inkOn(colour) : "";
   });
 }
 

@@ -5,44 +5,61 @@ import { canvas, svg, words } from "./elements.js";
 import { short } from "./numbers.js";
 
 const [LEFT, RIGHT, ROW, BOX] = [190, 100, 30, 25]; // pixels: the formulas, the end, a line, a number
-const [DIGITS, MORE] = [25, 36]; // pixels from which a box holds one digit after the point, and two
-const MOST = 64; // numbers of a vector that are drawn
+const [DIGITS, MORE] = [27, 36]; // pixels from which a box holds one digit after the point, and two
+const [FEWEST, WIDEST] = [12, 52]; // numbers of a vector that are drawn in any case; pixels of a box
 const LEAST = 620; // pixels of the picture, for the sums
 
 /**
  * A picture of lines: {title}, {label, values} for a vector, {label, text} for a sum. `strong` lines stand
- * out; of long vectors the beginning is drawn.
+ * out. Of a long vector as many numbers are drawn as can be read; `size` is its length where `values` are its
+ * beginning.
  */
 export function strips(lines, width, colours) {
-  const size = Math.min(MOST, Math.max(1, ...lines.map((line) => line.values?.length ?? 0)));
-  const across = Math.max(7, Math.min(52, (width - LEFT - RIGHT) / size));
-  const wide = Math.max(LEAST, LEFT + size * across + RIGHT);
+  const room = width - LEFT - RIGHT;
+  const most = Math.max(FEWEST, Math.floor(room / (DIGITS + 1)));
+  const boxes = (line) => Math.min(most, line.values?.length ?? 0);
+  const across = sections(lines).flatMap((section) => {
+    const size = Math.max(1, ...section.map(boxes));
+    return section.map(() => Math.min(WIDEST, Math.max(DIGITS + 1, room / size)));
+  });
+  const ends = lines.map((line, place) => LEFT + boxes(line) * across[place] + RIGHT);
+  const wide = Math.max(LEAST, ...ends);
   const picture = canvas("The numbers, step by step", wide, lines.length * ROW + 6, { class: "strips" });
-  lines.forEach((line, place) => picture.append(...drawn(line, place * ROW + 2, across, colours)));
+  lines.forEach((line, place) => (
+    picture.append(...drawn(line, place * ROW + 2, across[place], boxes(line), colours))));
   return picture;
 }
 
-function drawn({ title, label, values, text, strong }, y, across, colours) {
+/** Lines from one title to the next: their boxes have one width. */
+function sections(lines) {
+  const found = [];
+  for (const line of lines) {
+    if (line.title || !found.length) found.push([]);
+    found.at(-1).push(line);
+  }
+  return found;
+}
+
+function drawn({ title, label, values, size, text, strong }, y, across, count, colours) {
   const middle = y + BOX / 2;
   if (title) return [words(title, 0, middle + 3, { "font-weight": 650, "font-size": 14 })];
   const weight = strong ? { fill: "var(--accent)", "font-weight": 650 } : {};
   const name = words(label, LEFT - 12, middle, { "text-anchor": "end", fill: "var(--quiet)", ...weight });
   if (text) return [name, words(text, LEFT, middle, weight)];
   const reach = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
-  const boxes = Array.from(values.slice(0, MOST), (value, place) => {
+  const boxes = Array.from(values.slice(0, count), (value, place) => {
     const colour = colours[Math.round(127.5 + (127.5 * value) / reach)];
     return box(value, colour, LEFT + place * across, y, across - 1);
   });
-  const left = values.length - MOST;
+  const left = (size ?? values.length) - count;
   if (left <= 0) return [name, ...boxes.flat()];
-  const more = words(`… ${left} more`, LEFT + MOST * across + 6, middle, { fill: "var(--quiet)" });
+  const more = words(`… ${left} more`, LEFT + count * across + 6, middle, { fill: "var(--quiet)" });
   return [name, ...boxes.flat(), more];
 }
 
 function box(value, colour, x, y, width) {
   const title = svg("title", {}, short(value, 5));
   const filled = svg("rect", { x, y, width, height: BOX, rx: 2, fill: css(colour) }, title);
-  if (width < DIGITS) return [filled];
   const ink = { "text-anchor": "middle", "font-size": 11, fill: inkOn(colour), "pointer-events": "none" };
   return [filled, words(short(value, width < MORE ? 1 : 2), x + width / 2, y + BOX / 2, ink)];
 }

@@ -2,6 +2,7 @@
 
 import { element, fill } from "./elements.js";
 import { short } from "./numbers.js";
+import { plain } from "./scripts.js";
 
 const ROW_HEIGHT = 28;
 const ALL_AT_ONCE = 300;
@@ -33,7 +34,7 @@ export function tableOf({ columns, rows }) {
 /** A short list: rows {cells, strong}, whose cells are texts or elements. */
 export function listing(id, columns, rows) {
   const row = ({ cells, strong }) => element("tr", { class: strong && "strong" },
-    cells.map((cell) => element("td", {}, cell)));
+    cells.map((cell) => element("td", { dir: "auto" }, cell)));
   return element("div", { class: "table plain" },
     element("table", { id }, headOf(columns), element("tbody", {}, rows.map(row))));
 }
@@ -44,7 +45,10 @@ function headOf(columns) {
 }
 
 function line([first, ...values]) {
-  const cell = (value) => element("td", { class: typeof value === "number" && "number" }, say(value));
+  const cell = (value) => {
+    const counted = typeof value === "number";
+    return element("td", { class: counted && "number", dir: !counted && "auto" }, say(value));
+  };
   return element("tr", {}, element("th", { scope: "row" }, say(first)), values.map(cell));
 }
 
@@ -65,6 +69,6 @@ export function csvOf({ columns, rows }) {
 }
 
 function field(value) {
-  const text = String(value ?? "");
+  const text = plain(String(value ?? ""));
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -1,6 +1,7 @@
 // A trace (docs/trace.md), read when it is asked for: an array is unpacked once, by the browser itself.
 
-import { pieceText, shorten, visible } from "./text.js";
+import { runsLeft, standing } from "./scripts.js";
+import { pieceLabel, shorten, wordText } from "./text.js";
 
 const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array };
 export const KINDS = {
@@ -16,20 +17,23 @@ export class Trace {
     this.length = document.steps.length;
     this.kinds = Object.keys(KINDS).filter((kind) => this.layers(kind).length);
     this.cache = new Map();
-    const steps = document.output.pieces.map((piece) => item(piece, false));
+    const { source, output, text } = document;
+    this.characters = { source: Array.from(text), output: Array.from(output.text) };
+    const steps = output.pieces.map((piece) => item(piece, this.characters.output, false));
     this.axes = {
-      source: document.source.pieces.map((piece) => item(piece, piece.special === "end")),
+      source: source.pieces.map((piece) => item(piece, this.characters.source, piece.special === "end")),
       steps,
       prefix: [{ label: "⟨begin⟩", word: null, sink: true }, ...steps.slice(0, -1)],
     };
-    const { source, output } = document;
-    this.words = { source: source.words, steps: output.words, prefix: output.words };
+    const words = (side) => side.words.map((word) => standing(wordText(word.text)));
+    const said = words(output);
+    this.words = { source: words(source), steps: said, prefix: said };
+    this.leftward = { source: runsLeft(text), steps: runsLeft(output.text), prefix: runsLeft(output.text) };
   }
 
   /** What a symbol of the target looks like. */
   symbol(id) {
-    const text = this.document.symbols[id] ?? `#${id}`;
-    return visible(text.trim() === "" ? text : text.trim());
+    return standing(wordText(this.document.symbols[id] ?? `#${id}`));
   }
 
   /** The attentions of a kind, one for each layer that still has a head. */
@@ -50,14 +54,25 @@ export class Trace {
     return this.document.ablations?.find((one) => same(one, kind, layer, head));
   }
 
-  /** The weights of one head, {values, rows, columns}; rows and columns may be blocks. */
+  /** What would have been said with another piece at a step; undefined where that was not worked out. */
+  branch(name) {
+    return this.document.branches?.find((one) => branchName(one) === name);
+  }
+
+  /** The block of a Transformer that an attention is in, if its numbers are there. */
+  block(attention) {
+    return this.document.blocks?.find((one) => attention.name.startsWith(`${one.name}.`));
+  }
+
+  /** The weights of one head, {values, rows, columns, leftward}; rows and columns may be blocks. */
   async weights(kind, layer, head) {
     return this.once(`${kind}.${layer}.${head}`, async () => {
       const entry = this.attention(kind, layer);
-      const { values, shape: [, rows, columns] } = await this.array(entry.weights);
+      const { values: all, shape: [, rows, columns] } = await this.array(entry.weights);
       const [size, scale] = [rows * columns, entry.scales[head] / entry.levels];
-      const numbers = values.subarray(head * size, (head + 1) * size);
-      return { values: Float32Array.from(numbers, (number) => number * scale), rows, columns };
+      const numbers = all.subarray(head * size, (head + 1) * size);
+      const values = Float32Array.from(numbers, (number) => number * scale);
+      return { values, rows, columns, leftward: this.leftward[KINDS[kind].columns] };
     });
   }
 
@@ -111,8 +126,13 @@ function nameOf({ step, encoder, decoder }) {
   return encoder === decoder ? encoder : `${encoder}–${decoder}`;
 }
 
-function item(piece, sink) {
-  return { label: pieceText(piece), word: piece.word, sink };
+/** How a branch is called in the address. */
+export function branchName({ step, id }) {
+  return `${step}.${id}`;
+}
+
+function item(piece, characters, sink) {
+  return { label: pieceLabel(piece, characters), word: piece.word, sink };
 }
 
 function same(one, kind, layer, head) {

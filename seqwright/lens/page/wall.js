@@ -5,7 +5,7 @@ import { ROLES } from "./colours.js";
 import { diffed } from "./diff.js";
 import { bold, button, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { heatmap, imageOf, legend } from "./heatmap.js";
-import { short } from "./numbers.js";
+import { moved, short } from "./numbers.js";
 import { KINDS } from "./trace.js";
 
 const WALLS = ["enc", "dec", "cross"];
@@ -99,15 +99,13 @@ function without({ trace, state, set }) {
   const [kind, layer, head] = state.off.split(".");
   const lost = trace.ablation(kind, Number(layer), Number(head));
   if (!lost) return null;
-  const sign = (value) => (value > 0 ? "+" : "") + short(value);
-  const change = (before, after) => `${short(before)} → ${short(after)} (${sign(after - before)})`;
   const title = `Without layer ${layer}, head ${head} of the ${KINDS[kind].title.toLowerCase()}`;
   const said = lost.changed ? diffed(output.text, lost.text) : ["The model says the same: ", bold(lost.text)];
   const on = button("Switch it on again", () => set({ off: "" }), { "data-key": "on" });
   return element("div", { class: "card", id: "without", role: "status" },
     element("header", {}, element("h3", {}, title), on), paragraph("big", said),
-    paragraph("quiet", `Score ${change(output.score, lost.score)}. `,
-      `Log p of the original output ${change(output.log_prob, lost.output_log_prob)}.`));
+    paragraph("quiet", `Score ${moved(output.score, lost.score)}. `,
+      `Log p of the original output ${moved(output.log_prob, lost.output_log_prob)}.`));
 }
 
 function roles(trace) {

@@ -30,6 +30,7 @@ WORDS = (
 )
 BEGIN, END, FIRST = 1, 2, 3
 BEAM = 4
+BRANCHED = 4  # steps with branches
 Document = dict[str, Any]
 
 
@@ -91,7 +92,7 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
     said = [piece["id"] for piece in output["pieces"]]
     steps, logits = make_steps(random, said, FIRST + len(ids), shape.sharpness)
     lattice, hypotheses = make_lattice(random, said, steps, symbols)
-    absent: dict[str, str] = {}
+    absent = {"branches": f"it was done for the first {BRANCHED}", "blocks": "no model made this trace"}
     attention = make_attention(random, shape, len(source["pieces"]), len(said), absent)
     heads = make_heads(random, attention)
     contributions = {
@@ -118,6 +119,8 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
         "heads": heads,
         "recurrent": make_recurrent(random, shape, len(source["pieces"]), len(said)),
         "ablations": make_ablations(heads, shape.output, best),
+        "branches": make_branches(output, steps, symbols),
+        "blocks": [],
         "contributions": contributions,
         "absent": absent,
         "model": {
@@ -131,6 +134,13 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
         "config": None,
         "seed": shape.seed,
     }
+
+
+def older(trace: Document) -> Document:
+    """As it was written before blocks and branches were kept."""
+    new = ("blocks", "branches")
+    absent = {key: value for key, value in trace["absent"].items() if key not in new}
+    return {key: value for key, value in trace.items() if key not in new} | {"absent": absent}
 
 
 def make_steps(
@@ -333,6 +343,30 @@ def make_ablations(heads: list[Document], output: str, best: Document) -> list[D
             }
         )
     return rows
+
+
+def make_branches(output: Document, steps: list[Document], symbols: dict[str, str]) -> list[Document]:
+    """The same output with another piece at one of the first steps, or over before it."""
+    found = []
+    for t, (piece, step) in enumerate(zip(output["pieces"], steps, strict=True)):
+        others = [(token, log_prob) for token, log_prob in step["top"] if token != step["id"]]
+        for token, log_prob in others[:3] if t < BRANCHED else []:
+            before = output["text"][: piece["start"]]
+            new = "" if token == END else symbols[str(token)]
+            after = "" if token == END else output["text"][piece["end"] :]
+            found.append(
+                {
+                    "step": t,
+                    "id": token,
+                    "text": before + new + after,
+                    "start": len(before),
+                    "end": len(before + new),
+                    "log_prob": log_prob - 3,
+                    "score": (log_prob - 3) / 4,
+                    "finish_reason": "end",
+                }
+            )
+    return found
 
 
 def make_recurrent(random: np.random.Generator, shape: Shape, source: int, target: int) -> list[Document]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import json
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from browser import Browser, Page
+from reading_pages import drag, go, numbers, rows_of, state, table, unpack, weights
 from synthetic_traces import WORDS, Shape, make_trace, pack, recurrent
 
 from seqwright import build_model
@@ -23,56 +21,6 @@ from seqwright.tasks.translation import Translation
 VIEWS = ["alignment", "heads", "next", "beam", "why", "number", "compare", "learning"]
 STEPS = [100, 400, 900]
 OUTPUTS = ["le le", "le chat le", "le petit chat noir dort sur le tapis"]
-
-
-def unpack(packed: dict[str, Any]) -> np.ndarray:
-    raw = zlib.decompress(base64.b64decode(packed["data"]))
-    return np.frombuffer(raw, packed["dtype"]).reshape(packed["shape"])
-
-
-def weights(trace: dict[str, Any], kind: str, layer: int) -> np.ndarray:
-    """(H, Q, K), as docs/trace.md says."""
-    entry = next(one for one in trace["attention"] if (one["kind"], one["layer"]) == (kind, layer))
-    return unpack(entry["weights"]) / entry["levels"] * np.array(entry["scales"])[:, None, None]
-
-
-def rows_of(page: Page, table: str) -> list[list[str]]:
-    return page.evaluate(
-        f"[...document.querySelectorAll('{table} tbody tr')]"
-        ".map((row) => [...row.children].map((cell) => cell.textContent))"
-    )
-
-
-def table(page: Page) -> list[list[str]]:
-    """The values that a view shows as a table, without its head."""
-    if not page.count(".panel .table:not(.plain)"):
-        page.press("x")
-        page.wait("document.querySelector('.panel .table:not(.plain)')")
-    return rows_of(page, ".panel .table")
-
-
-def numbers(row: list[str]) -> list[float]:
-    return [float(text.replace("−", "-")) for text in row]
-
-
-def state(page: Page) -> dict[str, str]:
-    """What the address says."""
-    return dict(page.evaluate("[...new URLSearchParams(location.hash.slice(1))]"))
-
-
-def go(page: Page, view: str) -> None:
-    page.click(f"#tab-{view}")
-    page.wait(
-        f"document.body.dataset.ready === '{view}' && document.querySelector('.panel .body').firstChild"
-    )
-
-
-def drag(page: Page, label: str, value: float) -> None:
-    """Move a slider, as a hand would."""
-    page.evaluate(
-        f"(() => {{ const range = document.querySelector('input[aria-label={json.dumps(label)}]');"
-        f"range.value = {value}; range.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
-    )
 
 
 def test_the_first_look_is_the_text_the_output_and_the_alignment(look):
@@ -285,7 +233,7 @@ def test_sliders_reshape_the_next_piece(look):
     total = trace["steps"][3]["total"]
     np.testing.assert_allclose(probabilities(page), np.exp(values - total), atol=1e-4)
     drag(page, "Top-k", 5)
-    page.wait("document.querySelectorAll('tbody tr')[5].lastChild.textContent === 'cut off'")
+    page.wait("document.querySelectorAll('tbody tr')[5].children[3].textContent === 'cut off'")
     best = np.exp(values[:5])
     np.testing.assert_allclose(probabilities(page)[:6], [*best / best.sum(), 0], atol=1e-4)
     drag(page, "Temperature", 0.5)
