@@ -1,63 +1,96 @@
 """Contenders in processes of their own, measured in turns: the machine's moods then hit all of them alike.
 
-A contender is a function that yields once when it is ready, and then the (work, seconds) of one round each
-time it is asked on.
+A contender is a function that yields once when it is ready (None, or a dict of facts about itself), and then
+the (work, seconds) of one round each time it is asked on.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass
 class Entry:
-    """One process. `target` is "module:function", called with `arguments`."""
+    """One process. `target` is "module:function", called with `arguments` by the interpreter `python`, which
+    may be that of another environment. `memory` is the most bytes that the process has held.
+    """
 
     name: str
     target: str
     arguments: dict[str, Any]
+    python: str = sys.executable
     rates: list[float] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    memory: int | None = None
     failure: str = ""
+    _process: subprocess.Popen[str] | None = None
 
     def start(self) -> bool:
-        command = [sys.executable, "-m", "bench.contest", self.target, json.dumps(self.arguments)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self._answer() is not None
+        command = [self.python, "-m", "bench.contest", self.target, json.dumps(self.arguments)]
+        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+        except OSError as error:
+            self.failure = f"{self.python} cannot be run: {error.strerror}"
+            return False
+        facts = self._answer()
+        self.facts = facts or {}
+        return facts is not None
 
     def round(self) -> None:
+        assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has died since; there is no answer then
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
         answer = self._answer()
         if answer is not None:
             self.rates.append(answer["work"] / answer["seconds"])
+            self.memory = answer["memory"]
 
     def stop(self) -> None:
+        if self._process is None:
+            return
         if self._process.stdin is not None and self._process.poll() is None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
         self._process.wait()
 
     @property
     def rate(self) -> float:
         return statistics.median(self.rates) if self.rates else float("nan")
 
-    def _answer(self) -> dict[str, float] | None:
+    def _answer(self) -> dict[str, Any] | None:
+        assert self._process is not None
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                return json.loads(line)
-        self.failure = self.failure or f"left with code {self._process.wait()}"
-        return None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"failure": f"left with code {self._process.wait()}"}
+        self.failure = answer.get("failure", "")
+        return None if self.failure else answer
 
 
 def compete(entries: list[Entry], rounds: int = 3) -> None:
-    """Starts all, measures them in turns, stops them. One that fails to start is left out and says why."""
+    """Starts all, measures them in turns, stops them. One that fails is left out from there on, and its
+    `failure` says why.
+    """
     ready = [entry for entry in entries if entry.start()]
     for _ in range(rounds):
         for entry in ready:
@@ -68,19 +101,35 @@ def compete(entries: list[Entry], rounds: int = 3) -> None:
 
 
 def main() -> None:
-    """The child's side: start the contender, then one round for each line of stdin."""
+    """The child's side: start the contender, then one round for each line of stdin.
+
+    What a contender prints goes to stderr: stdout is for the answers alone.
+    """
+    from seqwright.runtime import peak_memory
+
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+
+        def answer(fields: dict[str, Any]) -> None:
+            print(json.dumps(fields), file=answers, flush=True)
+
+        try:
+            rounds = contender(sys.argv[1], json.loads(sys.argv[2]))
+            answer(next(rounds) or {})
+            for _ in sys.stdin:
+                work, seconds = next(rounds)
+                answer({"work": work, "seconds": seconds, "memory": peak_memory()})
+        except Exception as error:
+            traceback.print_exc()
+            answer({"failure": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"})
+            sys.exit(1)
+
+
+def contender(target: str, arguments: dict[str, Any]) -> Iterator[Any]:
     import importlib
 
-    target, arguments = sys.argv[1], json.loads(sys.argv[2])
     module, _, function = target.partition(":")
-    rounds: Iterator[tuple[float, float] | None] = getattr(importlib.import_module(module), function)(
-        **arguments
-    )
-    next(rounds)
-    print("{}", flush=True)
-    for _ in sys.stdin:
-        work, seconds = next(rounds)  # type: ignore[misc]
-        print(json.dumps({"work": work, "seconds": seconds}), flush=True)
+    return getattr(importlib.import_module(module), function)(**arguments)
 
 
 if __name__ == "__main__":

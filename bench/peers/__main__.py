@@ -1,0 +1,160 @@
+"""The command line of `bench.peers`, which says what it does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import bench.peers
+from bench.contest import Entry, compete
+from bench.peers import results
+from bench.peers.environments import DEFAULT, TOOLKITS, install, missing, python_of
+from bench.tables import put
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks.md"
+SHAPES = ("tiny", "base")
+HUGGING_FACE, CTRANSLATE2 = "Hugging Face Marian", "CTranslate2"
+NAMES = (*TOOLKITS, "hugging_face", "ctranslate2")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parsed(arguments)
+    if options.table:
+        names = [*(toolkit.title for toolkit in TOOLKITS.values()), HUGGING_FACE]
+        put(PAGE, "peers", results.tables(results.read(options.results), names))
+    elif options.verb == "install":
+        failures = install(options.names or TOOLKITS, options.envs)
+        for name, reason in failures.items():
+            print(f"{TOOLKITS[name].title} was not installed: {reason}", file=sys.stderr)
+        sys.exit(1 if failures else 0)
+    else:
+        {"train": train, "decode": decode}[options.verb](options)
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.peers",
+        description=bench.peers.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("verb", nargs="?", choices=["install", "train", "decode"])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; none: all")
+    parser.add_argument("--envs", type=Path, default=DEFAULT, help="folder of the environments: %(default)s")
+    parser.add_argument(
+        "--data", help="folder of Multi30k to train on; without it, random ids of like lengths"
+    )
+    parser.add_argument("--shape", choices=SHAPES, default="tiny")
+    parser.add_argument(
+        "--batches", choices=list(results.BATCHES), default="own", help="whose batches all are trained on"
+    )
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of one round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=results.RESULTS, help="file of the lines of JSON")
+    parser.add_argument("--table", action="store_true", help=f"write the tables into {PAGE.name}")
+    options = parser.parse_intermixed_args(arguments)
+    if not options.table and options.verb is None:
+        parser.error("say install, train, decode or --table")
+    known = TOOLKITS if options.verb == "install" else NAMES
+    for name in options.names:
+        if name not in known:
+            parser.error(f"{name!r} is none of {', '.join(known)}")
+    if options.verb == "train" and "ctranslate2" in options.names:
+        parser.error("ctranslate2 decodes only")
+    return options
+
+
+def train(options: argparse.Namespace) -> None:
+    from bench.peers.pairs import write_ids
+    from bench.shapes import SHAPES as MEASURED
+
+    shape = MEASURED[options.shape]
+    with tempfile.TemporaryDirectory() as folder:
+        ids = Path(folder, "ids.npz")
+        write_ids(ids, options.data, shape.vocabulary)
+        common = {
+            "ids": str(ids),
+            "shape": options.shape,
+            "batches": options.batches,
+            "seconds": options.seconds,
+        }
+        entries = [
+            Entry(results.OURS, "bench.peers.drivers.seqwright:train", common),
+            *_toolkits("train", common, options),
+        ]
+        if _asked("hugging_face", options):
+            entries.append(Entry(HUGGING_FACE, "bench.peers.drivers.hugging_face:train", common))
+        title = f"training, batches of {shape.tokens} tokens, {results.BATCHES[options.batches]}"
+        data = "Multi30k" if options.data else "random ids"
+        _run(entries, title, {"what": "train", "asked": options.batches, "data": data}, options)
+
+
+def decode(options: argparse.Namespace) -> None:
+    for beam, rows in results.SEARCHES:
+        common = {"shape": options.shape, "rows": rows, "beam": beam, "seconds": options.seconds}
+        entries = [
+            Entry(results.OURS, "bench.decoding:ours", common),
+            *_toolkits("decode", common, options),
+        ]
+        if _asked("hugging_face", options):
+            entries.append(Entry(HUGGING_FACE, "bench.decoding:hugging_face", common))
+        if _asked("ctranslate2", options):
+            entries += [
+                Entry(
+                    f"{CTRANSLATE2} {kind}, {count} thread{'s' * (count > 1)}",
+                    "bench.decoding:ctranslate2",
+                    {**common, "kind": kind, "threads": count},
+                )
+                for kind in ("float32", "int8")
+                for count in (1, 2)
+            ]
+        title = f"decoding, beam {beam}, {rows} at a time"
+        _run(entries, title, {"what": "decode", "beam": beam, "rows": rows}, options)
+
+
+def _asked(name: str, options: argparse.Namespace) -> bool:
+    return not options.names or name in options.names
+
+
+def _toolkits(verb: str, common: dict[str, Any], options: argparse.Namespace) -> list[Entry]:
+    return [
+        Entry(
+            toolkit.title,
+            f"bench.peers.drivers.{name}:{verb}",
+            common,
+            python=python_of(options.envs / name),
+            failure=missing(name, options.envs),
+        )
+        for name, toolkit in TOOLKITS.items()
+        if _asked(name, options)
+    ]
+
+
+def _run(entries: list[Entry], title: str, contest: dict[str, Any], options: argparse.Namespace) -> None:
+    """Measures, prints, and writes down."""
+    compete([entry for entry in entries if not entry.failure], options.rounds)
+    contest |= {
+        "shape": options.shape,
+        "seconds": options.seconds,
+        "date": time.strftime("%Y-%m-%d"),
+        "cores": os.cpu_count(),
+    }
+    records = results.records_of(contest, entries)
+    print(f"{options.shape}: {title}; tokens a second")
+    for record in records:
+        print(results.summary(record))
+    expected = records[0].get("parameters")
+    for record in records:
+        if record.get("parameters", expected) != expected:
+            print(f"  {record['name']} has {record['parameters'] - expected:+,} parameters")
+    print(flush=True)
+    results.append(options.results, records)
+
+
+if __name__ == "__main__":
+    main()

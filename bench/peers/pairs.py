@@ -1,0 +1,61 @@
+"""The pairs that every contender is given: a file of ids, and the one way to count them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.shapes import real_tokens, sentences
+from seqwright.data.batch import Batch, collate
+from seqwright.data.plan import Batching, Plan
+from seqwright.data.store import Column, Lengths, Ragged
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Ids without begin and end, row i of the source beside row i of the target."""
+
+    source: Column
+    target: Column
+
+    @classmethod
+    def load(cls, path: str | Path) -> Pairs:
+        with np.load(path) as file:
+            columns = [Column(file[f"{side}.flat"], file[f"{side}.offsets"]) for side in ("source", "target")]
+        return cls(*columns)
+
+    def __len__(self) -> int:
+        return len(self.source.offsets) - 1
+
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """These pairs as Seqwright trains on them."""
+        return collate(self.source.gather(numbers), self.target.gather(numbers), numbers)
+
+    def batches(self, tokens: int) -> list[np.ndarray]:
+        """The batches of Seqwright's first epoch, as numbers of pairs."""
+        lengths = Lengths(self.source.lengths(), self.target.lengths())
+        return list(Plan(lengths, Batching(tokens=tokens), seed=1).epoch(0))
+
+    def closed(self, side: str, number: int, end: int) -> np.ndarray:
+        """One row with its end: source and target are counted with one each, whoever trains on them."""
+        return np.append(getattr(self, side).row(number), end)
+
+
+def write_ids(path: Path, data: str | None, vocabulary: int) -> None:
+    """Multi30k with a joint BPE, or random ids with lengths like its (`bench.shapes.sentences`)."""
+    arrays = {}
+    for side, rows in zip(("source", "target"), sentences(data, vocabulary), strict=True):
+        arrays[f"{side}.flat"], arrays[f"{side}.offsets"] = rows.flat, _offsets(rows)
+    np.savez(path, **arrays)
+
+
+def _offsets(rows: Ragged) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(rows.lengths)])
+
+
+def padding_efficiency(batches: list[Batch]) -> float:
+    """Tokens over places, both sides together."""
+    places = sum(batch.source.ids.numel() + batch.expected.numel() for batch in batches)
+    return sum(map(real_tokens, batches)) / places
