@@ -8,6 +8,7 @@ from pathlib import Path
 from examples.pictures.learning import schedules, smoothing
 from examples.pictures.masks import masks
 from examples.pictures.positions import relative, rotation, sinusoids
+from examples.pictures.pruning import pruning
 from examples.pictures.translation import attention_lines, attention_matrix, beam_tree, head_wall
 from examples.pictures.weights import scaling, temperature
 from seqwright.files import write_text
@@ -19,6 +20,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "attention-lines": attention_lines,
     "attention-matrix": attention_matrix,
     "head-wall": head_wall,
+    "pruning": pruning,
     "masks": masks,
     "sinusoids": sinusoids,
     "rotation": rotation,

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.cells import cell_len
 
 from seqwright.data.showing import visible
+from seqwright.lens.alignment import mean_cross
 
 if TYPE_CHECKING:
     from seqwright.lens.trace import Trace
@@ -29,12 +29,6 @@ def summary(trace: Trace) -> str:
     if reference is not None:
         lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
     return "\n".join([*lines, "", *_steps(trace), "", *_alignment(trace)])
-
-
-def mean_cross(trace: Trace) -> np.ndarray:
-    """The mean over all heads of all layers of where the steps look in the source, (T, S)."""
-    layers = [trace.attention("cross", layer) for layer in range(trace.layers("cross"))]
-    return np.concatenate(layers).mean(axis=0)
 
 
 def _hypothesis(found: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from seqwright.tasks.metrics import Better, build_metric, group_references, writ
 from seqwright.tasks.translation import Translation
 
 TOKENS = 2048  # of a batch, padding included: the weights of all attentions are kept at once
+LONGER = 2  # outputs are cut at so many times the longest target: without some heads a model may know no end
 
 Tell = Callable[[str], None]
 """Is told what is being done, where it may take long."""
@@ -119,12 +120,14 @@ class Yardstick:
         self.better: Better = "lower" if self._metric is None else self._metric.better
         self._batches = batches_of(predictor.task, pairs)
         self._sources, self._references = group_references(pairs)
+        longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
+        self._max_length = min(longest, predictor.search.max_length)
 
     def __call__(self) -> float:
         """The value of the model as it is now, with the gates that it has now."""
         if self._metric is None:
             return self._loss()
-        outputs = self.predictor.predict(self._sources, beam=self.beam)
+        outputs = self.predictor.predict(self._sources, beam=self.beam, max_length=self._max_length)
         return self._metric.score([output.text for output in outputs], self._references).value
 
     def worse(self, value: float, than: float) -> float:

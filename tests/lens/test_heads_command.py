@@ -42,6 +42,9 @@ def test_a_table_of_all_heads(run, dev, capsys):
         for head in (0, 1)
     ]
     assert shown.err == ""
+    table, legend = shown.out.split("\n\n")
+    titles = table.split("\n")[0].split()
+    assert {line.split()[0] for line in legend.splitlines()} >= set(titles) - {"layer", "head"}
     assert heads(run) == 0  # on what the training validates with
     assert "importance" in capsys.readouterr().out
 

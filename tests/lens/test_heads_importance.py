@@ -125,3 +125,17 @@ def test_heads_are_ordered_and_the_best_of_each_attention_may_come_last():
     assert [values[head] for head in ascending(values, keep_best=True)] == [0.1, 0.2, 0.3, 0.9]
     values[Head("enc", 0, 1)] = 0.5
     assert [values[head] for head in ascending(values, keep_best=True)] == [0.2, 0.5, 0.3, 0.9]
+
+
+def test_a_model_that_finds_no_end_is_cut_at_twice_the_longest_target(monkeypatch):
+    predictor, pairs, said = headed.predictor(), headed.pairs(5), []
+    plain = predictor.predict
+
+    def predict(texts, **asked):
+        said.extend(plain(texts, **asked))
+        return said
+
+    monkeypatch.setattr(predictor, "predict", predict)
+    Yardstick(predictor, pairs, "exact_match")()
+    longest = max(len(target) for _, target in pairs) + 1  # with its end
+    assert max(len(output.token_scores) for output in said) == 2 * longest < predictor.search.max_length

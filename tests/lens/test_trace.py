@@ -282,7 +282,7 @@ def test_the_encoder_reads_in_both_directions():
 
 def test_what_is_not_there_is_explained():
     _, fixed = case("rnn-fixed")
-    assert set(fixed.document["absent"]) == {"enc", "dec", "cross", "ablations"}
+    assert set(fixed.document["absent"]) == {"enc", "dec", "cross", "ablations", "blocks"}
     assert fixed.document["attention"] == []
     assert str(fixed).endswith(
         "No alignment: the decoder has no attention: it knows the source by one vector of fixed size."

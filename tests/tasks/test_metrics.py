@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from seqwright.data.fields import SYMBOL
 from seqwright.errors import ConfigError, InputError
 from seqwright.tasks.metrics import (
     METRICS,
@@ -24,6 +25,8 @@ from seqwright.tasks.metrics import (
     confidence_interval,
     edits_for,
     group_references,
+    in_words,
+    item_of,
     paired_bootstrap,
     perplexity,
     writing_of,
@@ -266,6 +269,28 @@ def test_the_usual_metrics_can_be_built(writing):
     for name in METRICS_FOR[writing]:
         assert build_metric(name, writing, lowercase=True).name == name
     assert edits_for(writing).closest("a b", ["b", "a b"])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("item", "writing", "source", "target"),
+    [
+        ("word", "symbols", "through", "TH R UW"),
+        ("word", "symbols", f"gehen{SYMBOL}V{SYMBOL}PST", "g ɪ ŋ"),
+        ("word", "characters", "gehen", "ging"),
+        ("text", "symbols", "107", "one hundred and seven"),
+        ("text", "symbols", "he goes through", "HH IY G OW Z TH R UW"),
+        ("text", "characters", "one hundred", "100"),
+        ("text", "text", "He goes.", "Er geht hin."),
+    ],
+)
+def test_an_item_is_a_word_where_a_word_is_spelt(item, writing, source, target):
+    assert item_of([source] * 3, [[target]] * 3, writing) == item
+
+
+def test_only_words_have_a_word_error_rate_for_people():
+    assert in_words("word_error_rate", "word") == "word error rate"
+    assert in_words("word_error_rate", "text") == "wrong outputs"
+    assert in_words("symbol_error_rate", "text") == "symbol error rate"
 
 
 def test_edits_of_text_tell_words_from_signs():

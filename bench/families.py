@@ -1,0 +1,88 @@
+"""The families of the lecture on Multi30k En→De, each with the same data, batches and minutes: one table.
+
+python -m bench.families DATA     # trains them: one JSON document, bench/results/families.json
+python -m bench.families --table  # writes the table of docs/benchmarks.md from it
+
+DATA is the folder with multi30k/. Sizes are brought near that of `tiny`, so that what differs is the kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.quality import HERE, PAGE
+from bench.tables import markdown, put
+
+RESULTS = HERE / "results" / "families.json"
+FAMILIES = "sutskever2014", "bahdanau2015", "luong2015-general", "tiny"
+FILES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+
+
+def run(data: Path, minutes: float, seed: int) -> dict[str, Any]:
+    files = [
+        f"--{part}={data / 'multi30k' / 'lc.norm.tok' / f'{name}.{side}'}"
+        for part, name in FILES.items()
+        for side in ("en", "de")
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            "-m",
+            "seqwright.cli",
+            "compare",
+            *files,
+            f"--families={','.join(FAMILIES)}",
+        ]
+        command += [f"--minutes={minutes:g}", f"--seed={seed}", f"--out={folder}/runs", "--json"]
+        command += ["--bleu-tokenize=none"]
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {**json.loads(printed), "minutes": minutes, "seed": seed}
+
+
+def table(found: dict[str, Any]) -> str:
+    head = ["family", "BLEU", "95 %", "parameters", "FLOPs of training", "target tokens/s", "steps"]
+    rows = []
+    for family in found["families"]:
+        low, high = family["intervals"]["bleu"]
+        rows.append(
+            [
+                f"`{family['family']}`",
+                f"**{family['metrics']['bleu']:.1f}**",
+                f"{low:.1f}–{high:.1f}",
+                f"{family['parameters'] / 1e6:.1f} M",
+                f"{family['flops']:.1e}",
+                f"{family['target_tokens_per_second']:,.0f}",
+                f"{family['steps']:,}",
+            ]
+        )
+    signature = found["families"][0]["signatures"]["bleu"]
+    words = f"{found['minutes']:g} minutes each, seed {found['seed']}; `{signature}`; {found['flops_rule']}."
+    return f"{markdown(head, rows)}\n\n{words}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
+    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        put(PAGE, "families", table(json.loads(RESULTS.read_text(encoding="utf-8"))))
+        return
+    found = run(options.data, options.minutes, options.seed)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()
