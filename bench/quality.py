@@ -164,9 +164,24 @@ def table() -> str:
     rows = [_cells(experiment, latest[name]) for name, experiment in EXPERIMENTS.items() if name in latest]
     signatures = sorted({f"`{record['signature']}`" for record in latest.values()})
     parts = [markdown(head, rows), f"Signatures: {', '.join(signatures) or 'none'}."]
+    if mean := _mean_of_languages(latest):
+        parts.insert(1, mean)
     if missing := [name for name in EXPERIMENTS if name not in latest]:
         parts.append(f"Not run yet: {', '.join(missing)}.")
     return "\n\n".join(parts)
+
+
+def _mean_of_languages(latest: dict[str, Any]) -> str | None:
+    """Of the languages of SIGMORPHON, beside the published means of the same five."""
+    found = [latest[name] for code in _OFFICIAL if (name := f"sigmorphon-{code}") in latest]
+    if len(found) < len(_OFFICIAL):
+        return None
+    mean = sum(record["metrics"]["word_error_rate"] for record in found) / len(found)
+    single, ten = (sum(figures) / len(found) for figures in zip(*_OFFICIAL.values(), strict=True))
+    return (
+        f"SIGMORPHON 2021, mean of the five languages: word error rate **{mean:.1f}**; published "
+        f"{single:.1f} ({SINGLE}) and {ten:.1f} (official ensembles of ten)."
+    )
 
 
 def _cells(experiment: Experiment, record: dict[str, Any]) -> list[str]:
