@@ -29,10 +29,12 @@ def sources(rows: int, vocabulary: int) -> Ragged:
     return Ragged(random.integers(4, vocabulary, int(lengths.sum())), lengths)
 
 
-def ours(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
+def ours(shape: str, rows: int, beam: int, seconds: float, threads: int | None = None) -> Iterator[Any]:
+    """threads: of the CPU, None: as many as torch takes."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
 
     keep_freed_memory()
+    torch.set_num_threads(threads or torch.get_num_threads())
     torch.manual_seed(1)
     model = our_model(SHAPES[shape]).eval()
     inputs = source_tokens(sources(rows, SHAPES[shape].vocabulary))
@@ -84,7 +86,10 @@ def marian(wanted: Shape, dropout: float = 0.0) -> Any:
     return MarianMTModel(config)
 
 
-def hugging_face(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
+def hugging_face(
+    shape: str, rows: int, beam: int, seconds: float, threads: int | None = None
+) -> Iterator[Any]:
+    torch.set_num_threads(threads or torch.get_num_threads())
     wanted = SHAPES[shape]
     model = marian(wanted).eval()
     inputs = source_tokens(sources(rows, wanted.vocabulary))

@@ -11,10 +11,11 @@ its parts.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
-from seqwright.nn.bound import FEW, Binding, FewRows, Function, bound, drops, turned
+from seqwright.nn.bound import Binding, FewRows, Function, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.growth import Keys
 from seqwright.nn.masks import Mask, Places, Sight
@@ -137,17 +138,6 @@ class Attention(Binding["BoundAttention"]):
         return self.bound()(query, sight, keys)
 
 
-def joint(query: nn.Module, key_value: nn.Module) -> Function | None:
-    """One product for query, key and value of a few tokens, where they read the same and no gradient is
-    wanted.
-    """
-    one, other = bound(query), bound(key_value)
-    if not (isinstance(one, FewRows) and isinstance(other, FewRows)) or one.inputs != other.inputs:
-        return None
-    bias = None if one.bias is None or other.bias is None else torch.cat([one.bias, other.bias])
-    return partial(F.linear, weight=turned(one.weight, other.weight), bias=bias)
-
-
 class BoundAttention:
     """An attention with its weights at hand (see `seqwright.nn.bound`): what computes."""
 
@@ -160,28 +150,55 @@ class BoundAttention:
         self.inside = self.position.inside
         self.drops = drops(self.dropout)
         # the fused kernel computes dot products, and shows nobody the weights
-        self.fusible = self.score.multiplicative and not (self.position.needs_weights or self.drops)
-        self.cpu = next(home.parameters(), torch.empty(0)).device.type == "cpu"
-        self.joint = joint(home.query, home.key_value) if home.projections == "qkvo" else None
-        # more rows over large weights are better served by two products with columns
-        self.joint_rows = 1 if getattr(self.key_value, "large", False) else FEW
+        weightless = not (self.position.needs_weights or self.drops)
+        self.fusible = self.score.multiplicative and weightless and self.heads > 0
+        # measured on two cores: a few queries over each of many groups, as in a batch of beams, are better
+        # served by plain products
+        cpu = next(home.parameters(), torch.empty(0)).device.type == "cpu"
+        self.few_groups = 64 // max(self.heads, 1) if cpu else math.inf
+        self.pair_size = self.key_size + self.value_size
+
+    @cached_property
+    def joint(self) -> Function | None:
+        """One product for query, key and value of the same, head by head, where no gradient is wanted."""
+        query, key_value, heads = self.query, self.key_value, self.heads
+        whole = heads and self.projects_key and self.projects_value
+        if not (whole and isinstance(query, FewRows) and isinstance(key_value, FewRows)):
+            return None
+
+        def by_head(*parts: Tensor) -> Tensor:
+            return torch.cat([part.unflatten(0, (heads, -1)) for part in parts], 1).flatten(0, 1)
+
+        bias = None
+        if query.bias is not None and key_value.bias is not None:
+            bias = by_head(query.bias, key_value.bias)
+        return FewRows(by_head(query.weight, key_value.weight), bias)
 
     def keys(self, memory: Tensor, places: Places) -> Keys:
         """memory (B, K, memory size) -> keys and values (B, H, K, …)."""
         if self.projects_key and self.projects_value:
-            return self._keys(self._split(self.key_value(memory), self.key_size + self.value_size), places)
+            return self._keys(self._split(self.key_value(memory), self.pair_size), places)
         k = self._split(self.key_value(memory) if self.projects_key else memory, self.key_size)
         v = self._split(self.key_value(memory) if self.projects_value else memory, self.value_size)
-        return Keys(self.position.turn(k, places) if self.inside else k, v, places)
+        return Keys.of(self.position.turn(k, places) if self.inside else k, v, places)
 
     def _keys(self, both: Tensor, places: Places) -> Keys:
-        keys = Keys.of(both, self.key_size, places)
-        return Keys(self.position.turn(keys.k, places), keys.v, places) if self.inside else keys
+        keys = Keys(both, (self.key_size, self.value_size), places)
+        return Keys.of(self.position.turn(keys.k, places), keys.v, places) if self.inside else keys
 
     def _split(self, x: Tensor, size: int) -> Tensor:
         """(B, T, H · E) -> (B, H, T, E)."""
         rows, count, _ = x.shape
+        if count == 1:  # the same memory, read otherwise
+            return x.view(rows, self.heads, 1, size)
         return x.view(rows, count, self.heads, size).transpose(1, 2)
+
+    def _join(self, context: Tensor) -> Tensor:
+        """(G, H, Q, value size) -> (G, Q, H · value size)."""
+        rows, heads, count, size = context.shape
+        if count == 1:
+            return context.reshape(rows, 1, heads * size)
+        return context.transpose(1, 2).flatten(2)
 
     def queries(self, x: Tensor, places: Places) -> Tensor:
         """x (G, Q, size) -> (G, H, Q, E)."""
@@ -190,13 +207,10 @@ class BoundAttention:
 
     def queries_and_keys(self, x: Tensor, places: Places) -> tuple[Tensor, Keys]:
         """What self-attention makes of its input."""
-        rows, count, _ = x.shape
-        if self.joint is None or rows * count > self.joint_rows:
+        if self.joint is None:
             return self.queries(x, places), self.keys(x, places)
-        mapped = self.joint(x)  # (G, Q, all of the queries, then all of the keys and values)
-        cut = self.heads * self.query_size
-        q = self._split(mapped.narrow(2, 0, cut), self.query_size)
-        both = self._split(mapped.narrow(2, cut, mapped.shape[2] - cut), self.key_size + self.value_size)
+        by_head = self._split(self.joint(x), self.query_size + self.pair_size)
+        q, both = by_head.split_with_sizes((self.query_size, self.pair_size), -1)
         return (self.position.turn(q, places) if self.inside else q), self._keys(both, places)
 
     def __call__(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
@@ -205,10 +219,13 @@ class BoundAttention:
 
     def attend(self, q: Tensor, sight: Sight, keys: Keys) -> Tensor:
         """q (G, H, Q, E) -> context (G, Q, out size)."""
-        bias, blind = self._bias(q, sight, keys)
-        if self.fusible and _fused_is_faster(q, self.cpu):
+        bias, blind = sight.veil(self.mask, keys.places, q.dtype)
+        if self.inside:
+            bias = self._moved(bias, q, sight, keys)
+        groups, _, count, _ = q.shape
+        if self.fusible and (groups <= self.few_groups or not 1 < count <= 8):
             context = F.scaled_dot_product_attention(
-                self.score.prepare(q), keys.k, keys.v, attn_mask=bias, scale=self.score.factor
+                self.score.prepare(q), *keys.pair, attn_mask=bias, scale=self.score.factor
             )
         else:
             context = self._plain(q, sight, keys, bias)
@@ -219,7 +236,7 @@ class BoundAttention:
             context = context * home.gate
         if home.recorder is not None:
             self._record(q, sight, keys, bias, blind)
-        return self.out(context.transpose(1, 2).flatten(2))
+        return self.out(self._join(context))
 
     def _plain(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None) -> Tensor:
         """softmax(score + bias) · v (G, H, Q, value size)."""
@@ -234,13 +251,10 @@ class BoundAttention:
         scores = self.score(q, keys.k)
         return scores if bias is None else scores + bias
 
-    def _bias(self, q: Tensor, sight: Sight, keys: Keys) -> tuple[Tensor | None, Tensor | None]:
-        """What is added to the scores, by position and mask, and which queries see nothing."""
-        bias, blind = sight.bias(self.mask, keys.places, q.dtype)
-        if not self.inside:
-            return bias, blind
+    def _moved(self, bias: Tensor | None, q: Tensor, sight: Sight, keys: Keys) -> Tensor | None:
+        """What the mask adds to the scores, and the position."""
         moved = self.position.bias(self.score.prepare(q) * self.score.factor, sight, keys.places)
-        return (bias if moved is None else moved if bias is None else moved + bias), blind
+        return bias if moved is None else moved if bias is None else moved + bias
 
     def _record(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None, blind: Tensor | None) -> None:
         """Computed beside the main path, so that looking cannot change what is seen."""
@@ -249,14 +263,6 @@ class BoundAttention:
         weights = weights if blind is None else weights.masked_fill(blind, 0.0)
         assert self.home.recorder is not None
         self.home.recorder(Look(q, keys, scores, weights, sight.width))
-
-
-def _fused_is_faster(q: Tensor, cpu: bool) -> bool:
-    """The border measured on two CPU cores: a few queries over each of many rows, as in beams, are better
-    served by plain products.
-    """
-    rows, heads, queries, _ = q.shape
-    return heads > 0 and (rows * heads <= 64 or not 1 < queries <= 8 or not cpu)
 
 
 def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:

@@ -4,9 +4,10 @@ dropout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
@@ -45,13 +46,14 @@ class BoundResidual:
     """What stands before and after a sublayer."""
 
     def __init__(self, home: Residual):
-        norm, self.dropout = bound(home.norm), home.dropout if drops(home.dropout) else None
+        norm, self.dropout = bound(home.norm), home.dropout if drops(home.dropout) else _same
         self.before: Function = norm if home.pre else _same
-        self.norm_after: Function | None = None if home.pre else norm
+        self.norm_after: Function = _same if home.pre else norm
+        only_adds = home.pre and self.dropout is _same
+        self.after: Callable[[Tensor, Tensor], Tensor] = torch.add if only_adds else self._after
 
-    def after(self, x: Tensor, y: Tensor) -> Tensor:
-        total = x + (y if self.dropout is None else self.dropout(y))
-        return total if self.norm_after is None else self.norm_after(total)
+    def _after(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.norm_after(x + self.dropout(y))
 
 
 def _same(x: Tensor) -> Tensor:
@@ -183,7 +185,7 @@ class Stack(Binding["BoundStack"]):
 
     def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
         """The keys of a memory (G, S, memory size) for the cross-attention of each block, projected once."""
-        return tuple(block.cross.keys(hidden, places) for block in self.bound().blocks)
+        return self.bound().memory(hidden, places)
 
     def bind(self) -> BoundStack:
         return BoundStack(self)
@@ -210,6 +212,9 @@ class BoundStack:
         self.dropout = home.dropout if drops(home.dropout) else None
         self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
+
+    def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
+        return tuple(block.cross.keys(hidden, places) for block in self.blocks)
 
     def __call__(
         self,

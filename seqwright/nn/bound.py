@@ -21,9 +21,12 @@ from seqwright.nn.dropout import Dropout
 
 Function = Callable[[Tensor], Tensor]
 Bound = TypeVar("Bound")
-FEW = 8  # rows
+MANY = 256  # rows
 LARGE = 1 << 18  # weights
 _linear = torch._C._nn.linear  # what torch.nn.functional.linear is
+# oneDNN's product with weights that it laid out for itself beforehand; not every build of torch has it
+_onednn: Any = torch.ops.mkldnn if torch.backends.mkldnn.is_available() else None
+_packs = hasattr(_onednn, "_linear_pointwise") and hasattr(_onednn, "_reorder_linear_weight")
 
 
 def bound(module: nn.Module) -> Callable[..., Any]:
@@ -38,13 +41,8 @@ def bound(module: nn.Module) -> Callable[..., Any]:
     if type(module) is nn.Linear:
         return linear(module.weight, module.bias)
     if type(module) is nn.LayerNorm:
-        return partial(
-            torch.layer_norm,
-            normalized_shape=module.normalized_shape,
-            weight=module.weight,
-            bias=module.bias,
-            eps=module.eps,
-        )
+        shape, weight, bias, eps = module.normalized_shape, module.weight, module.bias, module.eps
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     return module
 
 
@@ -54,31 +52,27 @@ class Kept(Generic[Bound]):
     def __init__(self, home: nn.Module, value: Bound):
         self.value, self._training = value, home.training
         modules, self._parameters = list(home.modules()), list(home.parameters())
-        self._owned = [
-            (table, name, thing)
-            for module in modules
-            for table in (module._parameters, module._modules)
-            for name, thing in table.items()
-        ]
+        self._tables = [table for module in modules for table in (module._parameters, module._modules)]
+        # held, so that their ids stay their own
+        self._owned = [thing for table in self._tables for thing in table.values()]
         self._hooks = [
             hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
         ]
         self._seen = self._now()
 
     def _now(self) -> list[int]:
-        """How often the weights were changed, where they lie, and how many hooks there are."""
+        """Which parts and weights there are, how often the weights were changed, where they lie, and how many
+        hooks there are.
+        """
         return [
-            *(parameter._version for parameter in self._parameters),
-            *(parameter.data_ptr() for parameter in self._parameters),
+            *[id(thing) for table in self._tables for thing in table.values()],
+            *[parameter._version for parameter in self._parameters],
+            *[parameter.data_ptr() for parameter in self._parameters],
             *map(len, self._hooks),
         ]
 
     def holds(self, home: nn.Module) -> bool:
-        return (
-            self._training == home.training
-            and all(table.get(name) is thing for table, name, thing in self._owned)
-            and self._now() == self._seen
-        )
+        return self._training == home.training and self._now() == self._seen
 
 
 class Binding(nn.Module, Generic[Bound]):
@@ -117,41 +111,41 @@ class FewRows:
     """W x + b without gradients on a CPU, where a product with a few rows is only as fast as its weights are
     read.
 
-    One row is quickest over weights that lie by input, and so are a few rows over small weights: a turned
-    copy is made at the first such call, and kept beside the weights as long as these do not change. A few
-    rows over large weights are quickest as columns. Measured in
+    One row is quickest over weights that lie by input, and so are some rows over small weights. Some rows
+    over large weights are quickest over packed ones. Either copy is made at the first call that wants it, and
+    kept beside the weights as long as these do not change. Measured in
     docs/decisions/0006-products-with-few-rows.md.
     """
 
-    __slots__ = ("bias", "inputs", "large", "turned", "turns", "weight")
+    __slots__ = ("bias", "inputs", "large", "packed", "packs", "turned", "turns", "weight")
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         out, self.inputs = weight.shape
-        self.weight, self.bias = weight, bias
-        self.large = out * self.inputs >= LARGE and self.inputs >= 256
+        self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
+        self.large = out * self.inputs >= LARGE
         self.turns = out >= self.inputs or not self.large
         self.turned: Tensor | None = None
+        self.packs = _packs and weight.dtype is torch.float32
+        self.packed: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         size = x.numel()
-        if size > (48 if self.large else FEW) * self.inputs:
+        if size > MANY * self.inputs:
             return _linear(x, self.weight, self.bias)
         if size == self.inputs or not self.large:
             if self.turned is None:
                 self.turned = turned(self.weight) if self.turns else self.weight
             return _linear(x, self.turned, self.bias)
-        flat = x.reshape(-1, self.inputs).t()
-        out = (
-            torch.mm(self.weight, flat)
-            if self.bias is None
-            else torch.addmm(self.bias[:, None], self.weight, flat)
-        )
-        return out.t().contiguous().view(*x.shape[:-1], -1)
+        if not self.packs:
+            return _linear(x, self.weight, self.bias)
+        if self.packed is None:
+            self.packed = _onednn._reorder_linear_weight(self.weight)
+        return _onednn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 
 
-def turned(*weights: Tensor) -> Tensor:
-    """A copy of weights (out, in), one under the other, whose memory lies by input."""
-    return torch.cat([weight.detach() for weight in weights]).t().contiguous().t()
+def turned(weight: Tensor) -> Tensor:
+    """A copy of a weight (out, in) whose memory lies by input."""
+    return weight.t().contiguous().t()
 
 
 def drops(dropout: Dropout) -> bool:

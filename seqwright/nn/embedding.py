@@ -30,4 +30,4 @@ class Embedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, size)."""
         vectors = torch.embedding(self.weight, ids)
-        return vectors if self.scale == 1.0 else vectors * self.scale
+        return vectors if self.scale == 1.0 else vectors.mul_(self.scale)

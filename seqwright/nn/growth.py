@@ -32,41 +32,60 @@ class Keys:
     """What can be looked at: k (G, H, K, E), v (G, H, K, value size), and where it stands. Never changed once
     made.
 
-    both: key and value side by side (G, H, K, E + value size), where they come of one product.
+    both: each key and its value side by side (G, H, K, E + value size), as they come of one product; `sizes`
+    are E and value size. pair: k and v apart. Each of them becomes the other when it is asked for.
     """
 
-    __slots__ = ("both", "k", "places", "room", "v")
+    __slots__ = ("_both", "_pair", "count", "groups", "places", "room", "sizes")
 
     def __init__(
-        self, k: Tensor, v: Tensor, places: Places, both: Tensor | None = None, room: Room | None = None
+        self,
+        both: Tensor | None,
+        sizes: tuple[int, int],
+        places: Places,
+        room: Room | None = None,
+        pair: tuple[Tensor, Tensor] | None = None,
     ):
-        self.k, self.v, self.places, self.both, self.room = k, v, places, both, room
+        self._both, self.sizes, self.places, self.room, self._pair = both, sizes, places, room, pair
+        some = both if pair is None else pair[0]
+        assert some is not None  # one of the two is given
+        self.groups: int = some.shape[0]
+        self.count: int = some.shape[2]
 
     @classmethod
-    def of(cls, both: Tensor, key_size: int, places: Places, room: Room | None = None) -> Keys:
-        k = both.narrow(-1, 0, key_size)
-        v = both.narrow(-1, key_size, both.shape[-1] - key_size)
-        return cls(k, v, places, both, room)
+    def of(cls, k: Tensor, v: Tensor, places: Places) -> Keys:
+        return cls(None, (k.shape[-1], v.shape[-1]), places, pair=(k, v))
 
     @property
-    def groups(self) -> int:
-        return self.k.shape[0]
+    def pair(self) -> tuple[Tensor, Tensor]:
+        if self._pair is None:
+            k, v = self.both.split_with_sizes(self.sizes, -1)
+            self._pair = k, v
+        return self._pair
 
     @property
-    def count(self) -> int:
-        return self.k.shape[2]
+    def both(self) -> Tensor:
+        if self._both is None:
+            self._both = torch.cat(self.pair, -1)
+        return self._both
 
     @property
-    def joint(self) -> Tensor:
-        return torch.cat([self.k, self.v], -1) if self.both is None else self.both
+    def k(self) -> Tensor:
+        return self.pair[0]
+
+    @property
+    def v(self) -> Tensor:
+        return self.pair[1]
+
+    def at(self, places: Places) -> Keys:
+        """The same keys, placed otherwise."""
+        return Keys(self._both, self.sizes, places, self.room, self._pair)
 
     def select(self, groups: Sequence[int] | None, places: Places) -> Keys:
         """The keys of other groups, at `places`; groups None: all, as they are."""
         if groups is None:
-            return Keys(self.k, self.v, places, self.both, self.room)
-        if self.both is None:
-            return Keys(take(self.k, groups), take(self.v, groups), places)
-        return Keys.of(take(self.both, groups), self.k.shape[-1], places)
+            return self if places is self.places else self.at(places)
+        return Keys(take(self.both, groups), self.sizes, places)
 
 
 def select_keys(
@@ -88,18 +107,17 @@ class Append:
         width = sight.width
         if past is None:
             places = sight.once("own", new.places, lambda: new.places.own(new.groups, width))
-            return Keys(new.k, new.v, places, new.both)
-        old, key_size = past.places, new.k.shape[-1]
+            return new.at(places)
+        old = past.places
         places = sight.once("append", old, lambda: old.append(new.places, new.groups, width))
         if torch.is_grad_enabled():  # buffers are written in place, which autograd must not meet
-            return Keys.of(torch.cat([past.joint, new.joint], 2), key_size, places)
-        start, count = past.count, new.count
-        room = past.room
-        if room is None or not room.can_take(start, start + count):
-            room = Room(_roomy(past.joint, 2 * (start + count)), start)
-        room.buffer.narrow(2, start, count).copy_(new.joint)
-        room.filled = start + count
-        return Keys.of(room.buffer.narrow(2, 0, start + count), key_size, places, room)
+            return Keys(torch.cat([past.both, new.both], 2), new.sizes, places)
+        start, end, room = past.count, past.count + new.count, past.room
+        if room is None or not room.can_take(start, end):
+            room = Room(_roomy(past.both, 2 * end), start)
+        room.buffer.narrow(2, start, new.count).copy_(new.both)
+        room.filled = end
+        return Keys(room.buffer.narrow(2, 0, end), new.sizes, places, room)
 
     def keep(self, keys: Keys, sight: Sight) -> Keys:
         """What of it the next call still needs."""
@@ -122,7 +140,7 @@ class Last(Append):
         if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
             return keys
         near, fewer = sight.once(("last", self.window), places, lambda: self._fewer(places))
-        return Keys.of(keys.joint[:, :, near], keys.k.shape[-1], fewer)
+        return Keys(keys.both[:, :, near], keys.sizes, fewer)
 
     def _fewer(self, places: Places) -> tuple[Tensor, Places]:
         assert places.last is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -30,9 +30,10 @@ class Places:
     all is seen.
     first, last: the least and the greatest position where they are known without looking at the tensor, which
     spares masks.
+    newest: the places that were put behind the others last, each of which the row that brought it sees.
     """
 
-    __slots__ = ("_device", "_parts", "count", "first", "last", "seen")
+    __slots__ = ("_device", "_padding", "_parts", "count", "first", "last", "newest", "seen")
 
     def __init__(
         self,
@@ -43,10 +44,12 @@ class Places:
         *,
         count: int | None = None,
         device: torch.device | None = None,
+        newest: Places | None = None,
     ):
         self._parts = (pos,) if isinstance(pos, Tensor) else pos
         self.count: int = pos.shape[-1] if isinstance(pos, Tensor) else count or 0
-        self.seen, self.first, self.last, self._device = seen, first, last, device
+        self.seen, self.first, self.last, self.newest, self._device = seen, first, last, newest, device
+        self._padding: tuple[torch.dtype, Veil] | None = None
 
     @classmethod
     def run(cls, first: int, count: int, *, width: int = 1, device: torch.device | None = None) -> Places:
@@ -78,17 +81,30 @@ class Places:
         """Whether each group has positions of its own."""
         return isinstance(self._parts[0], Tensor) and self._parts[0].dim() == 2
 
-    def with_seen(self, seen: Tensor | None) -> Places:
+    @property
+    def by_row(self) -> bool:
+        """Whether the rows of a group see different ones of them."""
+        return self.seen is not None and self.seen.dim() == 3
+
+    def padding(self, dtype: torch.dtype) -> Veil:
+        """What hides the padding from every query, worked out once."""
+        if self._padding is None or self._padding[0] is not dtype:
+            self._padding = (dtype, veil(None if self.seen is None else self.seen[:, None, None, :], dtype))
+        return self._padding[1]
+
+    def with_seen(self, seen: Tensor | None, newest: Places | None = None) -> Places:
         """The same places, seen otherwise."""
-        return Places(self._parts, seen, self.first, self.last, count=self.count, device=self._device)
+        count, device = self.count, self._device
+        return Places(self._parts, seen, self.first, self.last, count=count, device=device, newest=newest)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Places:
         """The places of other rows, of which `width` share a group; groups None: the groups stay."""
-        seen = self.seen
-        if seen is None or seen.dim() == 2:
-            seen = take(seen, groups)
+        if groups is None and not self.by_row:
+            return self
+        if self.seen is not None and self.by_row:
+            seen = take(self.seen.flatten(0, 1), rows).view(len(rows) // width, width, self.count)
         else:
-            seen = take(seen.flatten(0, 1), rows).unflatten(0, (-1, width))
+            seen = take(self.seen, groups)
         if self.by_group:
             return Places(take(self.pos, groups), seen, self.first, self.last)
         return self.with_seen(seen)
@@ -102,9 +118,9 @@ class Places:
             pos = torch.cat(
                 [p if p.dim() == 2 else p.expand(groups, -1) for p in (self.pos, new.pos)], dim=-1
             )
-            return Places(pos, seen, first, last)
+            return Places(pos, seen, first, last, newest=new)
         parts, count = _joined(self._parts, new._parts), self.count + new.count
-        return Places(parts, seen, first, last, count=count, device=self._device)
+        return Places(parts, seen, first, last, count=count, device=self._device, newest=new)
 
     def _seen_with(self, new: Places, groups: int, width: int) -> Tensor | None:
         """What each row sees of both, (G, width, K); None: everything."""
@@ -125,11 +141,8 @@ class Places:
         """New tokens of `width` rows as keys of their group: each row sees its own run of them."""
         if width == 1:
             return self
-        eye = torch.eye(width, dtype=torch.bool, device=self._device)
-        seen = eye.repeat_interleave(self.count // width, dim=1).expand(
-            groups, -1, -1
-        )  # (G, width, width · Q)
-        return self.with_seen(seen if self.seen is None else seen & self.seen[:, None])
+        runs = _runs(width, self.count // width, self._device).expand(groups, -1, -1)  # (G, width, width · Q)
+        return self.with_seen(runs if self.seen is None else runs & self.seen[:, None], newest=self)
 
 
 @lru_cache(maxsize=64)
@@ -163,6 +176,8 @@ def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | N
     Rows that come in equal runs, each out of one group, go on sharing it; any others get a group each.
     """
     owners = [row // width for row in rows]
+    if owners == [group for group in range(groups) for _ in range(width)]:
+        return None, width  # all stay with their neighbours, as in most steps of a beam
     run = next((i for i, owner in enumerate(owners) if owner != owners[0]), len(owners)) or 1
     if len(owners) % run or any(owner != owners[i - i % run] for i, owner in enumerate(owners)):
         run = 1
@@ -179,6 +194,11 @@ class Mask:
     causal: bool = False
     window: int | None = None
 
+    @property
+    def open(self) -> bool:
+        """Whether nothing but padding is forbidden."""
+        return not self.causal and self.window is None
+
     def allowed(self, queries: Places, keys: Places, width: int = 1) -> Tensor | None:
         """True: may look. Broadcastable to (G, 1, Q, K), Q being the queries of all rows of a group; None:
         everything.
@@ -189,7 +209,7 @@ class Mask:
             parts.append(distance(queries, keys) >= 0)
         if self.window is not None and not (known and _reach(queries, keys) <= self.window):
             parts.append(distance(queries, keys).abs() <= self.window)
-        if keys.seen is not None and keys.seen.dim() == 2:
+        if keys.seen is not None and not keys.by_row:
             parts.append(keys.seen[:, None, None, :])
         elif keys.seen is not None:
             each = queries.count // width  # queries of a row
@@ -211,13 +231,43 @@ def _reach(queries: Places, keys: Places) -> int:
     return max(queries.last - keys.first, keys.last - queries.first)  # type: ignore[operator]
 
 
+class Veil(NamedTuple):
+    """What to add to the scores, 0 or very low (G or 1, 1, Q or 1, K), and which queries see nothing at all
+    (…, 1); None: nothing is hidden, and nobody sees nothing.
+    """
+
+    bias: Tensor | None = None
+    blind: Tensor | None = None
+
+
+def veil(allowed: Tensor | None, dtype: torch.dtype, no_blind: bool = False) -> Veil:
+    """allowed (G or 1, 1, Q or 1, K). `no_blind` says that every query is known to see something."""
+    if allowed is None:
+        return Veil()
+    bias = torch.where(allowed, *_levels(dtype, allowed.device))
+    if no_blind:
+        return Veil(bias)
+    blind = ~allowed.any(-1, keepdim=True)
+    return Veil(bias, blind if bool(blind.any()) else None)
+
+
+@lru_cache(maxsize=16)
+def _levels(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What is added where one may look, and where not: half of the least number, so that a score can be added
+    without overflow, and the exponential is exactly zero.
+    """
+    with torch.inference_mode(False):  # they outlive the call
+        low = torch.finfo(dtype).min / 2
+        return torch.zeros((), dtype=dtype, device=device), torch.tensor(low, dtype=dtype, device=device)
+
+
 class Sight:
     """What the queries of one call may see, worked out once and shared by all layers."""
 
     def __init__(self, queries: Places, width: int = 1):
         self.queries, self.width = queries, width
         self._known: dict[Hashable, tuple[Any, object]] = {}
-        self._biases: dict[tuple[int, int], tuple[Tensor | None, Tensor | None, Mask, Places]] = {}
+        self._veils: dict[tuple[int, int], tuple[Veil, Mask, Places]] = {}
 
     def once(self, key: Hashable, about: object, compute: Callable[[], Value]) -> Value:
         """The value of `compute`, worked out once per call for this key and this object."""
@@ -233,22 +283,17 @@ class Sight:
         """q_pos − k_pos, (G or 1, 1, Q, K)."""
         return self.once("distance", keys, lambda: distance(self.queries, keys))
 
-    def bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-        """What to add to the scores, 0 or very low (G or 1, 1, Q, K), and which queries see nothing at all
-        (…, Q, 1).
-        """
-        found = self._biases.get((id(mask), id(keys)))
+    def veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> Veil:
+        """What hides from the queries that which they may not see."""
+        found = self._veils.get((id(mask), id(keys)))
         if found is None:
-            found = (*self._bias(mask, keys, dtype), mask, keys)  # held, so that their ids stay their own
-            self._biases[id(mask), id(keys)] = found
-        return found[:2]
+            found = (self._veil(mask, keys, dtype), mask, keys)  # held, so that their ids stay their own
+            self._veils[id(mask), id(keys)] = found
+        return found[0]
 
-    def _bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-        allowed = mask.allowed(self.queries, keys, self.width)
-        if allowed is None:
-            return None, None
-        # half of the least number: a score can be added without overflow, and the exponential is exactly zero
-        low = torch.finfo(dtype).min / 2
-        bias = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, low)
-        blind = ~allowed.any(-1, keepdim=True)
-        return bias, (blind if bool(blind.any()) else None)
+    def _veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> Veil:
+        if mask.open and not keys.by_row:
+            return keys.padding(dtype)
+        own = keys is self.queries or keys.newest is self.queries
+        sees_itself = own and self.queries.seen is None  # no mask forbids that
+        return veil(mask.allowed(self.queries, keys, self.width), dtype, sees_itself)

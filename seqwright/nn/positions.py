@@ -94,14 +94,14 @@ class Sinusoidal(_Table):
         return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, : self.dimensions]
 
     def vectors(self, places: Places) -> Tensor:
-        needed = 1 + (int(places.pos.max()) if places.last is None else places.last)
-        if len(self.table) < needed:
+        table, first, last = self.table, places.first, places.last
+        needed = 1 + (int(places.pos.max()) if last is None else last)
+        if table.shape[0] < needed:
             with torch.inference_mode(False):  # the table outlives the call
-                self.table = self._rows(max(needed, 2 * len(self.table), 256)).to(self.table)
-        first, last = places.first, places.last
+                self.table = table = self._rows(max(needed, 2 * len(table), 256)).to(table)
         if first is not None and last is not None and (first == last or last - first + 1 == places.count):
-            return self.table.narrow(0, first, last - first + 1)  # one for all, or a run
-        return self.table[places.pos]
+            return table.narrow(0, first, last - first + 1)  # one for all, or a run
+        return table[places.pos]
 
 
 class Learned(_Table):

@@ -20,8 +20,16 @@ from seqwright.search.filters import Rules
 from seqwright.search.hypothesis import Hypothesis
 from seqwright.search.lattice import Lattice
 from seqwright.search.options import BeamOptions, Start
-from seqwright.search.stepping import S, Step, best_candidates, log_probabilities, not_numbers, select
-from seqwright.search.tree import Beam, Proposals, Verdict
+from seqwright.search.stepping import (
+    Proposals,
+    S,
+    Step,
+    best_candidates,
+    log_probabilities,
+    not_numbers,
+    select,
+)
+from seqwright.search.tree import Beam, Verdict
 
 
 @torch.inference_mode()
@@ -53,7 +61,7 @@ def beam_search(
         stay: list[Beam] = []
         offers = propose(log_probabilities(logits, silent), alive, rules, history, recorder)
         for first_row, beam, proposals in zip(itertools.count(0, size), alive, offers, strict=False):
-            if math.isnan(proposals.scores[0]):
+            if proposals.scores and math.isnan(proposals.scores[0]):
                 raise not_numbers(length, beam.sentence)
             live, over = beam.expand(proposals)
             verdict = beam.verdict(live)
@@ -66,7 +74,7 @@ def beam_search(
                 beam.cut(live)
         if stay:
             state = select(state, parents, len(alive) * size)
-            history = history[parents] if rules else history
+            history = history[torch.tensor(parents, device=start.device)] if rules else history
         alive = stay
     return [beam.hypotheses() for beam in beams]
 
@@ -76,19 +84,13 @@ def propose(
 ) -> list[Proposals]:
     """What each beam could go on with after the rules have spoken. log_probs (R, V), history (R, t)."""
     size = beams[0].options.size
+    twice = 2 * size  # half may end, and the beam must stay full
     carried = torch.tensor([beam.carried() for beam in beams], dtype=torch.float64, device=log_probs.device)
     if rules:
         inputs = [beam.sentence for beam in beams for _ in range(size)]
         if recorder is None:
             rules.apply(log_probs, history, inputs)
         else:
-            before = best_proposals(log_probs, carried)
+            before = best_candidates(log_probs, carried, twice)
             recorder.record_bans(beams, before, rules.stages(log_probs, history, inputs), log_probs)
-    return best_proposals(log_probs, carried)
-
-
-def best_proposals(log_probs: Tensor, carried: Tensor) -> list[Proposals]:
-    twice = 2 * carried.shape[1]  # half may end, and the beam must stay full
-    places, scores = best_candidates(log_probs, carried, twice)
-    of_beams = zip(places.tolist(), scores.tolist(), strict=True)
-    return [Proposals(places, scores, log_probs.shape[1]) for places, scores in of_beams]
+    return best_candidates(log_probs, carried, twice)

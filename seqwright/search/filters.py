@@ -6,6 +6,7 @@ output is the model's whatever the filters were.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -47,7 +48,7 @@ class MinimumLength:
 
     def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None:
         if history.shape[1] < self.length:
-            log_probs[:, self.end] = -torch.inf
+            log_probs[:, self.end].fill_(-torch.inf)
 
 
 class NoRepeat:
@@ -117,13 +118,13 @@ class Rules:
 
     def stages(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> Iterator[str]:
         """Apply the filters one by one and name each when it is done; exhausted, all is applied."""
-        exits = torch.full((len(inputs), 1), self.end, device=log_probs.device)
-        for row, token in self.prefix.forced(history.shape[1], inputs).items():
-            exits[row] = token
-        model = log_probs.gather(1, exits)
+        forced = self.prefix.forced(history.shape[1], inputs)
+        said = log_probs[:, self.end].tolist()  # by the model, of the way out of each row
+        for row, token in forced.items():
+            said[row] = log_probs[row, token].item()
         for part in self.filters:
             part(log_probs, history, inputs)
             yield part.name
-        stuck = log_probs.amax(-1, keepdim=True) == -torch.inf
-        way_out = torch.where(stuck, model.clamp(min=IMPOSSIBLE), log_probs.gather(1, exits))
-        log_probs.scatter_(1, exits, way_out)
+        for row, best in enumerate(log_probs.amax(-1).tolist()):
+            if best == -math.inf:
+                log_probs[row, forced.get(row, self.end)] = max(said[row], IMPOSSIBLE)

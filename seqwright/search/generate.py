@@ -30,6 +30,10 @@ class Emission(NamedTuple):
 @torch.inference_mode()
 def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
     """The tokens of each step as soon as they are known, ends included. A finished row leaves the batch."""
+    yield from _stream(step, state, start, options)
+
+
+def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
     rules, limits, sampler = options.rules(start), options.limits(start), Sampler(options, start)
     rows, silent = list(range(start.rows)), start.silent_index()
     tokens = torch.full((start.rows, 1), start.first, device=start.device)  # (R, 1)
@@ -62,10 +66,11 @@ def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> I
             state = state.select(stay) if stay else state
 
 
+@torch.inference_mode()
 def generate(step: Step[S], state: S, start: Start, options: SamplingOptions) -> list[Hypothesis]:
     """The whole outputs, one for each input; their score is their log-probability."""
     emissions: list[list[Emission]] = [[] for _ in range(start.rows)]
-    for emitted in stream(step, state, start, options):
+    for emitted in _stream(step, state, start, options):
         for emission in emitted:
             emissions[emission.row].append(emission)
     return [_collect(of_row) for of_row in emissions]

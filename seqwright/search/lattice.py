@@ -9,7 +9,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from seqwright.search.tree import Beam, Node, Proposals, Verdict
+from seqwright.search.stepping import Proposals
+from seqwright.search.tree import Beam, Node, Verdict
 
 Fate = Literal["kept", "finished", "dropped"]
 
@@ -55,10 +56,9 @@ class Lattice:
     ) -> None:
         """One step of one sentence, after the verdict and before the nodes that live on are seated."""
         nodes = {(node.seat, node.token): node for node in live + over}
-        for rank, (place, score) in enumerate(zip(proposals.places, proposals.scores, strict=True)):
-            seat, token = divmod(place, proposals.vocabulary)
+        for rank, (seat, token, score) in enumerate(zip(*proposals, strict=True)):
             parent = beam.seats[seat]
-            if parent is None or score == -math.inf:
+            if parent is None:
                 return
             node = nodes.get((seat, token))
             fate: tuple[Fate, str] = ("dropped", f"rank {rank + 1} of {beam.options.size}")
@@ -72,21 +72,21 @@ class Lattice:
         self, beams: list[Beam], proposals: list[Proposals], stages: Iterable[str], log_probs: Tensor
     ) -> None:
         """Run the stages, which write into log_probs (R, V), and note who bans what was proposed before."""
-        grouped = log_probs.view(len(beams), -1)
-        banned: list[dict[int, str]] = [{} for _ in beams]  # place -> the filter that was first
+        grouped = log_probs.view(len(beams), -1, log_probs.shape[1])
+        banned: list[dict[tuple[int, int], str]] = [{} for _ in beams]  # (seat, token) -> the first to ban it
         for name in stages:
-            for row, proposal, names in zip(grouped, proposals, banned, strict=True):
-                for place in proposal.places:
-                    if row[place] == -math.inf:
+            for rows, proposal, names in zip(grouped, proposals, banned, strict=True):
+                for place in zip(proposal.seats, proposal.tokens, strict=True):
+                    if rows[place] == -math.inf:
                         names.setdefault(place, name)
-        for row, beam, proposal, names in zip(grouped, beams, proposals, banned, strict=True):
-            for place, score in zip(proposal.places, proposal.scores, strict=True):
-                seat, token = divmod(place, proposal.vocabulary)
+        for rows, beam, proposal, names in zip(grouped, beams, proposals, banned, strict=True):
+            for seat, token, score in zip(*proposal, strict=True):
                 parent = beam.seats[seat]
-                # the model itself may exclude a token, and the way out of a corner lifts the ban
-                if parent is None or score == -math.inf or row[place] != -math.inf:
+                # the way out of a corner lifts the ban
+                if parent is None or rows[seat, token] != -math.inf:
                     continue
-                self._add(beam, beam.length + 1, parent, token, score, "dropped", f"banned by {names[place]}")
+                reason = f"banned by {names[seat, token]}"
+                self._add(beam, beam.length + 1, parent, token, score, "dropped", reason)
 
     @staticmethod
     def _fate_of_living(verdict: Verdict, standing: str) -> tuple[Fate, str]:

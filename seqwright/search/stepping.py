@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, Self, TypeVar
+from itertools import repeat
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from seqwright.errors import ModelError
@@ -48,37 +51,45 @@ def not_numbers(step: int, row: int) -> ModelError:
     )
 
 
-def best_candidates(log_probs: Tensor, carried: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The best continuations of each group of W rows: places in its W·V log-probabilities, and what is there.
+class Proposals(NamedTuple):
+    """The best continuations of a beam, best first: the row of each, its token, and its log-probability."""
 
-    log_probs (G·W, V), carried (G, W) float64: what each row brings along -> (G, C) twice, C ≤ count. The
-    sums are ranked, best first, NaN above all. Only a block whose maximum is among the best `count` can hold
-    one of the best `count` tokens, so a large vocabulary is read once for the maxima: a quarter of the time
-    of one `topk` over everything.
+    seats: list[int]
+    tokens: list[int]
+    scores: list[float]
+
+
+def best_candidates(log_probs: Tensor, carried: Tensor, count: int) -> list[Proposals]:
+    """The best `count` continuations of each group of W rows; fewer where no more are possible.
+
+    log_probs (G·W, V), carried (G, W) float64: what each row brings along. The sums are ranked, NaN above
+    all. Only a block whose maximum is among the best `count` can hold one of the best `count` tokens, so a
+    large vocabulary is read once for the maxima: a quarter of the time of one `topk` over everything.
     """
-    groups, width = carried.shape
-    size = log_probs.shape[1]
-    grouped = log_probs.view(groups, width * size)
+    (groups, width), size = carried.shape, log_probs.shape[1]
     if size < 8 * BLOCK:
-        sums = (grouped.view(groups, width, size) + carried[..., None]).flatten(1)
-        places = sums.topk(min(count, width * size)).indices
-        return places, grouped.gather(1, places)
-    maxima = _block_maxima(log_probs)  # (G·W, N)
-    blocks = maxima.shape[1]
-    sums = (maxima.view(groups, width, blocks) + carried[..., None]).flatten(1)
-    best = sums.topk(min(count, width * blocks)).indices  # (G, C)
-    rows = best // blocks
-    columns = (best % blocks * BLOCK)[..., None] + torch.arange(BLOCK, device=best.device)  # (G, C, BLOCK)
-    places = ((rows * size)[..., None] + columns.clamp(max=size - 1)).flatten(1)
-    values = grouped.gather(1, places).view_as(columns).masked_fill_(columns >= size, -torch.inf)
-    chosen = (values + carried.gather(1, rows)[..., None]).flatten(1).topk(count).indices
-    return places.gather(1, chosen), values.flatten(1).gather(1, chosen)
+        sums = (log_probs.view(groups, width, size) + carried[..., None]).flatten(1)
+        chosen = sums.topk(min(count, width * size)).indices
+        scores = log_probs.view(groups, -1).gather(1, chosen)
+        return list(map(_proposals, chosen.tolist(), scores.tolist(), repeat(size)))
+    rest = -size % BLOCK
+    padded = F.pad(log_probs, (0, rest), value=-torch.inf) if rest else log_probs
+    blocks = padded.view(groups, -1, BLOCK)  # (G, W·N, BLOCK)
+    carried = carried.repeat_interleave(blocks.shape[1] // width, 1)  # (G, W·N)
+    best = (blocks.amax(-1) + carried).topk(min(count, blocks.shape[1])).indices  # (G, C)
+    values = blocks.gather(1, best[..., None].expand(-1, -1, BLOCK))  # (G, C, BLOCK)
+    sums = values + carried.gather(1, best)[..., None]
+    chosen = sums.flatten(1).topk(count).indices  # (G, count)
+    scores = values.flatten(1).gather(1, chosen)
+    places = [
+        [of_group[at // BLOCK] * BLOCK + at % BLOCK for at in ranked]
+        for of_group, ranked in zip(best.tolist(), chosen.tolist(), strict=True)
+    ]
+    return list(map(_proposals, places, scores.tolist(), repeat(size + rest)))
 
 
-def _block_maxima(log_probs: Tensor) -> Tensor:
-    """The maximum of each BLOCK tokens, the last block being shorter: (R, V) -> (R, ceil(V / BLOCK))."""
-    whole = log_probs.shape[1] // BLOCK * BLOCK
-    maxima = log_probs[:, :whole].unflatten(-1, (-1, BLOCK)).amax(-1)
-    if whole == log_probs.shape[1]:
-        return maxima
-    return torch.cat([maxima, log_probs[:, whole:].amax(-1, keepdim=True)], -1)
+def _proposals(places: list[int], scores: list[float], size: int) -> Proposals:
+    """Of places among the log-probabilities of some rows of `size`."""
+    possible = scores.index(-math.inf) if -math.inf in scores else len(scores)
+    cut = places[:possible]
+    return Proposals([place // size for place in cut], [place % size for place in cut], scores[:possible])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from seqwright.search.hypothesis import FinishReason, Hypothesis
 from seqwright.search.options import BeamOptions, Start
+from seqwright.search.stepping import Proposals
 
 
 class Verdict(Enum):
@@ -21,14 +22,6 @@ class Verdict(Enum):
     ENOUGH = "finished earlier: enough have ended"
     BOUND = "finished earlier: bound"
     LENGTH = "length"
-
-
-class Proposals(NamedTuple):
-    """The best continuations of a beam: places in its W·V log-probabilities, and what is there."""
-
-    places: list[int]
-    scores: list[float]
-    vocabulary: int
 
 
 class Node:
@@ -88,13 +81,11 @@ class Beam:
         self.length += 1
         live: list[Node] = []
         over: list[Node] = []
-        places, scores, vocabulary = proposals
         size, seats, end = self.options.size, self.seats, self.end
-        for rank, (place, score) in enumerate(zip(places, scores, strict=True)):
-            seat, token = divmod(place, vocabulary)
+        for rank, (seat, token, score) in enumerate(zip(*proposals, strict=True)):
             parent = seats[seat]
-            if parent is None or score == -math.inf:
-                break  # only dead rows and banned tokens are left
+            if parent is None:
+                break  # only dead rows are left
             if token != end:
                 live.append(Node(parent, seat, token, score, parent.log_prob + score))
                 if len(live) == size:

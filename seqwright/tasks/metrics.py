@@ -170,7 +170,7 @@ class Bleu(_Sacre):
     ):
         from sacrebleu.metrics import BLEU
 
-        super().__init__(BLEU(tokenize=tokenize, lowercase=lowercase))
+        super().__init__(BLEU(tokenize=tokenize, lowercase=lowercase, force=True))
 
 
 class Chrf(_Sacre):

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqwright.errors import ConfigError
-from seqwright.nn import attention as attention_module
 from seqwright.nn.attention import Attention
-from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.masks import Mask, Places, Sight, veil
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
@@ -152,7 +151,7 @@ def test_luong_dot_needs_no_weights():
 @pytest.mark.parametrize("queries", [1, 3])
 @pytest.mark.parametrize("position", [*INSIDE, "none"])
 @pytest.mark.parametrize("score", SCORES.names())
-def test_fused_and_plain_agree(monkeypatch, score, position, queries, padded):
+def test_fused_and_plain_agree(score, position, queries, padded):
     """The fused kernel is a faster way to the same outputs and gradients."""
     part = Attention(8, heads=2, value_size=3, score=score, position=position, mask=Mask(window=2)).double()
     query = torch.randn(ROWS, queries, 8, dtype=torch.float64, requires_grad=True)
@@ -160,9 +159,10 @@ def test_fused_and_plain_agree(monkeypatch, score, position, queries, padded):
     seen = torch.arange(5) < torch.tensor([[5], [2]]) if padded else None
     found = []
     for fused in (True, False):
-        monkeypatch.setattr(attention_module, "_fused_is_faster", lambda q, keys, fused=fused: fused)
-        sight = Sight(Places.run(1, queries))
-        context = part(query, sight, part.keys(memory, Places(torch.arange(5), seen, 0, 4)))
+        computing = part.bind()
+        computing.fusible &= fused
+        keys = computing.keys(memory, Places(torch.arange(5), seen, 0, 4))
+        context = computing(query, Sight(Places.run(1, queries)), keys)
         wanted = [query, *part.parameters()]
         found.append((context, *torch.autograd.grad(context.square().sum(), wanted, allow_unused=True)))
     assert_close(found[0], found[1])
@@ -211,3 +211,22 @@ def test_scaled_dot_product_attention_is_the_reference():
 def test_what_does_not_fit_is_named(options, message):
     with pytest.raises(ConfigError, match=message):
         Attention(8, **options)
+
+
+@pytest.mark.parametrize("mask", [Mask(), Mask(causal=True), Mask(causal=True, window=1)])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_is_known_of_places_spares_only_work(width, padded, mask):
+    """Padding that is hidden once for all calls, and queries that see themselves: as if worked out anew."""
+    groups = 2
+    real = torch.tensor([[False, True], [True, True]]).repeat(1, width) if padded else None
+    places = Places.run(0, 2, width=width).with_seen(real)
+    old = places.own(groups, width)
+    for queries in (places, Places.run(2, 1, width=width)):
+        keys = old if queries is places else old.append(queries, groups, width)
+        sight = Sight(queries, width)
+        for _ in range(2):
+            found = sight.veil(mask, keys, torch.float64)
+            wanted = veil(mask.allowed(queries, keys, width), torch.float64)
+            for one, other in zip(found, wanted, strict=True):
+                assert (one is None and other is None) or torch.equal(one, other)

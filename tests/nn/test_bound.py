@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seqwright.nn import bound as bound_module
 from seqwright.nn.blocks import Stack
-from seqwright.nn.bound import FewRows
+from seqwright.nn.bound import MANY, FewRows
 from seqwright.nn.masks import Places
 
 SIZE = 8
@@ -105,11 +106,17 @@ def test_a_copy_has_a_life_of_its_own(copied) -> None:
     assert not torch.allclose(quick(other), quick(module))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 8, 9, 49])
-@pytest.mark.parametrize("shape", [(8, 8), (512, 520), (520, 512), (2048, 256)])
+@pytest.mark.parametrize("packs", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [1, 2, MANY, MANY + 1])
+@pytest.mark.parametrize("shape", [(8, 8), (512, 520), (520, 512), (4096, 64)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_few_rows_equal_a_linear_layer(rows: int, shape: tuple[int, int], bias: bool) -> None:
-    layer = torch.nn.Linear(shape[1], shape[0], bias=bias)
-    x = torch.randn(rows, 1, shape[1])
+def test_few_rows_equal_a_linear_layer(monkeypatch, bias, shape, rows, dtype, packs) -> None:
+    """However the weights are laid out, and on a build of torch that cannot pack them."""
+    monkeypatch.setattr(bound_module, "_packs", packs and bound_module._packs)
+    layer = torch.nn.Linear(shape[1], shape[0], bias=bias, dtype=dtype)
+    x = torch.randn(rows, 1, shape[1], dtype=dtype)
+    product = FewRows(layer.weight, layer.bias)
     with torch.no_grad():
-        assert_close(FewRows(layer.weight, layer.bias)(x), layer(x))
+        for _ in range(2):
+            assert_close(product(x), layer(x))

@@ -57,8 +57,8 @@ class Transformer(Decoder):
         self.embedding = Embedding(vocabulary, self.stack.embedding_size)
 
     def start(self, encoded: Encoded) -> TransformerState:
-        memory = self.stack.memory(encoded.hidden, encoded.places)
-        return TransformerState(len(encoded.hidden), self.stack.bound(), memory)
+        stack = self.stack.bound()
+        return TransformerState(len(encoded.hidden), stack, stack.memory(encoded.hidden, encoded.places))
 
     def forward(
         self, tokens: Tensor, state: TransformerState, real: Tensor | None = None
