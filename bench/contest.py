@@ -87,6 +87,19 @@ class Entry:
         return None if self.failure else answer
 
 
+def in_precisions(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
+    """The same contender with each precision and number of threads: which suits it best is not ours to say."""
+    return [
+        Entry(
+            f"{name} {kind}, {threads} thread{'s' * (threads > 1)}",
+            target,
+            {**arguments, "kind": kind, "threads": threads},
+        )
+        for kind in ("float32", "int8")
+        for threads in (1, 2)
+    ]
+
+
 def compete(entries: list[Entry], rounds: int = 3) -> None:
     """Starts all, measures them in turns, stops them. One that fails is left out from there on, and its
     `failure` says why.

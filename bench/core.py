@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any
 
-from bench.contest import Entry, compete
+from bench.contest import Entry, compete, in_precisions
 from bench.shapes import SHAPES, sentences, training_batches
 from bench.training import real_tokens, step_flops
 
@@ -72,15 +72,7 @@ def decoding(shape: str, beam: int, rows: int, options: argparse.Namespace) -> N
     entries = [
         Entry("seqwright", "bench.decoding:ours", common),
         Entry("Hugging Face generate", "bench.decoding:hugging_face", common),
-        *(
-            Entry(
-                f"CTranslate2 {kind}, {n} threads",
-                "bench.decoding:ctranslate2",
-                {**common, "kind": kind, "threads": n},
-            )
-            for kind in ("float32", "int8")
-            for n in (1, 2)
-        ),
+        *in_precisions("CTranslate2", "bench.decoding:ctranslate2", common),
     ]
     compete(entries, options.rounds)
     what = "greedy" if beam == 1 else f"beam {beam}"

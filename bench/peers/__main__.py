@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import bench.peers
-from bench.contest import Entry, compete
+from bench.contest import Entry, compete, in_precisions
 from bench.peers import results
 from bench.peers.environments import DEFAULT, TOOLKITS, install, missing, python_of
 from bench.tables import put
@@ -104,15 +104,7 @@ def decode(options: argparse.Namespace) -> None:
         if _asked("hugging_face", options):
             entries.append(Entry(HUGGING_FACE, "bench.decoding:hugging_face", common))
         if _asked("ctranslate2", options):
-            entries += [
-                Entry(
-                    f"{CTRANSLATE2} {kind}, {count} thread{'s' * (count > 1)}",
-                    "bench.decoding:ctranslate2",
-                    {**common, "kind": kind, "threads": count},
-                )
-                for kind in ("float32", "int8")
-                for count in (1, 2)
-            ]
+            entries += in_precisions(CTRANSLATE2, "bench.decoding:ctranslate2", common)
         title = f"decoding, beam {beam}, {rows} at a time"
         _run(entries, title, {"what": "decode", "beam": beam, "rows": rows}, options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from seqwright.training.crew import Crew, Outcome, Part, lineup
 from seqwright.training.job import train
 from seqwright.training.trainer import Trainer
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="helpers are forks")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are helpers on Linux only")
 
 
 @pytest.fixture
