@@ -88,7 +88,7 @@ class Entry:
 
 
 def in_precisions(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
-    """The same contender with each precision and number of threads: which suits it best is not ours to say."""
+    """The same contender in each precision with one thread and two: which suits it best is not ours to say."""
     return [
         Entry(
             f"{name} {kind}, {threads} thread{'s' * (threads > 1)}",
