@@ -88,7 +88,7 @@ class Entry:
 
 
 def in_precisions(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
-    """The same contender in each precision with one thread and two: which suits it best is not ours to say."""
+    """One contender in each precision, with one thread and with two: which suits it is not ours to say."""
     return [
         Entry(
             f"{name} {kind}, {threads} thread{'s' * (threads > 1)}",
