@@ -87,17 +87,26 @@ class Entry:
         return None if self.failure else answer
 
 
-def in_precisions(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
-    """One contender in each precision, with one thread and with two: which suits it is not ours to say."""
+def in_threads(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
+    """One contender with one thread and with two: which suits it is not ours to say."""
     return [
-        Entry(
-            f"{name} {kind}, {threads} thread{'s' * (threads > 1)}",
-            target,
-            {**arguments, "kind": kind, "threads": threads},
-        )
-        for kind in ("float32", "int8")
+        Entry(f"{name}, {threads} thread{'s' * (threads > 1)}", target, {**arguments, "threads": threads})
         for threads in (1, 2)
     ]
+
+
+def in_precisions(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
+    """One contender in each precision, with one thread and with two."""
+    return [
+        entry
+        for kind in ("float32", "int8")
+        for entry in in_threads(f"{name} {kind}", target, {**arguments, "kind": kind})
+    ]
+
+
+def best(entries: list[Entry]) -> Entry:
+    """The one with the highest rate; one that failed only if all did."""
+    return max(entries, key=lambda entry: entry.rate if entry.rates else -1.0)
 
 
 def compete(entries: list[Entry], rounds: int = 3) -> None:

@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any
 
-from bench.contest import Entry, compete, in_precisions
+from bench.contest import Entry, best, compete, in_precisions, in_threads
 from bench.shapes import SHAPES, sentences, training_batches
 from bench.training import real_tokens, step_flops
 
@@ -45,6 +45,7 @@ def training(shape: str, options: argparse.Namespace) -> None:
     peak = Entry("matrix-multiply peak", "bench.training:matmul_peak", {"seconds": 2.0})
     entries = [
         Entry("seqwright", "bench.training:ours", common),
+        Entry("seqwright, two processes", "bench.training:ours_in_processes", common),
         Entry("torch.nn.Transformer", "bench.training:torch_transformer", common),
         Entry(
             "torch.nn.Transformer, freed pages kept",
@@ -58,42 +59,36 @@ def training(shape: str, options: argparse.Namespace) -> None:
         ),
     ]
     entries.append(Entry("Hugging Face Marian", "bench.training:hugging_face", common))
+    own, rival = entries[:2], entries[2]
     compete([*entries, peak], options.rounds)
     batches = training_batches(sentences(options.data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, 24)
     flops = sum(step_flops(SHAPES[shape], batch) for batch in batches[:6])
-    share = flops / sum(map(real_tokens, batches[:6])) * entries[0].rate / 1e9 / peak.rate
+    share = flops / sum(map(real_tokens, batches[:6])) * best(own).rate / 1e9 / peak.rate
     title = f"{shape}: training, tokens a second, batches of {SHAPES[shape].tokens} target tokens"
-    table(title, entries, entries[1], BARS[shape, "train"], options)
+    table(title, entries, best(own), rival, BARS[shape, "train"], options)
     print(f"  matrix-multiply peak {peak.rate:.0f} GFLOP/s; training reaches {share:.0%} of it\n")
 
 
 def decoding(shape: str, beam: int, rows: int, options: argparse.Namespace) -> None:
     common = {"shape": shape, "rows": rows, "beam": beam, "seconds": options.seconds}
-    entries = [
-        Entry("seqwright", "bench.decoding:ours", common),
-        Entry("Hugging Face generate", "bench.decoding:hugging_face", common),
-        *in_precisions("CTranslate2", "bench.decoding:ctranslate2", common),
-    ]
+    ours = in_threads("seqwright", "bench.decoding:ours", common)
+    theirs = in_threads("Hugging Face generate", "bench.decoding:hugging_face", common)
+    entries = [*ours, *theirs, *in_precisions("CTranslate2", "bench.decoding:ctranslate2", common)]
     compete(entries, options.rounds)
     what = "greedy" if beam == 1 else f"beam {beam}"
-    table(
-        f"{shape}: {what}, batch {rows}, tokens per second",
-        entries,
-        entries[1],
-        BARS.get((shape, beam, rows)),
-        options,
-    )
+    title = f"{shape}: {what}, batch {rows}, tokens per second"
+    table(title, entries, best(ours), best(theirs), BARS.get((shape, beam, rows)), options)
 
 
 def table(
-    title: str, entries: list[Entry], rival: Entry, bar: float | None, options: argparse.Namespace
+    title: str, entries: list[Entry], own: Entry, rival: Entry, bar: float | None, options: argparse.Namespace
 ) -> None:
-    """Prints the medians, the ratios to the rival, and whether the first reaches its bar."""
+    """Prints the medians, the ratios to the rival, and whether our own reaches its bar."""
     print(title)
     for entry in entries:
         spread = f"{min(entry.rates):.0f}–{max(entry.rates):.0f}" if entry.rates else entry.failure
         print(f"  {entry.name:42s} {entry.rate:9.0f}  ({spread})  × {entry.rate / rival.rate:.2f}")
-    ratio = entries[0].rate / rival.rate
+    ratio = own.rate / rival.rate
     if bar is not None and not math.isnan(ratio):
         print(f"  {'reached' if ratio >= bar else 'NOT REACHED'}: × {ratio:.2f}, the bar is × {bar}")
     print(flush=True)

@@ -3,6 +3,8 @@
 python -m bench.quality DATA [NAME ...]   # runs them: a line of JSON each, in bench/results/quality.jsonl
 python -m bench.quality --table           # writes the table of docs/benchmarks.md from those lines
 
+With --keep FOLDER the runs stay there, each under its name; one that was broken off is gone on with.
+
 DATA is a folder with multi30k/, cmudict/, sigmorphon2021/ and inflection/. Nothing but files, time and seed
 is given to the training: what counts is what the recipe chooses.
 """
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,21 +122,18 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def run(experiment: Experiment, data: Path, *, seed: int, minutes: float | None = None) -> dict[str, Any]:
-    """Trains with the defaults and evaluates on the test, each in a process of its own."""
-    minutes = experiment.minutes if minutes is None else minutes
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "run")
-        held = [f"--valid={data / name}" for name in experiment.valid]
-        end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
-        began = time.monotonic()
-        _seqwright("train", *(str(data / name) for name in experiment.train), *held, *end)
-        spent = (time.monotonic() - began) / 60
-        tests = [str(data / name) for name in experiment.test]
-        judged = json.loads(_seqwright("evaluate", str(out), *tests, "--json", *experiment.judged))
-        records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        config = json.loads((out / "config.json").read_text())
-        parameters = sum(p.numel() for p in seqwright.load(out).model.parameters())
+def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
+    """Trains into `out` with the defaults and evaluates on the test, each in a process of its own."""
+    held = [f"--valid={data / name}" for name in experiment.valid]
+    end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
+    began = time.monotonic()
+    _seqwright("train", *(str(data / name) for name in experiment.train), *held, *end)
+    spent = (time.monotonic() - began) / 60
+    tests = [str(data / name) for name in experiment.test]
+    judged = json.loads(_seqwright("evaluate", str(out), *tests, "--json", *experiment.judged))
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    config = json.loads((out / "config.json").read_text())
+    parameters = sum(p.numel() for p in seqwright.load(out).model.parameters())
     speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return {
         "metrics": judged["metrics"],
@@ -213,14 +213,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; none: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="instead of the experiment's own; not for the table")
+    parser.add_argument("--keep", type=Path, help="a folder for the runs; none: they are thrown away")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
         put(PAGE, "quality", table())
         return
     for name in options.names or EXPERIMENTS:
-        found = run(EXPERIMENTS[name], options.data, seed=options.seed, minutes=options.minutes)
-        record = {"name": name, **found}
+        experiment = EXPERIMENTS[name]
+        minutes = experiment.minutes if options.minutes is None else options.minutes
+        with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, name)
+            record = {"name": name, **run(experiment, options.data, out, seed=options.seed, minutes=minutes)}
         print(json.dumps(record, ensure_ascii=False), flush=True)
         if options.minutes is None:
             RESULTS.parent.mkdir(exist_ok=True)

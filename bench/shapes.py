@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,17 +64,21 @@ def _random_pairs(vocabulary: int, random: np.random.Generator, count: int = 290
 
 def training_batches(pairs: tuple[Ragged, Ragged], tokens: int, count: int) -> list[Batch]:
     """The first `count` batches of an epoch."""
-    source, target = pairs
-    lengths = Lengths(source.lengths.astype(np.int32), target.lengths.astype(np.int32))
+    lengths = Lengths(*(side.lengths.astype(np.int32) for side in pairs))
     epoch = Plan(lengths, Batching(tokens=tokens), seed=1).epoch(0)
+    take = taking(pairs)
+    return [take(epoch[k]) for k in range(min(count, len(epoch)))]
+
+
+def taking(pairs: tuple[Ragged, Ragged]) -> Callable[[np.ndarray], Batch]:
+    """The pairs with the given numbers as a batch."""
     starts = [np.concatenate([[0], np.cumsum(side.lengths)]) for side in pairs]
 
     def rows(side: int, index: np.ndarray) -> Ragged:
         flat = np.concatenate([pairs[side].flat[starts[side][i] : starts[side][i + 1]] for i in index])
         return Ragged(flat, pairs[side].lengths[index])
 
-    picked = [epoch[k] for k in range(min(count, len(epoch)))]
-    return [collate(rows(0, index), rows(1, index), index) for index in picked]
+    return lambda index: collate(rows(0, index), rows(1, index), index)
 
 
 def real_tokens(batch: Batch) -> int:

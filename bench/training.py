@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bench.shapes import SHAPES, Shape, real_tokens, sentences, training_batches
+from bench.shapes import SHAPES, Shape, real_tokens, sentences, taking, training_batches
 from seqwright.data.batch import PAD, Batch
 
 BATCHES = 24
@@ -49,6 +50,37 @@ def ours(
     batches = training_batches(sentences(data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, BATCHES)
     freeze_objects()
     yield from rounds(model, lambda batch: model.loss(batch, smoothing=SMOOTHING).mean, batches, seconds)
+
+
+def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
+    """Each batch in two parts for two processes of one thread each: what the recipes do."""
+    from seqwright.runtime import freeze_objects, keep_freed_memory
+    from seqwright.training.crew import Crew, Outcome, Part
+    from seqwright.training.trainer import gradients, parts_of
+
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    model = our_model(SHAPES[shape]).train()
+    pairs = sentences(data, SHAPES[shape].vocabulary)
+    batches = training_batches(pairs, SHAPES[shape].tokens, BATCHES)
+    take = taking(pairs)
+
+    def compute(part: Part) -> Outcome:
+        batch = take(np.asarray(part.numbers))
+        loss = model.loss(batch, smoothing=SMOOTHING).total
+        loss.backward()
+        return Outcome(loss.item(), batch.count, real_tokens(batch))
+
+    freeze_objects()
+    with Crew(model, compute, helpers=1) as crew:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+        def step(batch: Batch) -> None:
+            optimizer.zero_grad()
+            gradients(crew, parts_of(batch.index, 2, 0, (0,)), 1.0)
+            optimizer.step()
+
+        yield from timed(step, batches, seconds)
 
 
 def torch_transformer(
@@ -130,10 +162,9 @@ class TorchTransformer(nn.Module):
 def rounds(
     model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch], seconds: float
 ) -> Iterator[tuple[float, float] | None]:
-    """Steps of training over the batches in turn; the work of a round is its real tokens."""
+    """Steps of training on the loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     model.train()
-    done = 0
 
     def step(batch: Batch) -> None:
         optimizer.zero_grad()
@@ -141,6 +172,14 @@ def rounds(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
+    yield from timed(step, batches, seconds)
+
+
+def timed(
+    step: Callable[[Batch], None], batches: list[Batch], seconds: float
+) -> Iterator[tuple[float, float] | None]:
+    """Steps over the batches in turn; the work of a round is its real tokens."""
+    done = 0
     for batch in batches[:3]:
         step(batch)
     yield None
