@@ -147,7 +147,8 @@ def _subwords(pairs: int) -> int:
 
 def _model(pairs: int, words: bool, passes: float, *, joint: bool, free: bool) -> Choice:
     dropout = next(share for most, share in DROPOUT if passes < most)
-    read = f"on two quiet cores there is time to read each pair about {passes:.0f} times"
+    often = "once" if round(passes) == 1 else f"{passes:.0f} times" if passes >= 1 else f"{passes:.1g} times"
+    read = f"on two quiet cores there is time to read each pair about {often}"
     if words and not joint and free:
         reason = f"{read}; from one writing to another a recurrent model with attention learns words soonest"
         table: dict[str, Any] = {"preset": "tiny-rnn", "share": False, "dropout": dropout}

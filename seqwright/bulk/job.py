@@ -14,6 +14,7 @@ from seqwright.bulk.blocks import Block, Share, line_blocks
 from seqwright.bulk.output import Output, PartFile, StandardOutput
 from seqwright.data.files import Input
 from seqwright.data.lines import Decoding
+from seqwright.data.showing import amount
 from seqwright.data.tally import Count, Place, Tally
 from seqwright.errors import InputError
 from seqwright.files import encode_json, sha256
@@ -65,7 +66,7 @@ class Job:
         lines = None if self.source.once else (self.share or Share()).lines(self._count())
         with output:
             if output.lines:
-                self.say(f"going on after {output.lines:,} lines that are there already")
+                self.say(f"going on after what is there already: {amount(output.lines, 'line')}")
             if lines is not None:
                 lines = range(lines.start + output.lines, lines.stop)
             self._answer(lines, output)
@@ -182,7 +183,7 @@ class Remarks:
             ),
         )
         return [
-            f"{count.count:,} {'line' if count.count == 1 else 'lines'} {verbs[count.count > 1]} {what} "
+            f"{amount(count.count, 'line')} {verbs[count.count > 1]} {what} "
             f"({', '.join(map(str, count.places))}{', …' if count.count > len(count.places) else ''})"
             for count, verbs, what in found
             if count.count

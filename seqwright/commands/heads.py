@@ -26,7 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="pairs to look at (default: those that the training validates with)",
     )
-    parser.add_argument("--pairs", type=int, default=500, metavar="N", help="at most so many (default: 500)")
+    parser.add_argument(
+        "--pairs", type=int, default=500, metavar="N", help="at most so many, evenly picked (default: 500)"
+    )
     parser.add_argument("--conllu", metavar="F", help="parsed sentences of the source language, for syntax")
     parser.add_argument(
         "--method",
@@ -110,13 +112,13 @@ def _check(options: argparse.Namespace) -> None:
 
 def _pairs(config: Config, options: argparse.Namespace) -> list[tuple[str, str]]:
     from dataclasses import replace
-    from itertools import islice
 
     from seqwright.training.preparation import Corpus
+    from seqwright.training.validation import evenly
 
     data = replace(config.data, valid=tuple(options.data)) if options.data else config.data
-    pairs = Corpus(data, config.seed).pairs("valid")
-    return [(pair.source, pair.target) for pair in islice(pairs, options.pairs)]
+    pairs = [(pair.source, pair.target) for pair in Corpus(data, config.seed).pairs("valid")]
+    return [pairs[number] for number in evenly(len(pairs), options.pairs)]
 
 
 def _table(

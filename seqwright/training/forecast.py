@@ -11,6 +11,7 @@ import torch
 
 from seqwright.config import Config, TrainingConfig
 from seqwright.data.plan import Batching, Plan
+from seqwright.data.showing import amount
 from seqwright.models import Model
 from seqwright.training.budget import steps_of
 from seqwright.training.crew import Crew
@@ -150,6 +151,6 @@ def _count(parameters: int) -> str:
 
 def _minutes(seconds: float) -> str:
     if seconds < 90:
-        return f"{seconds:.0f} seconds"
+        return amount(round(seconds), "second")
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
