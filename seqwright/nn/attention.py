@@ -188,10 +188,11 @@ class BoundAttention:
 
     def _split(self, x: Tensor, size: int) -> Tensor:
         """(B, T, H · E) -> (B, H, T, E)."""
-        rows, count, _ = x.shape
-        if count == 1:  # the same memory, read otherwise
-            return x.view(rows, self.heads, 1, size)
-        return x.view(rows, count, self.heads, size).transpose(1, 2)
+        return by_head(x, x.shape[0], x.shape[1], self.heads, size)
+
+    def fuses(self, groups: int, count: int) -> bool:
+        """Whether the fused kernel is the better one for `count` queries of each group."""
+        return self.fusible and (groups <= self.few_groups or not 1 < count <= 8)
 
     def _join(self, context: Tensor) -> Tensor:
         """(G, H, Q, value size) -> (G, Q, H · value size)."""
@@ -222,8 +223,7 @@ class BoundAttention:
         bias, blind = sight.veil(self.mask, keys.places, q.dtype)
         if self.inside:
             bias = self._moved(bias, q, sight, keys)
-        groups, _, count, _ = q.shape
-        if self.fusible and (groups <= self.few_groups or not 1 < count <= 8):
+        if self.fuses(q.shape[0], q.shape[2]):
             context = F.scaled_dot_product_attention(
                 self.score.prepare(q), *keys.pair, attn_mask=bias, scale=self.score.factor
             )
@@ -263,6 +263,13 @@ class BoundAttention:
         weights = weights if blind is None else weights.masked_fill(blind, 0.0)
         assert self.home.recorder is not None
         self.home.recorder(Look(q, keys, scores, weights, sight.width))
+
+
+def by_head(x: Tensor, rows: int, count: int, heads: int, size: int) -> Tensor:
+    """(B, T, H · E) or (B · T, H · E) -> (B, H, T, E)."""
+    if count == 1:  # the same memory, read otherwise
+        return x.view(rows, heads, 1, size)
+    return x.view(rows, count, heads, size).transpose(1, 2)
 
 
 def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:

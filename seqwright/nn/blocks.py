@@ -15,8 +15,9 @@ from seqwright.nn.attention import Attention, Spec
 from seqwright.nn.bound import Binding, Function, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
-from seqwright.nn.growth import Append, Keys, Last
+from seqwright.nn.growth import Append, Keys, Last, Past
 from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.onward import onward
 from seqwright.nn.positions import POSITIONS
 from seqwright.registry import parse
 
@@ -194,10 +195,10 @@ class Stack(Binding["BoundStack"]):
         self,
         embedded: Tensor,
         places: Places,
-        past: Sequence[Keys | None] | None = None,
+        past: Past | None = None,
         memory: Sequence[Keys] | None = None,
         width: int = 1,
-    ) -> tuple[Tensor, tuple[Keys, ...]]:
+    ) -> tuple[Tensor, Past]:
         """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of
         `width` rows.
         """
@@ -212,6 +213,7 @@ class BoundStack:
         self.dropout = home.dropout if drops(home.dropout) else None
         self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
+        self.onward = onward(self.blocks) if all(type(block) is BoundBlock for block in self.blocks) else None
 
     def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
         return tuple(block.cross.keys(hidden, places) for block in self.blocks)
@@ -220,14 +222,17 @@ class BoundStack:
         self,
         embedded: Tensor,
         places: Places,
-        past: Sequence[Keys | None] | None = None,
+        past: Past | None = None,
         memory: Sequence[Keys] | None = None,
         width: int = 1,
-    ) -> tuple[Tensor, tuple[Keys, ...]]:
+    ) -> tuple[Tensor, Past]:
         hidden = self.position.embed(embedded, places)
         if self.dropout is not None:
             hidden = self.dropout(hidden)
         sight, kept = Sight(places, width), []
+        if self.onward is not None and self.onward.suits(hidden, sight, memory):
+            hidden, shelf = self.onward(hidden, sight, past, memory)
+            return self.norm(hidden), shelf
         for block, old, source in zip(self.blocks, past or self.nothing, memory or self.nothing, strict=True):
             hidden, keys = block(hidden, sight, old, source)
             kept.append(keys)

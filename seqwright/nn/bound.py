@@ -52,6 +52,8 @@ class Kept(Generic[Bound]):
     def __init__(self, home: nn.Module, value: Bound):
         self.value, self._training = value, home.training
         modules, self._parameters = list(home.modules()), list(home.parameters())
+        # tensors made in inference mode do not count their changes
+        self._counted = [parameter for parameter in self._parameters if not parameter.is_inference()]
         self._tables = [table for module in modules for table in (module._parameters, module._modules)]
         # held, so that their ids stay their own
         self._owned = [thing for table in self._tables for thing in table.values()]
@@ -66,7 +68,7 @@ class Kept(Generic[Bound]):
         """
         return [
             *[id(thing) for table in self._tables for thing in table.values()],
-            *[parameter._version for parameter in self._parameters],
+            *[parameter._version for parameter in self._counted],
             *[parameter.data_ptr() for parameter in self._parameters],
             *map(len, self._hooks),
         ]

@@ -6,16 +6,19 @@ keys stay valid all the same: whoever goes on twice from the same past gets a co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seqwright.nn.masks import Places, Sight, take
 
+LEAST = 32  # places that a buffer has
+
 
 class Room:
-    """A buffer (G, H, C, E + value size) with free room behind the `filled` places: a key, then its value."""
+    """A buffer (…, H, C, E + value size) with free room behind the `filled` places: a key, then its value."""
 
     __slots__ = ("buffer", "filled")
 
@@ -25,7 +28,7 @@ class Room:
     def can_take(self, start: int, end: int) -> bool:
         """Whether places start … end − 1 are free, there, and writable in this mode of torch."""
         writable = torch.is_inference_mode_enabled() or not self.buffer.is_inference()
-        return self.filled == start and end <= self.buffer.shape[2] and writable
+        return self.filled == start and end <= self.buffer.shape[-2] and writable
 
 
 class Keys:
@@ -88,10 +91,61 @@ class Keys:
         return Keys(take(self.both, groups), self.sizes, places)
 
 
-def select_keys(
-    layers: Sequence[Keys | None], groups: Sequence[int] | None, rows: Sequence[int], width: int
-) -> tuple[Keys | None, ...]:
+class Shelf:
+    """The keys of equal layers, which have grown together, in one buffer (L, G, H, C, E + value size). Never
+    changed once made; as a sequence, the `Keys` of each layer.
+
+    across: how the layers look at their memory, once that is worked out for these groups.
+    """
+
+    __slots__ = ("across", "count", "places", "room", "sizes")
+
+    def __init__(
+        self, room: Room, count: int, sizes: tuple[int, int], places: Places | None, across: Any = None
+    ):
+        self.room, self.count, self.sizes, self.places, self.across = room, count, sizes, places, across
+
+    @classmethod
+    def of(cls, layers: Sequence[Keys]) -> Shelf:
+        """Of keys that stand at the same places."""
+        first = layers[0]
+        buffer = _roomy(torch.stack([keys.both for keys in layers]), 2 * first.count)
+        return cls(Room(buffer, first.count), first.count, first.sizes, first.places)
+
+    def __len__(self) -> int:
+        return self.room.buffer.shape[0]
+
+    def __iter__(self) -> Iterator[Keys]:
+        assert self.places is not None or not self.count
+        each = self.room.buffer.narrow(3, 0, self.count).unbind()
+        return iter([Keys(both, self.sizes, self.places) for both in each])  # type: ignore[arg-type]
+
+    def __getitem__(self, layer: int) -> Keys:
+        return list(self)[layer]
+
+    def grown(self, count: int) -> Room:
+        """A room with space for `count` more, which nobody else has filled."""
+        end = self.count + count
+        if self.room.can_take(self.count, end):
+            return self.room
+        return Room(_roomy(self.room.buffer.narrow(3, 0, self.count), 2 * end), self.count)
+
+    def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Shelf:
+        places = None if self.places is None else self.places.select(groups, rows, width)
+        if groups is None:
+            return Shelf(self.room, self.count, self.sizes, places, self.across)
+        index = torch.tensor(groups, dtype=torch.long, device=self.room.buffer.device)
+        taken = self.room.buffer.narrow(3, 0, self.count).index_select(1, index)
+        return Shelf(Room(taken, self.count), self.count, self.sizes, places)
+
+
+Past = Sequence[Keys | None] | Shelf
+
+
+def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Past:
     """The keys of several layers for other rows. Layers that shared their places still do."""
+    if isinstance(layers, Shelf):
+        return layers.select(groups, rows, width)
     moved: dict[int, Places] = {}
     for keys in layers:
         if keys is not None and id(keys.places) not in moved:
@@ -151,7 +205,8 @@ class Last(Append):
 
 
 def _roomy(x: Tensor, room: int) -> Tensor:
-    groups, heads, count, size = x.shape
-    buffer = x.new_empty(groups, heads, max(room, 32), size)
-    buffer[:, :, :count] = x
+    """x (…, K, E) with free room for `room` places in all."""
+    *before, count, size = x.shape
+    buffer = x.new_empty(*before, max(room, LEAST), size)
+    buffer[..., :count, :] = x
     return buffer

@@ -120,3 +120,11 @@ def test_few_rows_equal_a_linear_layer(monkeypatch, bias, shape, rows, dtype, pa
     with torch.no_grad():
         for _ in range(2):
             assert_close(product(x), layer(x))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_module_made_in_inference_mode_is_bound(count) -> None:
+    """Its tensors do not count their changes, and asking them for the count is an error of torch."""
+    with torch.inference_mode():
+        module = stack()
+        assert_close(quick(module, count), quick(module, count))

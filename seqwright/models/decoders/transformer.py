@@ -12,7 +12,7 @@ from torch import Tensor
 from seqwright.models import Decoder, Encoded
 from seqwright.nn.blocks import BoundStack, Stack
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.growth import Keys, select_keys
+from seqwright.nn.growth import Keys, Past, select_keys
 from seqwright.nn.masks import Places, regroup, take
 
 
@@ -27,7 +27,7 @@ class TransformerState:
     groups: int
     stack: BoundStack
     memory: tuple[Keys, ...]
-    past: tuple[Keys | None, ...] | None = None
+    past: Past | None = None
     length: int | Tensor = 0
     width: int = 1
 

@@ -1,0 +1,149 @@
+"""The quick way of one token = the way through the blocks, and it is taken where it may be, only there."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import seqwright
+from seqwright.nn.blocks import BoundStack, Stack
+from seqwright.nn.growth import Shelf
+from seqwright.nn.masks import Places
+from seqwright.nn.onward import Apart, Folded, Onward
+
+SIZE, LAYERS = 12, 3
+
+
+def stack(memory_size: int | None = 10, **options) -> Stack:
+    torch.manual_seed(0)
+    options = {"heads": 3, "head_size": 5, "hidden": 16, "dropout": 0.0, **options}
+    found = Stack(memory_size, causal=True, size=SIZE, layers=LAYERS, **options).double().eval()
+    for parameter in found.parameters():  # biases and norms, too, must tell
+        torch.nn.init.normal_(parameter, std=0.4)
+    return found
+
+
+def steps(found: Stack, memory=None, groups=1, width=1, count=4, seed=1):
+    """Hidden of some steps of one token each, and the last past."""
+    torch.manual_seed(seed)
+    bound, past, hidden = found.bound(), None, []
+    for t in range(count):
+        x = torch.randn(groups, width, SIZE, dtype=torch.float64)
+        out, past = bound(x, Places.run(t, 1, width=width), past, memory, width)
+        hidden.append(out)
+    return torch.cat(hidden, 1), past
+
+
+def memory_of(found: Stack, groups: int, length: int, hidden: int = 0):
+    """The first group has `hidden` places of padding at its end."""
+    real = torch.ones(groups, length, dtype=torch.bool)
+    real[0, length - hidden :] = False
+    source = torch.randn(groups, length, 10, dtype=torch.float64)
+    places = Places.padded(real) if hidden else Places.run(0, length)
+    return found.memory(source, places)
+
+
+@pytest.mark.parametrize("width", [1, 4, 10])
+@pytest.mark.parametrize(("groups", "length", "hidden"), [(1, 3, 0), (1, 4, 2), (1, 9, 0), (2, 3, 1)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_computes_what_the_blocks_compute(monkeypatch, width, groups, length, hidden, bias):
+    found = stack(bias=bias)
+    with torch.inference_mode():
+        memory = memory_of(found, groups, length, hidden)
+        quick, past = steps(found, memory, groups, width)
+        monkeypatch.setattr(Onward, "suits", lambda *_: False)
+        slow, pieces = steps(found, memory, groups, width)
+    assert isinstance(past, Shelf)
+    assert isinstance(past.across[0], Folded if groups == 1 and 3 * length <= SIZE else Apart)
+    assert_close(quick, slow, atol=1e-10, rtol=1e-8)
+    for ours, theirs in zip(past, pieces, strict=True):
+        assert_close(ours.both, theirs.both, atol=1e-10, rtol=1e-8)
+
+
+def test_without_a_memory_there_is_only_the_past(monkeypatch):
+    found = stack(None)
+    with torch.inference_mode():
+        quick, past = steps(found)
+        assert isinstance(past, Shelf)
+        monkeypatch.setattr(Onward, "suits", lambda *_: False)
+        assert_close(quick, steps(found)[0], atol=1e-10, rtol=1e-8)
+
+
+def test_either_way_goes_on_from_the_other(monkeypatch):
+    """A step that is watched is computed by the blocks; what comes before and after it need not be."""
+    found = stack()
+    with torch.inference_mode():
+        memory = memory_of(found, 1, 3)
+        bound, past, kinds, hidden = found.bound(), None, [], []
+        torch.manual_seed(1)
+        for t in range(4):
+            x = torch.randn(1, 1, SIZE, dtype=torch.float64)
+            if t == 1:
+                with seqwright.capture(found):
+                    out, past = bound(x, Places.run(t, 1), past, memory)
+            else:
+                out, past = bound(x, Places.run(t, 1), past, memory)
+            kinds.append(isinstance(past, Shelf))
+            hidden.append(out)
+        assert kinds == [True, False, True, True]
+        assert_close(torch.cat(hidden, 1), steps(found, memory)[0], atol=1e-10, rtol=1e-8)
+
+
+def test_two_futures_of_one_past_do_not_meet():
+    found = stack()
+    with torch.inference_mode():
+        memory = memory_of(found, 1, 3)
+        _, past = steps(found, memory)
+        one, other = torch.randn(2, 1, 1, SIZE, dtype=torch.float64)
+        bound, place = found.bound(), Places.run(4, 1)
+        _, first = bound(one, place, past, memory)
+        kept = first[0].both.clone()
+        _, second = bound(other, place, past, memory)
+        assert_close(first[0].both, kept)
+        assert not torch.equal(second[0].both, kept)
+
+
+def test_rows_are_selected_with_their_keys():
+    found = stack()
+    with torch.inference_mode():
+        memory = memory_of(found, 2, 3)
+        _, past = steps(found, memory, groups=2)
+        chosen = past.select([1], [1], 1)
+        assert chosen.across is None
+        assert_close(chosen[2].both, past[2].both[1:])
+        assert past.select(None, [0, 1], 1).across is past.across
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": "post"},
+        {"position": "shaw"},
+        {"position": "rotary", "head_size": 4},
+        {"score": "bilinear"},
+        {"score": "additive"},
+        {"window": 2},
+        {"heads": [3, 2, 3], "head_size": 4},
+    ],
+    ids=str,
+)
+def test_other_blocks_have_no_quick_way(options):
+    with torch.inference_mode():
+        assert BoundStack(stack(**options)).onward is None
+
+
+def test_who_learns_switches_off_or_hooks_goes_through_the_blocks():
+    found = stack()
+    with torch.no_grad():
+        memory = memory_of(found, 1, 3)
+        assert isinstance(steps(found, memory)[1], Shelf)
+        found.blocks[0].attention.gate = torch.zeros(3, 1, 1, dtype=torch.float64)
+        assert not isinstance(steps(found, memory)[1], Shelf)
+        found.blocks[0].attention.gate = None
+    assert not isinstance(steps(found, memory)[1], Shelf)
+    calls = []
+    found.blocks[1].register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        assert not isinstance(steps(found, memory)[1], Shelf)
+    assert len(calls) == 4
