@@ -3,7 +3,7 @@
 python -m bench.quality DATA [NAME ...]   # runs them: a line of JSON each, in bench/results/quality.jsonl
 python -m bench.quality --table           # writes the table of docs/benchmarks.md from those lines
 
-With --keep FOLDER the runs stay there, each under its name; one that was broken off is gone on with.
+With --keep FOLDER the runs stay there, each under its name and seed; one that was broken off is gone on with.
 
 DATA is a folder with multi30k/, cmudict/, sigmorphon2021/ and inflection/. Nothing but files, time and seed
 is given to the training: what counts is what the recipe chooses.
@@ -17,7 +17,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,9 +125,7 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
     """Trains into `out` with the defaults and evaluates on the test, each in a process of its own."""
     held = [f"--valid={data / name}" for name in experiment.valid]
     end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
-    began = time.monotonic()
     _seqwright("train", *(str(data / name) for name in experiment.train), *held, *end)
-    spent = (time.monotonic() - began) / 60
     tests = [str(data / name) for name in experiment.test]
     judged = json.loads(_seqwright("evaluate", str(out), *tests, "--json", *experiment.judged))
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -140,7 +137,7 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
         "intervals": judged["intervals"],
         "signature": judged["signatures"][experiment.metric],
         "minutes": minutes,
-        "wall_minutes": round(spent, 1),
+        "trained_minutes": round(records[-1]["seconds"] / 60, 1),
         "steps": max(record["step"] for record in records),
         "tokens_per_second": sorted(speeds)[len(speeds) // 2],
         "parameters": parameters,
@@ -223,7 +220,7 @@ def main() -> None:
         experiment = EXPERIMENTS[name]
         minutes = experiment.minutes if options.minutes is None else options.minutes
         with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
-            out = Path(folder, name)
+            out = Path(folder, f"{name}-{options.seed}")
             record = {"name": name, **run(experiment, options.data, out, seed=options.seed, minutes=minutes)}
         print(json.dumps(record, ensure_ascii=False), flush=True)
         if options.minutes is None:

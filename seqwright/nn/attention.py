@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
-from seqwright.nn.bound import Binding, FewRows, Function, bound, drops
+from seqwright.nn.bound import Binding, FewRows, Function, bias_of, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.growth import Keys
 from seqwright.nn.masks import Mask, Places, Sight
@@ -166,13 +166,12 @@ class BoundAttention:
         if not (whole and isinstance(query, FewRows) and isinstance(key_value, FewRows)):
             return None
 
-        def by_head(*parts: Tensor) -> Tensor:
+        def merged(*parts: Tensor) -> Tensor:
             return torch.cat([part.unflatten(0, (heads, -1)) for part in parts], 1).flatten(0, 1)
 
-        bias = None
-        if query.bias is not None and key_value.bias is not None:
-            bias = by_head(query.bias, key_value.bias)
-        return FewRows(by_head(query.weight, key_value.weight), bias)
+        biased = query.bias is not None or key_value.bias is not None
+        bias = merged(bias_of(query), bias_of(key_value)) if biased else None
+        return FewRows(merged(query.weight, key_value.weight), bias)
 
     def keys(self, memory: Tensor, places: Places) -> Keys:
         """memory (B, K, memory size) -> keys and values (B, H, K, …)."""
@@ -194,13 +193,6 @@ class BoundAttention:
         """Whether the fused kernel is the better one for `count` queries of each group."""
         return self.fusible and (groups <= self.few_groups or not 1 < count <= 8)
 
-    def _join(self, context: Tensor) -> Tensor:
-        """(G, H, Q, value size) -> (G, Q, H · value size)."""
-        rows, heads, count, size = context.shape
-        if count == 1:
-            return context.reshape(rows, 1, heads * size)
-        return context.transpose(1, 2).flatten(2)
-
     def queries(self, x: Tensor, places: Places) -> Tensor:
         """x (G, Q, size) -> (G, H, Q, E)."""
         q = self._split(self.query(x), self.query_size)
@@ -210,8 +202,8 @@ class BoundAttention:
         """What self-attention makes of its input."""
         if self.joint is None:
             return self.queries(x, places), self.keys(x, places)
-        by_head = self._split(self.joint(x), self.query_size + self.pair_size)
-        q, both = by_head.split_with_sizes((self.query_size, self.pair_size), -1)
+        joint = self._split(self.joint(x), self.query_size + self.pair_size)
+        q, both = joint.split_with_sizes((self.query_size, self.pair_size), -1)
         return (self.position.turn(q, places) if self.inside else q), self._keys(both, places)
 
     def __call__(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
@@ -236,7 +228,7 @@ class BoundAttention:
             context = context * home.gate
         if home.recorder is not None:
             self._record(q, sight, keys, bias, blind)
-        return self.out(self._join(context))
+        return self.out(by_row(context, context.shape[0], context.shape[2]))
 
     def _plain(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None) -> Tensor:
         """softmax(score + bias) · v (G, H, Q, value size)."""
@@ -270,6 +262,13 @@ def by_head(x: Tensor, rows: int, count: int, heads: int, size: int) -> Tensor:
     if count == 1:  # the same memory, read otherwise
         return x.view(rows, heads, 1, size)
     return x.view(rows, count, heads, size).transpose(1, 2)
+
+
+def by_row(context: Tensor, *rows: int) -> Tensor:
+    """(B, H, T, E) -> (*rows, H · E); rows: B and T, or B · T."""
+    _, heads, count, size = context.shape
+    turned = context if count == 1 else context.transpose(1, 2)
+    return turned.reshape(*rows, heads * size)
 
 
 def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:

@@ -213,7 +213,8 @@ class BoundStack:
         self.dropout = home.dropout if drops(home.dropout) else None
         self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
-        self.onward = onward(self.blocks) if all(type(block) is BoundBlock for block in self.blocks) else None
+        ours = all(type(block) is BoundBlock for block in self.blocks)
+        self.onward = onward(home, self.blocks) if ours else None
 
     def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
         return tuple(block.cross.keys(hidden, places) for block in self.blocks)

@@ -145,6 +145,11 @@ class FewRows:
         return _onednn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 
 
+def bias_of(linear: FewRows) -> Tensor:
+    """Zeros where there is none."""
+    return linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
+
+
 def turned(weight: Tensor) -> Tensor:
     """A copy of a weight (out, in) whose memory lies by input."""
     return weight.t().contiguous().t()

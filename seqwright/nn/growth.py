@@ -6,7 +6,7 @@ keys stay valid all the same: whoever goes on twice from the same past gets a co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -91,19 +91,17 @@ class Keys:
         return Keys(take(self.both, groups), self.sizes, places)
 
 
-class Shelf:
+class Shelf(Sequence[Keys]):
     """The keys of equal layers, which have grown together, in one buffer (L, G, H, C, E + value size). Never
-    changed once made; as a sequence, the `Keys` of each layer.
+    changed once made.
 
-    across: how the layers look at their memory, once that is worked out for these groups.
+    outlook: what whoever goes on has worked out about the memory of these groups, to be used again.
     """
 
-    __slots__ = ("across", "count", "places", "room", "sizes")
+    __slots__ = ("length", "outlook", "places", "room", "sizes")
 
-    def __init__(
-        self, room: Room, count: int, sizes: tuple[int, int], places: Places | None, across: Any = None
-    ):
-        self.room, self.count, self.sizes, self.places, self.across = room, count, sizes, places, across
+    def __init__(self, room: Room, length: int, sizes: tuple[int, int], places: Places, outlook: Any = None):
+        self.room, self.length, self.sizes, self.places, self.outlook = room, length, sizes, places, outlook
 
     @classmethod
     def of(cls, layers: Sequence[Keys]) -> Shelf:
@@ -115,31 +113,29 @@ class Shelf:
     def __len__(self) -> int:
         return self.room.buffer.shape[0]
 
-    def __iter__(self) -> Iterator[Keys]:
-        assert self.places is not None or not self.count
-        each = self.room.buffer.narrow(3, 0, self.count).unbind()
-        return iter([Keys(both, self.sizes, self.places) for both in each])  # type: ignore[arg-type]
-
-    def __getitem__(self, layer: int) -> Keys:
-        return list(self)[layer]
+    def __getitem__(self, layer: Any) -> Any:
+        if isinstance(layer, slice):
+            return [self[number] for number in range(len(self))[layer]]
+        return Keys(self.room.buffer[layer].narrow(2, 0, self.length), self.sizes, self.places)
 
     def grown(self, count: int) -> Room:
         """A room with space for `count` more, which nobody else has filled."""
-        end = self.count + count
-        if self.room.can_take(self.count, end):
+        end = self.length + count
+        if self.room.can_take(self.length, end):
             return self.room
-        return Room(_roomy(self.room.buffer.narrow(3, 0, self.count), 2 * end), self.count)
+        return Room(_roomy(self.room.buffer.narrow(3, 0, self.length), 2 * end), self.length)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Shelf:
-        places = None if self.places is None else self.places.select(groups, rows, width)
+        places = self.places.select(groups, rows, width)
         if groups is None:
-            return Shelf(self.room, self.count, self.sizes, places, self.across)
+            return Shelf(self.room, self.length, self.sizes, places, self.outlook)
         index = torch.tensor(groups, dtype=torch.long, device=self.room.buffer.device)
-        taken = self.room.buffer.narrow(3, 0, self.count).index_select(1, index)
-        return Shelf(Room(taken, self.count), self.count, self.sizes, places)
+        taken = self.room.buffer.narrow(3, 0, self.length).index_select(1, index)
+        return Shelf(Room(taken, self.length), self.length, self.sizes, places)
 
 
-Past = Sequence[Keys | None] | Shelf
+Past = Sequence[Keys | None]
+"""The keys of each layer; None before the first token."""
 
 
 def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Past:

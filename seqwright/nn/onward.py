@@ -20,15 +20,14 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from seqwright.nn.attention import BoundAttention, by_head
-from seqwright.nn.bound import FewRows, Function
+from seqwright.nn.attention import BoundAttention, by_head, by_row
+from seqwright.nn.bound import FewRows, Function, bias_of
 from seqwright.nn.growth import LEAST, Append, Keys, Past, Room, Shelf
-from seqwright.nn.masks import Sight, Veil
+from seqwright.nn.masks import Places, Sight, Veil
 from seqwright.nn.scores import Score
-
-_attend: Any = torch._C._nn.scaled_dot_product_attention  # what torch.nn.functional has
 
 
 class Layer:
@@ -43,15 +42,33 @@ class Layer:
             self.cross_query, self.cross_out = cross.query, cross.out
         self.feed_norm: Function = block.around_feed_forward.before
         self.feed: Function = block.feed_forward
-        self.homes = [part.home for part in (own, cross) if part is not None]
+        parts = [part for part in (own, cross) if part is not None]
+        self.homes = [(part.home, part.score, part.score.factor) for part in parts]
 
     @property
     def watched(self) -> bool:
-        return any(home.recorder is not None or home.gate is not None for home in self.homes)
+        """Whether somebody looks at its attentions, or has changed them."""
+        return any(
+            home.recorder is not None or home.gate is not None or score.factor != factor
+            for home, score, factor in self.homes
+        )
 
 
 Across = Callable[[Layer, Tensor], Tensor]
 """The attention of a layer to its memory: hidden (G · W, D) -> the same, with what was seen added."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How the layers look at a memory, worked out for all steps."""
+
+    memory: Sequence[Keys] | None
+    layers: Sequence[Across | None]
+
+    def is_of(self, memory: Sequence[Keys] | None) -> bool:
+        if memory is None or self.memory is None:
+            return memory is self.memory
+        return memory[0] is self.memory[0]
 
 
 @dataclass(frozen=True)
@@ -65,10 +82,11 @@ class Apart:
 
     def __call__(self, layer: Layer, hidden: Tensor) -> Tensor:
         groups, heads, _, size = self.k.shape
+        rows = hidden.shape[0]
         x = layer.cross_query(layer.cross_norm(hidden))
-        q = by_head(x, groups, x.shape[0] // groups, heads, size)
-        context = _attend(q, self.k, self.v, self.bias, 0.0, False, scale=self.factor)
-        return layer.cross_out(_by_row(context)).add_(hidden)
+        q = by_head(x, groups, rows // groups, heads, size)
+        context = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=self.bias, scale=self.factor)
+        return torch.add(hidden, layer.cross_out(by_row(context, rows)))
 
 
 @dataclass(frozen=True)
@@ -95,16 +113,18 @@ class Onward:
         self.own: BoundAttention = blocks[0].attention
         self.crosses: list[BoundAttention] = [block.cross for block in blocks if block.cross is not None]
         self.sizes = (self.own.key_size, self.own.value_size)
-        self.cuts = (self.own.query_size, self.own.pair_size)
-        self.heads, self.size, self.factor = self.own.heads, sum(self.cuts), self.own.score.factor
+        self.joint_sizes = (self.own.query_size, self.own.pair_size)
+        self.heads, self.factor = self.own.heads, self.own.score.factor
 
     def suits(self, hidden: Tensor, sight: Sight, memory: Sequence[Keys] | None) -> bool:
         """Whether this call is one for one token of each row, hidden (G, W, D), that nobody watches."""
         groups, count, _ = hidden.shape
         new = sight.queries
-        if count != sight.width or not self.own.fuses(groups, count) or torch.is_grad_enabled():
+        if not groups or count != sight.width or not self.own.fuses(groups, count):
             return False
-        if new.seen is not None or new.by_group or bool(self.crosses) != (memory is not None):
+        if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            return False
+        if new.seen is not None or new.first is None or bool(self.crosses) != (memory is not None):
             return False
         if memory is not None and self._veil(sight, memory, hidden.dtype).blind is not None:
             return False
@@ -115,47 +135,52 @@ class Onward:
     ) -> tuple[Tensor, Shelf]:
         """hidden (G, W, D) -> the same, and the keys of all blocks."""
         groups, width, size = hidden.shape
-        shelf, new = self._shelf(hidden, past), sight.queries
-        across = shelf.across or self._across(memory, sight, hidden.dtype)
-        old, room, end = shelf.places, shelf.grown(width), shelf.count + width
-        places = new.own(groups, width) if old is None else old.append(new, groups, width)
-        free = room.buffer.narrow(3, shelf.count, width).unbind()
+        rows, joint_size = groups * width, sum(self.joint_sizes)
+        shelf = self._shelf(hidden, sight, past)
+        outlook = shelf.outlook
+        if outlook is None or not outlook.is_of(memory):
+            outlook = Outlook(memory, self._across(memory, sight, hidden.dtype))
+        places = shelf.places.append(sight.queries, groups, width)
+        room, end = shelf.grown(width), shelf.length + width
+        room.filled = end
+        slots = room.buffer.narrow(3, shelf.length, width).unbind()
         keys, values = room.buffer.narrow(3, 0, end).split_with_sizes(self.sizes, -1)
         bias, _ = sight.veil(self.own.mask, places, hidden.dtype)  # each sees itself: nobody is blind
-        hidden = hidden.reshape(-1, size)
-        for layer, place, k, v, look in zip(
-            self.layers, free, keys.unbind(), values.unbind(), across, strict=True
+        hidden = hidden.reshape(rows, size)
+        for layer, slot, k, v, across in zip(
+            self.layers, slots, keys.unbind(), values.unbind(), outlook.layers, strict=True
         ):
-            split = by_head(layer.joint(layer.norm(hidden)), groups, width, self.heads, self.size)
-            q, both = split.split_with_sizes(self.cuts, -1)
-            place.copy_(both)
-            context = _attend(q, k, v, bias, 0.0, False, scale=self.factor)
-            hidden = layer.out(_by_row(context)).add_(hidden)
-            if look is not None:
-                hidden = look(layer, hidden)
-            hidden = layer.feed(layer.feed_norm(hidden)).add_(hidden)
-        room.filled = end
-        return hidden.view(groups, width, size), Shelf(room, end, self.sizes, places, across)
+            joint = by_head(layer.joint(layer.norm(hidden)), groups, width, self.heads, joint_size)
+            q, both = joint.split_with_sizes(self.joint_sizes, -1)
+            slot.copy_(both)
+            context = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.factor)
+            hidden = torch.add(hidden, layer.out(by_row(context, rows)))
+            if across is not None:
+                hidden = across(layer, hidden)
+            hidden = torch.add(hidden, layer.feed(layer.feed_norm(hidden)))
+        return hidden.view(groups, width, size), Shelf(room, end, self.sizes, places, outlook)
 
-    def _shelf(self, hidden: Tensor, past: Past | None) -> Shelf:
+    def _shelf(self, hidden: Tensor, sight: Sight, past: Past | None) -> Shelf:
         if isinstance(past, Shelf):
             return past
-        if past is not None:
+        if past is not None and past[0] is not None:
             return Shelf.of(past)  # type: ignore[arg-type]
         shape = (len(self.layers), hidden.shape[0], self.heads, LEAST, sum(self.sizes))
-        return Shelf(Room(hidden.new_empty(shape), 0), 0, self.sizes, None)
+        assert sight.queries.first is not None  # it does not suit otherwise
+        nowhere = Places.run(sight.queries.first, 0, device=hidden.device)
+        return Shelf(Room(hidden.new_empty(shape), 0), 0, self.sizes, nowhere)
 
     def _across(
         self, memory: Sequence[Keys] | None, sight: Sight, dtype: torch.dtype
     ) -> Sequence[Across | None]:
-        """What the blocks look at beside their past. To multiply out a memory that has more places by heads
-        than the model is wide would be more work at every step than the projections are.
+        """To multiply out a memory that has more places than a head is wide would be more work at every step
+        than the projections are.
         """
         if memory is None:
             return [None] * len(self.layers)
         bias, _ = self._veil(sight, memory, dtype)
         first, cross = memory[0], self.crosses[0]
-        if first.groups == 1 and cross.heads * first.count <= self.folding.size:
+        if first.groups == 1 and 0 < first.count <= cross.query_size:
             return self.folding(memory, bias)
         return [Apart(*keys.pair, bias, cross.score.factor) for keys in memory]
 
@@ -175,11 +200,11 @@ class Folding:
         queries, outs = [], []
         for attention in attentions:
             query, out = attention.query, attention.out
-            both = torch.cat([query.weight, _bias(query)[:, None]], 1) * attention.score.factor
+            both = torch.cat([query.weight, bias_of(query)[:, None]], 1) * attention.score.factor
             queries.append(both.view(self.heads, attention.query_size, self.size + 1))
             outs.append(out.weight.t().reshape(self.heads, attention.value_size, self.size))
         self.queries, self.outs = torch.cat(queries), torch.cat(outs)  # (L · H, E, D + 1), (L · H, E, D)
-        shares = torch.stack([_bias(attention.out) for attention in attentions]) / self.heads
+        shares = torch.stack([bias_of(attention.out) for attention in attentions]) / self.heads
         self.shares = shares.repeat_interleave(self.heads, 0)[:, None]  # (L · H, 1, D)
 
     def __call__(self, memory: Sequence[Keys], bias: Tensor | None) -> list[Folded]:
@@ -187,26 +212,30 @@ class Folding:
         layers, count = len(memory), memory[0].count
         both = torch.cat([keys.both.squeeze(0) for keys in memory])  # (L · H, S, E + value size)
         k, v = both.split_with_sizes(memory[0].sizes, -1)
-        into = torch.bmm(k, self.queries).view(layers, self.heads * count, self.size + 1)
+        scored = torch.bmm(k, self.queries).view(layers, self.heads * count, self.size + 1)
         values = torch.baddbmm(self.shares, v, self.outs).view(layers, -1, self.size)
-        keys, start = into.transpose(1, 2).contiguous().split_with_sizes((self.size, 1), 1)
-        start = start.squeeze(1)  # (L, H · S)
+        keys, offset = scored.transpose(1, 2).contiguous().split_with_sizes((self.size, 1), 1)
+        offset = offset.squeeze(1)  # (L, H · S)
         if bias is not None:
-            start = start + bias.view(1, count).repeat(1, self.heads)
-        each = zip(keys.unbind(), start.unbind(), values.unbind(), strict=True)
+            offset = offset + bias.view(1, count).repeat(1, self.heads)
+        each = zip(keys.unbind(), offset.unbind(), values.unbind(), strict=True)
         return [Folded(*parts, self.heads) for parts in each]
 
 
-def onward(blocks: Sequence[Any]) -> Onward | None:
-    """The quick way for these bound blocks, if there is one."""
-    if blocks and all(map(_plain, blocks)) and len({_shape(block) for block in blocks}) == 1:
+def onward(home: nn.Module, blocks: Sequence[Any]) -> Onward | None:
+    """The quick way for the bound blocks of a stack, if there is one. Who hooks into a part of it wants to be
+    called as from the blocks.
+    """
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in home.modules())
+    if blocks and not hooked and all(map(_plain, blocks)) and len({_shape(block) for block in blocks}) == 1:
         return Onward(blocks)
     return None
 
 
 def _plain(block: Any) -> bool:
     """Whether a block is one of those that are meant here: pre-norm, without dropout, all keys kept, and
-    attentions by scaled products with all projections and no position inside.
+    attentions by scaled products with all projections and no position inside, of which that to the memory
+    sees all of it.
     """
     residuals = [block.around_attention, block.around_cross, block.around_feed_forward]
     return (
@@ -214,6 +243,7 @@ def _plain(block: Any) -> bool:
         and block.attention.joint is not None
         and all(part is None or part.after is torch.add for part in residuals)
         and all(part is None or _products(part) for part in (block.attention, block.cross))
+        and (block.cross is None or block.cross.mask.open)
     )
 
 
@@ -234,14 +264,3 @@ def _shape(block: Any) -> tuple[Any, ...]:
         for part in (block.attention, block.cross)
         if part is not None
     )
-
-
-def _by_row(context: Tensor) -> Tensor:
-    """(G, H, W, E) -> (G · W, H · E)."""
-    groups, heads, width, size = context.shape
-    turned = context if width == 1 else context.transpose(1, 2)
-    return turned.reshape(groups * width, heads * size)
-
-
-def _bias(linear: FewRows) -> Tensor:
-    return linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias

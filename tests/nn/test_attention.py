@@ -230,3 +230,16 @@ def test_what_is_known_of_places_spares_only_work(width, padded, mask):
             wanted = veil(mask.allowed(queries, keys, width), torch.float64)
             for one, other in zip(found, wanted, strict=True):
                 assert (one is None and other is None) or torch.equal(one, other)
+
+
+@pytest.mark.parametrize("biased", ["query", "key_value"])
+def test_one_bias_of_two_is_kept(biased):
+    """Query, key and value of one product, as without gradients, are those of two."""
+    attention = Attention(8, heads=2, bias=False).double().eval()
+    part = getattr(attention, biased)
+    part.bias = torch.nn.Parameter(torch.randn(part.out_features, dtype=torch.float64))
+    x, places = torch.randn(1, 3, 8, dtype=torch.float64), Places.run(0, 3)
+    apart = attention(x, Sight(places), attention.keys(x, places))
+    with torch.no_grad():
+        q, keys = attention.bound().queries_and_keys(x, places)
+        assert_close(attention.bound().attend(q, Sight(places), keys), apart.detach())
