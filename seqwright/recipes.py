@@ -149,8 +149,8 @@ def _model(pairs: int, words: bool, passes: float, *, joint: bool, free: bool) -
     dropout = next(share for most, share in DROPOUT if passes < most)
     often = "once" if round(passes) == 1 else f"{passes:.0f} times" if passes >= 1 else f"{passes:.1g} times"
     read = f"on two quiet cores there is time to read each pair about {often}"
-    if words and not joint and free:
-        reason = f"{read}; from one writing to another a recurrent model with attention learns words soonest"
+    if words and free:
+        reason = f"{read}; a recurrent model with attention learns words soonest"
         table: dict[str, Any] = {"preset": "tiny-rnn", "share": False, "dropout": dropout}
     elif words or pairs < 200_000:
         reason = (

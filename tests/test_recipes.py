@@ -100,14 +100,15 @@ def test_nothing_is_held_out_by_recipe_where_there_is_a_file_for_validation():
     assert "data" not in recipe_for(pronunciation, data={"valid": ["v.tsv"]}).table()
 
 
-def test_words_in_another_writing_take_a_recurrent_model_unless_something_is_asked_of_it():
+def test_words_take_a_recurrent_model_unless_something_is_asked_of_it():
     def preset(make, **asked):
         return recipe_for(make, **asked).table()["model"]["preset"]
 
     assert preset(pronunciation) == preset(pronunciation, training={"epochs": 3}) == "tiny-rnn"
     assert preset(pronunciation, model={"dropout": 0.1}) == "tiny-rnn"
     assert preset(pronunciation, model={"heads": 2}) == "tiny"
-    assert preset(inflection) == preset(inflection, training={"epochs": 3}) == "tiny"
+    assert preset(inflection) == preset(inflection, training={"epochs": 3}) == "tiny-rnn"
+    assert preset(sentence) == "tiny"
 
 
 def test_dropout_grows_with_the_number_of_passes():
