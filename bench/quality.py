@@ -188,7 +188,7 @@ def _cells(experiment: Experiment, record: dict[str, Any]) -> list[str]:
         higher = experiment.metric in ("bleu", "exact_match")
         reached = value >= experiment.aim if higher else value <= experiment.aim
         aim = f"{'≥' if higher else '≤'} {experiment.aim:g}, {'reached' if reached else '**not reached**'}"
-    score = f"{experiment.metric.replace('_', ' ')} **{value:.1f}** ({low:.1f}–{high:.1f})"
+    score = f"{experiment.metric.replace('_', ' ')} **{value:.2f}** ({low:.1f}–{high:.1f})"
     return [
         experiment.title,
         f"{record['minutes']:g}",
