@@ -21,7 +21,7 @@ from seqwright.errors import ConfigError, InputError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
 from seqwright.recipes import Choice, Recipe, choose
 from seqwright.run import RUNS, Run
-from seqwright.runtime import machine
+from seqwright.runtime import machine, threads
 from seqwright.sources import Source, pairs_of
 from seqwright.survey import Survey, survey
 from seqwright.training import job
@@ -220,8 +220,9 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
     own = design.config.data.test if part == "test" else design.config.data.valid
     named = ", ".join(own) if own else f"{part} part of {design.survey.name}"
-    evaluation = evaluate(predictor, pairs, file=named)
-    write_examples(folder, predictor, evenly(source for source, _ in pairs))
+    with threads(design.config.threads):
+        evaluation = evaluate(predictor, pairs, file=named)
+        write_examples(folder, predictor, evenly(source for source, _ in pairs))
     write_json(folder / EVALUATION, {**evaluation.to_json(), "part": part, "step": step})
     write_report(folder)
     write_card(folder)

@@ -40,6 +40,24 @@ def _luong(attention: str) -> dict[str, Any]:
     return {"encoder": {**rnn, **reads}, "decoder": {**rnn, **says}, "share": False, "tie": False}
 
 
+def _recurrent(size: int) -> dict[str, Any]:
+    rnn = {"kind": "rnn", "cell": "gru", "size": size, "embedding_size": size // 2, "dropout": 0.1}
+    says = {
+        "readout_size": size // 2,
+        "attention": "bahdanau",
+        "query": "previous",
+        "feed": "context",
+        "readout": "maxout",
+        "start": "tanh",
+    }
+    return {
+        "encoder": {**rnn, "bidirectional": True},
+        "decoder": {**rnn, **says},
+        "share": False,
+        "tie": False,
+    }
+
+
 _VASWANI_BASE = {"layers": 6, "size": 512, "hidden": 2048, "heads": 8, "order": "post", "dropout": 0.1}
 _VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dropout": 0.3}
 
@@ -143,46 +161,23 @@ PRESETS: dict[str, Preset] = {
     ),
     "tiny": Preset("ours", _transformer(layers=4, size=128, hidden=256, heads=4, dropout=0.3)),
     "tiny-rnn": Preset(
-        "ours: Bahdanau, Cho & Bengio 2015 at a size that a laptop trains in minutes",
-        {
-            "encoder": {
-                "kind": "rnn",
-                "cell": "gru",
-                "size": 256,
-                "embedding_size": 128,
-                "bidirectional": True,
-                "dropout": 0.1,
-            },
-            "decoder": {
-                "kind": "rnn",
-                "cell": "gru",
-                "size": 256,
-                "embedding_size": 128,
-                "readout_size": 128,
-                "attention": "bahdanau",
-                "query": "previous",
-                "feed": "context",
-                "readout": "maxout",
-                "start": "tanh",
-                "dropout": 0.1,
-            },
-            "share": False,
-            "tie": False,
-        },
+        "ours: Bahdanau, Cho & Bengio 2015 at a size that a laptop trains in minutes", _recurrent(256)
     ),
+    "small-rnn": Preset("ours: tiny-rnn for an hour", _recurrent(384)),
     "small": Preset("ours", _transformer(layers=4, size=256, hidden=1024, heads=4, dropout=0.2)),
     "base": Preset("ours", _transformer(layers=6, size=512, hidden=2048, heads=8, dropout=0.1)),
 }
 
 PARTS = ("encoder", "decoder")
+KEPT = {"size", "dropout"}  # options of a preset's part that mean the same in a part of another kind
 
 
 def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     """The complete description of a model: its kind, its own options, and a table for each part.
 
     Starts from `preset`, if one is named. An option that the model itself does not have goes to every part
-    that has it (layers = 2), unless the part says otherwise; one that nobody has is an error. Naming another
-    kind of part than the preset's drops the preset's options for that part.
+    that has it (layers = 2), unless the part says otherwise; one that nobody has is an error. Of a part of
+    another kind than the preset's only width and dropout stay as the preset has them.
     """
     from seqwright.models import MODELS  # torch is loaded only now
 
@@ -210,8 +205,15 @@ def _part(part: str, start: Any, given: Any) -> tuple[dict[str, Any], dict[str, 
     table = _as_table(start) if start is not None else {"kind": "transformer"}
     explicit = {} if given is None else _as_table(given)
     if explicit.get("kind", table["kind"]) != table["kind"]:
-        table = {"kind": explicit["kind"]}
+        kept = KEPT & table.keys() & _registries()[part].options(explicit["kind"]).keys()
+        table = {"kind": explicit["kind"], **{key: table[key] for key in kept}}
     return table, explicit
+
+
+def _registries() -> dict[str, Any]:
+    from seqwright.models import DECODERS, ENCODERS
+
+    return {"encoder": ENCODERS, "decoder": DECODERS}
 
 
 def _as_table(spec: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -221,10 +223,7 @@ def _as_table(spec: str | Mapping[str, Any]) -> dict[str, Any]:
 def _pass_down(
     key: str, value: Any, parts: dict[str, tuple[dict[str, Any], dict[str, Any]]], own: Mapping[str, Any]
 ) -> None:
-    from seqwright.models import DECODERS, ENCODERS
-
-    registries = {"encoder": ENCODERS, "decoder": DECODERS}
-    known: set[str] = set()
+    registries, known = _registries(), set[str]()
     for part, (table, explicit) in parts.items():
         options = registries[part].options(explicit.get("kind", table["kind"]))
         known |= set(options)

@@ -12,6 +12,7 @@ from typing import Any
 
 from seqwright.data.checking import Report, Side
 from seqwright.data.tally import Pair
+from seqwright.presets import PRESETS
 
 ENDS = {"minutes", "steps", "epochs"}
 SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
@@ -21,6 +22,7 @@ PARTS = 2  # of a batch, each for a core of its own
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
 OFTEN = 100  # times that a word comes on average
+LONG = 50_000, 15  # pairs and passes from which on words take a wider model, in larger batches
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
 
@@ -65,10 +67,11 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     tokenizer = _tokenizer(kinds, report)
     joint = tokenizer.table["tokenizer"]["joint"]
     free = not asked.get("model", {}).keys() - {"dropout"}  # options that are asked for are those of `tiny`
+    wide = words and free and report.pairs >= LONG[0] and passes >= LONG[1]
     choices = [
         tokenizer,
-        _model(report.pairs, words, passes, joint=joint, free=free),
-        _batch(report.pairs, words),
+        _model(report.pairs, words, passes, share=joint and _shares(asked), free=free, wide=wide),
+        _batch(report.pairs, words, wide=wide),
         *time,
     ]
     choices.append(_judge(kinds, _validations({**(time[0].table["training"] if time else {}), **ending})))
@@ -145,26 +148,33 @@ def _subwords(pairs: int) -> int:
     return 32_000
 
 
-def _model(pairs: int, words: bool, passes: float, *, joint: bool, free: bool) -> Choice:
-    dropout = next(share for most, share in DROPOUT if passes < most)
+def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, wide: bool) -> Choice:
+    dropout = next(rate for most, rate in DROPOUT if passes < most)
     often = "once" if round(passes) == 1 else f"{passes:.0f} times" if passes >= 1 else f"{passes:.1g} times"
     read = f"on two quiet cores there is time to read each pair about {often}"
     if words and free:
         reason = f"{read}; a recurrent model with attention learns words soonest"
-        table: dict[str, Any] = {"preset": "tiny-rnn", "share": False, "dropout": dropout}
+        preset = "small-rnn" if wide else "tiny-rnn"
+        table: dict[str, Any] = {"preset": preset, "share": False, "dropout": dropout}
     elif words or pairs < 200_000:
         reason = (
             f"{pairs:,} pairs; {read}; a larger one would be too slow for the time or learn them by heart"
         )
-        table = {"preset": "tiny", "share": joint, "dropout": dropout}
+        table = {"preset": "tiny", "share": share, "dropout": dropout}
     else:
         reason = f"{pairs:,} pairs; {read}"
-        table = {"preset": "small", "share": joint, "dropout": dropout}
+        table = {"preset": "small", "share": share, "dropout": dropout}
     return Choice(f"model {table['preset']}, dropout {dropout}", {"model": table}, reason)
 
 
-def _batch(pairs: int, words: bool) -> Choice:
-    tokens = 512 if words else 1536 if pairs < 200_000 else 4096
+def _shares(asked: Mapping[str, Any]) -> bool:
+    """Whether the preset that is asked for is one with an embedding for both sides."""
+    named = asked.get("model", {}).get("preset")
+    return named not in PRESETS or bool(PRESETS[named].model.get("share"))
+
+
+def _batch(pairs: int, words: bool, *, wide: bool) -> Choice:
+    tokens = 1024 if wide else 512 if words else 1536 if pairs < 200_000 else 4096
     rate = 3e-3 if tokens >= 1536 else 2e-3
     table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate}}
     reason = "on small data more steps beat larger batches" if tokens < 4096 else "there is much to read"

@@ -9,7 +9,8 @@ import gc
 import os
 import platform
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # malloc.h of glibc
@@ -29,6 +30,19 @@ def keep_freed_memory() -> bool:
         return False
     settings = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 * 2**20}
     return all(mallopt(option, value) == 1 for option, value in settings.items())
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Inside, torch computes with so many, or as it did with None; after it as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def freeze_objects() -> None:

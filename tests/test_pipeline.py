@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import seqwright
 from seqwright.config import parse
@@ -162,6 +163,14 @@ def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_p
     for name in (DATA, "examples.json", "report.html", "README.md"):
         assert (folder / name).stat().st_size > 100
     assert all("probes" in record for record in Run.open(folder).records() if "valid_loss" in record)
+
+
+def test_the_final_test_computes_with_the_threads_that_were_asked_for(pairs: Path, tmp_path: Path) -> None:
+    table = merged(small(pairs, steps=1), {"threads": 2})
+    carry_out(design(table), tmp_path / "run", Teller(None))
+    kept = json.loads((tmp_path / "run" / EVALUATION).read_text())
+    assert kept["speed"]["threads"] == 2
+    assert torch.get_num_threads() == 1  # as in all tests
 
 
 def test_a_test_of_its_own_is_named(pairs: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from seqwright.config import parse
 from seqwright.data.checking import check
 from seqwright.data.fields import join_fields
 from seqwright.data.tally import Pair, Place
-from seqwright.recipes import Recipe, choose
+from seqwright.recipes import LONG, Recipe, choose
 from seqwright.training.job import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
@@ -109,6 +110,22 @@ def test_words_take_a_recurrent_model_unless_something_is_asked_of_it():
     assert preset(pronunciation, model={"heads": 2}) == "tiny"
     assert preset(inflection) == preset(inflection, training={"epochs": 3}) == "tiny-rnn"
     assert preset(sentence) == "tiny"
+
+
+def test_many_words_that_will_be_read_often_take_a_wider_model_in_larger_batches():
+    few, many = (partial(recipe_for, pronunciation, count) for count in (300, LONG[0]))
+    assert few(training={"epochs": 100}).table()["model"]["preset"] == "tiny-rnn"
+    assert many(training={"epochs": 5}).table()["model"]["preset"] == "tiny-rnn"
+    table = many(training={"epochs": 30}).table()
+    assert (table["model"]["preset"], table["training"]["tokens"]) == ("small-rnn", 1024)
+
+
+def test_a_preset_that_is_asked_for_shares_an_embedding_only_if_it_does_so_itself():
+    def shares(preset):
+        return recipe_for(sentence, model={"preset": preset}).table()["model"]["share"]
+
+    assert shares("tiny")
+    assert not shares("bahdanau2015")
 
 
 def test_dropout_grows_with_the_number_of_passes():

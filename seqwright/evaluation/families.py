@@ -38,7 +38,7 @@ from seqwright.training.preparation import prepare
 from seqwright.training.trainer import Listener, Progress
 
 FORMAT = 1
-OURS = "ours"  # the source of presets that are no paper's, and have a laptop's size already
+OURS = "ours"  # how the source begins of presets that are no paper's, and have a laptop's size already
 FLOPS = (
     "6 · parameters · tokens of each side (Kaplan et al. 2020), without embeddings and products of attention"
 )
@@ -167,7 +167,7 @@ def _family(
     recipe, joint = base.config.model, base.config.tokenizer.joint
     assert isinstance(recipe, dict)  # a preset, with the options that the data call for
     reference, usual = recipe["preset"], {"dropout": recipe["dropout"], **asked}
-    if PRESETS[name].source == OURS:
+    if PRESETS[name].source.startswith(OURS):
         model, note = described(name, usual, joint=joint), "as it is"
     elif paper_size:
         model, note = described(name, asked, joint=joint), "sizes and dropout of the paper"

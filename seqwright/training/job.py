@@ -17,6 +17,7 @@ from seqwright.errors import ConfigError, ModelError
 from seqwright.models import Model
 from seqwright.presets import build_model, resolve
 from seqwright.run import Run, differences
+from seqwright.runtime import threads
 from seqwright.tasks.metrics import METRICS
 from seqwright.training.crew import lineup
 from seqwright.training.forecast import Forecast, forecast
@@ -81,13 +82,9 @@ def train(
 @contextmanager
 def _manned(config: Config) -> Iterator[int]:
     """The number of helpers; inside the block torch has the threads of one process among them."""
-    before = torch.get_num_threads()
-    helpers, threads = lineup(config.training.accumulate, config.threads or before)
-    torch.set_num_threads(threads)
-    try:
+    helpers, own = lineup(config.training.accumulate, config.threads or torch.get_num_threads())
+    with threads(own):
         yield helpers
-    finally:
-        torch.set_num_threads(before)
 
 
 def _take_threads(config: Config, run: Run) -> None:

@@ -122,6 +122,13 @@ def test_paper_size_keeps_the_paper(pairs, tmp_path):
     assert resolve(family.design.config.model) == resolve("bahdanau2015")
 
 
+def test_presets_of_ours_have_the_size_of_a_laptop_already(pairs, tmp_path):
+    base = design({"data": {"train": [str(pairs)]}, "training": {"steps": 3}})
+    for family in families(["tiny-rnn", "tiny"], base, tmp_path):
+        own, preset = resolve(family.design.config.model), resolve(family.name)
+        assert own["decoder"]["size"] == preset["decoder"]["size"]
+
+
 def test_an_interrupted_comparison_says_how_to_go_on(pairs, tmp_path, capsys, monkeypatch):
     def stopped(*arguments, **options):
         raise Interrupted(signal.SIGTERM)

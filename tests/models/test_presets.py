@@ -109,10 +109,17 @@ def test_an_option_of_the_model_reaches_both_parts_unless_one_says_otherwise():
     assert (description["encoder"]["layers"], description["decoder"]["layers"]) == (3, 1)
 
 
-def test_another_kind_of_part_drops_the_options_of_the_preset():
+def test_of_another_kind_of_part_only_width_and_dropout_are_the_preset_s():
     description = resolve({"preset": "tiny", "encoder": "rnn"})
-    assert description["encoder"] == {"kind": "rnn"}
+    assert description["encoder"] == {"kind": "rnn", "size": 128, "dropout": 0.3}
     assert description["decoder"]["kind"] == "transformer"
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+@pytest.mark.parametrize("kind", ["rnn", "transformer"])
+def test_parts_of_other_kinds_share_the_embedding_of_the_preset(part, kind):
+    built = build_model({"preset": "tiny", part: kind}, source_vocabulary=20, target_vocabulary=20)
+    assert built.encoder.embedding.weight is built.decoder.embedding.weight
 
 
 @pytest.mark.parametrize(
