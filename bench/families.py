@@ -1,8 +1,9 @@
-"""The families of the lecture on Multi30k En→De, each with the same data, batches and minutes: one table.
+"""The classic families on Multi30k En→De, each with the same data, batches and minutes: one table.
 
 python -m bench.families DATA     # trains them: one JSON document, bench/results/families.json
 python -m bench.families --table  # writes the table of docs/benchmarks.md from it
 
+With --keep FOLDER the runs stay there, and what was broken off is gone on with.
 DATA is the folder with multi30k/. Sizes are brought near that of `tiny`, so that what differs is the kind.
 """
 
@@ -10,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from bench.quality import HERE, PAGE
+from bench.quality import HERE, PAGE, printed_by
 from bench.tables import markdown, put
 
 RESULTS = HERE / "results" / "families.json"
@@ -24,25 +24,22 @@ FAMILIES = "sutskever2014", "bahdanau2015", "luong2015-general", "tiny"
 FILES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
 
-def run(data: Path, minutes: float, seed: int) -> dict[str, Any]:
-    files = [
-        f"--{part}={data / 'multi30k' / 'lc.norm.tok' / f'{name}.{side}'}"
-        for part, name in FILES.items()
-        for side in ("en", "de")
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "seqwright.cli",
-            "compare",
-            *files,
-            f"--families={','.join(FAMILIES)}",
-        ]
-        command += [f"--minutes={minutes:g}", f"--seed={seed}", f"--out={folder}/runs", "--json"]
-        command += ["--bleu-tokenize=none"]
-        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {**json.loads(printed), "minutes": minutes, "seed": seed}
+JUDGED = ("metrics", "intervals", "level", "signatures", "better")
+
+
+def run(data: Path, out: Path, *, minutes: float, seed: int) -> dict[str, Any]:
+    """Trains into `out`. The texts are tokenised already, so BLEU is that of their own tokens."""
+    home = data / "multi30k" / "lc.norm.tok"
+    sides = {part: [str(home / f"{name}.{side}") for side in ("en", "de")] for part, name in FILES.items()}
+    files = [f"--{part}={path}" for part, paths in sides.items() for path in paths]
+    options = [f"--families={','.join(FAMILIES)}", f"--minutes={minutes:g}", f"--seed={seed}", f"--out={out}"]
+    found = json.loads(printed_by("compare", *files, *options, "--json"))
+    for family in found["families"]:
+        tested = [family["folder"], *sides["test"], "--bleu-tokenize=none", "--json"]
+        judged = json.loads(printed_by("evaluate", *tested))
+        family |= {key: judged[key] for key in JUDGED}
+        del family["folder"]
+    return {**found, "minutes": minutes, "seed": seed}
 
 
 def table(found: dict[str, Any]) -> str:
@@ -73,12 +70,14 @@ def main() -> None:
     parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for the runs")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
         put(PAGE, "families", table(json.loads(RESULTS.read_text(encoding="utf-8"))))
         return
-    found = run(options.data, options.minutes, options.seed)
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as out:
+        found = run(options.data, Path(out), minutes=options.minutes, seed=options.seed)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print(table(found))

@@ -125,9 +125,9 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
     """Trains into `out` with the defaults and evaluates on the test, each in a process of its own."""
     held = [f"--valid={data / name}" for name in experiment.valid]
     end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
-    _seqwright("train", *(str(data / name) for name in experiment.train), *held, *end)
+    printed_by("train", *(str(data / name) for name in experiment.train), *held, *end)
     tests = [str(data / name) for name in experiment.test]
-    judged = json.loads(_seqwright("evaluate", str(out), *tests, "--json", *experiment.judged))
+    judged = json.loads(printed_by("evaluate", str(out), *tests, "--json", *experiment.judged))
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     config = json.loads((out / "config.json").read_text())
     parameters = sum(p.numel() for p in seqwright.load(out).model.parameters())
@@ -148,7 +148,7 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
     }
 
 
-def _seqwright(*arguments: str) -> str:
+def printed_by(*arguments: str) -> str:
     command = [sys.executable, "-m", "seqwright.cli", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -111,6 +111,16 @@ def parse(table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tup
     """A configuration from nested tables; all that is wrong is said in one error. `open_keys` are those of
     open tables, as model.dropout, to name where a key stands that was looked for elsewhere.
     """
+    config, problems = read(table, open_keys)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return config
+
+
+def read(
+    table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tuple
+) -> tuple[Config, list[str]]:
+    """As `parse`, with what is wrong beside a configuration of the rest."""
     from pydantic import TypeAdapter, ValidationError
 
     unknowns = _unknown_keys(table, Config, "")
@@ -118,15 +128,24 @@ def parse(table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tup
     problems = [
         unknown("key", key, known, places.get(key.rpartition(".")[2])) for key, known in unknowns.items()
     ]
+    known, adapter = _known(table, Config), TypeAdapter(Config)
     try:
-        config = TypeAdapter(Config).validate_python(_known(table, Config))
+        config = adapter.validate_python(known)
     except ValidationError as error:
         problems += map(_problem, error.errors())
+        for issue in error.errors():
+            _take_out(known, issue["loc"])
+        config = adapter.validate_python(known)
+    return config, list(dict.fromkeys([*problems, *_contradictions(config, whole=not problems)]))
+
+
+def _take_out(table: dict[str, Any], place: Sequence[str | int]) -> None:
+    """The value there, or the one that it is a part of."""
+    first, *rest = place
+    if isinstance(inner := table.get(str(first)), dict) and rest:
+        _take_out(inner, rest)
     else:
-        problems += _contradictions(config)
-    if problems:
-        raise ConfigError("; ".join(dict.fromkeys(problems)))
-    return config
+        table.pop(str(first), None)
 
 
 def _problem(issue: Mapping[str, Any]) -> str:
@@ -134,13 +153,16 @@ def _problem(issue: Mapping[str, Any]) -> str:
     place, message = issue["loc"], issue["msg"].lower()
     if place[-1] in ("str", "dict[str,any]"):
         place, message = place[:-1], "input should be a name or a table"
+    elif issue["type"] == "dataclass_type":
+        message = "input should be a table"
     return f"{'.'.join(map(str, place))} is {issue['input']!r}: {message}"
 
 
-def _contradictions(config: Config) -> list[str]:
+def _contradictions(config: Config, *, whole: bool) -> list[str]:
+    """In the `whole` of a configuration, or in the rest of one, whose end may have been what was wrong."""
     ends = [name for name in ("steps", "epochs", "minutes") if getattr(config.training, name) is not None]
     found = []
-    if len(ends) != 1:
+    if len(ends) > 1 or (whole and not ends):
         found.append(f"training needs one of steps, epochs and minutes, not {' and '.join(ends) or 'none'}")
     if config.training.metric != "loss" and not config.training.decode:
         found.append(

@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqwright.config import Config, DataConfig, override, parse, read_toml
+from seqwright.config import Config, DataConfig, override, parse, read, read_toml
 from seqwright.data.showing import amount
 from seqwright.data.splitting import ENOUGH, NAMES, Part
 from seqwright.errors import ConfigError, InputError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
 from seqwright.recipes import Choice, Recipe, choose
+from seqwright.registry import unknown
 from seqwright.run import RUNS, Run
 from seqwright.runtime import machine, threads
-from seqwright.sources import Source, pairs_of
+from seqwright.sources import Source, pairs_of, paths_of
 from seqwright.survey import Survey, survey
 from seqwright.training import job
 from seqwright.training.forecast import Forecast
@@ -117,10 +118,10 @@ def train(
     """
     from seqwright.predictor import load
 
-    files = _paths(pairs)
+    files = paths_of(pairs)
     if not files:
         files = [_written(pairs, out)]  # type: ignore[arg-type]
-    asked = {"data": {"train": files, "valid": _paths(valid), "test": _paths(test), "columns": columns}}
+    asked = {"data": {"train": files, "valid": paths_of(valid), "test": paths_of(test), "columns": columns}}
     ends = {name: end for name, end in zip(ENDS, (minutes, steps, epochs), strict=True) if end is not None}
     folder = Path(out) if out is not None else folder_for(files[0])
     designed = design(merged({**asked, "training": ends}, tables), folder=folder)
@@ -150,7 +151,7 @@ def design(
     """
     changes = tuple(changes)
     asked = _with_tables(override(table, changes))
-    config = parse(_with_end(asked), _model_keys)  # what is wrong is said before anything is read
+    config = _checked(asked)
     if not config.data.train:
         raise ConfigError("no file of pairs was named; give a TSV, two parallel files, or a configuration")
     found = survey(config.data, config.seed)
@@ -220,6 +221,8 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
     own = design.config.data.test if part == "test" else design.config.data.valid
     named = ", ".join(own) if own else f"{part} part of {design.survey.name}"
+    if part == "valid":
+        named += " (which also chose the model)"
     with threads(design.config.threads):
         evaluation = evaluate(predictor, pairs, file=named)
         write_examples(folder, predictor, evenly(source for source, _ in pairs))
@@ -247,7 +250,7 @@ def next_commands(folder: Path, example: str) -> list[str]:
         f"  seqwright evaluate {run} test.tsv           # scores on other pairs",
         f"  seqwright look {run} {text} -o page.html  # where it looks",
         *([watch] if (folder / TRACES).exists() else []),
-        f"  open {folder / 'report.html'}",
+        f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",
     ]
 
 
@@ -266,19 +269,13 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def _paths(given: Any) -> list[str]:
-    """The paths in what may be one path or several; none if it is something else."""
-    several = [given] if isinstance(given, str | os.PathLike) else given
-    if not isinstance(several, Sequence) or not all(isinstance(path, str | os.PathLike) for path in several):
-        return []
-    return [os.fspath(path) for path in several]
-
-
 def _written(pairs: Iterable[tuple[str, str]], out: Files | None) -> str:
     """Pairs from memory as a file beside the run folder, for a training reads its files again when it goes
     on.
     """
     lines = b"".join(encode_json(_object(*pair)) for pair in pairs_of(pairs))
+    if not lines:
+        raise InputError("no pairs were given to train on")
     name = hashlib.sha256(lines).hexdigest()[:12]
     path = Path(f"{os.fspath(out)}.jsonl") if out is not None else Path(RUNS, f"pairs-{name}.jsonl")
     with writing(path):
@@ -299,6 +296,26 @@ def _with_tables(table: dict[str, Any]) -> dict[str, Any]:
     """A model that is only named is a preset, to which the recipe may add."""
     model = table.get("model")
     return {**table, "model": {"preset": model}} if isinstance(model, str) else table
+
+
+def _checked(asked: Mapping[str, Any]) -> Config:
+    """What is asked for; all that is wrong with it is said at once, before anything is read."""
+    config, problems = read(_with_end(asked), _model_keys)
+    model = asked.get("model")
+    problems += job.wrong_parts(config) + (_wrong_keys(model) if isinstance(model, Mapping) else [])
+    if problems:
+        raise ConfigError("; ".join(dict.fromkeys(problems)))
+    return config
+
+
+def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
+    """Options that no model has, and a preset that is not there."""
+    from seqwright.presets import PRESETS
+
+    known = ["preset", "kind", *(key.removeprefix("model.") for key in _model_keys())]
+    wrong = [unknown("option of the model", key, known) for key in model if key not in known]
+    named = model.get("preset")
+    return wrong if named is None or named in PRESETS else [unknown("preset", named, list(PRESETS)), *wrong]
 
 
 def _model_keys() -> list[str]:

@@ -34,7 +34,7 @@ from seqwright.nn.positions import Learned
 from seqwright.prediction import Prediction, Predictions, Reading
 from seqwright.presets import PARTS, build_model
 from seqwright.search import BeamOptions, Hypothesis, Lattice, SamplingOptions, Start, beam_search, generate
-from seqwright.sources import ONE_TEXT, Source, line_of, pairs_of, roles_of, source_of, sources_of
+from seqwright.sources import ONE_TEXT, Source, line_of, pairs_of, paths_of, roles_of, source_of, sources_of
 from seqwright.tasks.translation import Translation
 
 if TYPE_CHECKING:
@@ -68,14 +68,13 @@ class Asked:
 
     def options(self, search: SearchConfig) -> BeamOptions | SamplingOptions:
         """With the model's own choices where nothing is asked; all that is wrong is said in one error."""
-        problems = self._contradictions()
-        try:
-            chosen = self._sampling(search) if self.sampling else self._beam(search)
-        except ConfigError as error:
-            problems.append(re.sub(r"\bsize\b", "beam", str(error)))  # as it is called here
+        choose = self._sampling if self.sampling else self._beam
+        problems = [*self._contradictions(), *_problems(choose, search)]
+        if self.sampling:  # what was said of a beam may be wrong, too
+            problems += _problems(replace(self, max_length=None)._beam, search)
         if problems:
             raise ConfigError("; ".join(problems))
-        return chosen
+        return choose(search)
 
     def _beam(self, search: SearchConfig) -> BeamOptions:
         return BeamOptions(
@@ -102,6 +101,14 @@ class Asked:
             for name, value in of_beam.items()
             if value is not None
         ]
+
+
+def _problems(choose: Callable[[SearchConfig], object], search: SearchConfig) -> list[str]:
+    try:
+        choose(search)
+    except ConfigError as error:
+        return [re.sub(r"\bsize\b", "beam", str(error))]  # as it is called here
+    return []
 
 
 class Predictor:
@@ -299,16 +306,18 @@ class Predictor:
         return scores.tolist()
 
     def evaluate(
-        self, pairs: str | os.PathLike[str] | Iterable[tuple[Source, str]], **options: Any
+        self,
+        pairs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[tuple[Source, str]],
+        **options: Any,
     ) -> Evaluation:
-        """How good it is on a file of pairs, or on pairs; `options` are those of `evaluate` and
-        `evaluate_files` in `seqwright.evaluation`.
+        """How good it is on a file of pairs, on files of both sides, or on pairs; `options` are those of
+        `evaluate` and `evaluate_files` in `seqwright.evaluation`.
         """
         from seqwright.evaluation import evaluate, evaluate_files
 
-        if isinstance(pairs, str | os.PathLike):
-            return evaluate_files(self, [pairs], **options)
-        return evaluate(self, pairs, **options)
+        if files := paths_of(pairs):
+            return evaluate_files(self, files, **options)
+        return evaluate(self, pairs, **options)  # type: ignore[arg-type]
 
     def look(
         self, text: Source, *, beam: int | None = None, reference: str | None = None, ablate: bool = True
@@ -320,7 +329,8 @@ class Predictor:
         from seqwright.lens.looking import look
         from seqwright.run import Run
 
-        options = Asked(beam=beam, n_best=self.search.beam if beam is None else beam).options(self.search)
+        width = self.search.beam if beam is None else beam
+        options = Asked(beam=beam, n_best=max(width, 1)).options(self.search)
         assert isinstance(options, BeamOptions)
         config = None if self.folder is None else Run.open(self.folder).config
         source = source_of(text, self.fields)

@@ -64,6 +64,7 @@ class Run:
         folder = Path(folder)
         if taken := sorted(RESERVED & config.keys()):
             raise ConfigError(f"the configuration has the key {taken[0]!r}, which {CONFIG} needs; rename it")
+        check_home(folder)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             _check_vacant(folder)  # before a lock file is put among the things of somebody else
@@ -165,10 +166,19 @@ class Run:
 
     def load_weights(self, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
         """The weights to use; with `expected` (name -> shape), those of that model and no others."""
-        return load_tensors(self.path(WEIGHTS), expected)
+        return load_tensors(self._weights(), expected)
 
     def weights_metadata(self) -> dict[str, str]:
-        return load_metadata(self.path(WEIGHTS))
+        return load_metadata(self._weights())
+
+    def _weights(self) -> Path:
+        path = self.path(WEIGHTS)
+        if not path.exists() and self.checkpoints().steps():
+            raise ModelError(
+                f"{self.folder} holds a training that has not ended, and no model yet; "
+                "the same command goes on with it"
+            )
+        return path
 
     def _log_lines(self) -> Iterator[bytes]:
         try:
@@ -183,6 +193,17 @@ def check_order(folder: str, *others: str) -> None:
     for other in others:
         if other and Run.exists(other) and not Run.exists(folder):
             raise ConfigError(f"{other} is a run and {folder} is none; name the run first, then the other")
+
+
+def check_home(folder: str | Path) -> None:
+    """Refuses a place where a run can neither begin nor go on, before there is work to lose."""
+    folder = Path(folder)
+    with writing(folder):
+        for place in (folder, *folder.parents):
+            if place.exists() and not place.is_dir():
+                raise WriteError(f"{folder} cannot be written: {place} is a file; choose another folder")
+        if folder.is_dir() and not Run.exists(folder):
+            _check_vacant(folder)
 
 
 def _no_run(folder: Path) -> str:

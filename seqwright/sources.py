@@ -6,6 +6,7 @@ What a tokenizer reads is one string with markers in it (`seqwright.data.fields`
 
 from __future__ import annotations
 
+import os
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -53,6 +54,14 @@ def sources_of(given: Any, roles: Sequence[Role]) -> list[str]:
     """Of one source, or of several in whatever can be gone through."""
     several = isinstance(given, Iterable) and not isinstance(given, str | tuple | bytes)
     return [source_of(each, roles) for each in (given if several else [given])]
+
+
+def paths_of(given: Any) -> list[str]:
+    """The paths in what may be one path or several; none if it is something else."""
+    several = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(several, Sequence) or not all(isinstance(path, str | os.PathLike) for path in several):
+        return []
+    return [os.fspath(path) for path in several]
 
 
 def pairs_of(given: Any) -> Iterator[tuple[Source, str]]:

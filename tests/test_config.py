@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqwright.config import Config, override, parse, read_toml, to_toml
+from seqwright.config import Config, override, parse, read, read_toml, to_toml
 from seqwright.errors import ConfigError
 
 STEPS = {"training": {"steps": 5}}
@@ -117,6 +117,23 @@ def test_32_all_problems_are_said_at_once():
     for problem in ("training.clip is -1", "training.stepz", "seed is 'x'", "model is 3", "'colour'"):
         assert problem in said
     assert said.count("model is 3") == 1
+
+
+def test_32_beside_what_is_wrong_stands_a_configuration_of_the_rest():
+    table = {"training": {"clip": -1, "steps": 3, "optimizer": 5}, "model": 3, "search": 7, "seed": 4}
+    config, problems = read(table)
+    assert len(problems) == 4
+    assert "search is 7: input should be a table" in problems
+    assert (config.seed, config.training.steps, config.training.clip) == (4, 3, 1.0)
+    assert (config.model, config.training.optimizer, config.search.beam) == ("tiny", "adamw", 5)
+
+
+def test_32_ends_that_contradict_each_other_are_said_beside_other_problems():
+    with pytest.raises(ConfigError, match=r"seed is 'x'.*not steps and minutes"):
+        parse({"seed": "x", "training": {"steps": 1, "minutes": 2}})
+    with pytest.raises(ConfigError) as error:
+        parse({"training": {"steps": 0}})
+    assert "needs one of" not in str(error.value)
 
 
 def test_a_metric_of_outputs_needs_outputs():

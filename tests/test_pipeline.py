@@ -10,7 +10,7 @@ import torch
 
 import seqwright
 from seqwright.config import parse
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.pipeline import DATA, EVALUATION, carry_out, design, folder_for, merged
 from seqwright.run import Run
 from seqwright.training.preparation import Corpus
@@ -134,6 +134,20 @@ def test_what_is_wrong_is_said_at_once_and_before_anything_is_read() -> None:
         design({"data": {"train": ["nowhere.tsv"]}}, ["modle.layers=2", "training.smoothing=3"])
 
 
+def test_all_that_is_wrong_with_parts_and_values_is_said_at_once() -> None:
+    wrong = [
+        "model.foo=1",
+        "model.preset=tinny",
+        "training.metric=blue",
+        "training.optimizer=adamm",
+        "seed=x",
+    ]
+    with pytest.raises(ConfigError) as error:
+        design({"data": {"train": ["not there"]}, "training": {"steps": 1, "minutes": 1}}, wrong)
+    for word in ("'foo'", "'tiny'", "'bleu'", "'adamw'", "seed is 'x'", "not steps and minutes"):
+        assert word in str(error.value)
+
+
 def test_columns_of_a_source_are_written_down_with_their_roles(tmp_path: Path) -> None:
     path = tmp_path / "forms.tsv"
     path.write_text("".join(f"{word}\t{word}ed\tV;PST\n" for word in WORDS), encoding="utf-8")
@@ -197,6 +211,24 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 
 
+def test_without_a_test_the_score_is_said_to_be_of_the_pairs_that_chose_the_model(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("held.tsv").write_text("agm\tm g a\nnew\tw e n\n", encoding="utf-8")
+    table = merged(small(pairs, steps=1), {"data": {"valid": ["held.tsv"]}})
+    evaluation = carry_out(design(table), tmp_path / "run", Teller(None))
+    assert str(evaluation).startswith("held.tsv (which also chose the model): 2 items")
+
+
+def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    carry_out(design(small(pairs)), folder, Teller(None))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="has not ended, and no model yet; the same command goes on"):
+        seqwright.load(folder)
+
+
 def test_fine_tuning_takes_tokenizers_and_model_of_its_start(pairs: Path, tmp_path: Path) -> None:
     first, own = tmp_path / "first", tmp_path / "own.tsv"
     carry_out(design(small(pairs)), first, Teller(None))
@@ -224,7 +256,11 @@ def test_pairs_from_memory_train_and_go_on(tmp_path: Path, monkeypatch: pytest.M
 
 def test_files_may_be_paths_one_or_several(pairs: Path, tmp_path: Path) -> None:
     for number, files in enumerate((pairs, str(pairs), [pairs], [pairs, str(pairs)])):
-        seqwright.train(files, out=tmp_path / f"run{number}", steps=1, quiet=True, **SMALL)
+        model = seqwright.train(files, out=tmp_path / f"run{number}", steps=1, quiet=True, **SMALL)
+    sides = [tmp_path / "held.en", tmp_path / "held.de"]
+    for side, text in zip(sides, ("agm\nbhn\n", "m g a\nn h b\n"), strict=True):
+        side.write_text(text, encoding="utf-8")
+    assert len(model.evaluate(sides).items) == 2
 
 
 @pytest.mark.parametrize(
@@ -236,6 +272,7 @@ def test_files_may_be_paths_one_or_several(pairs: Path, tmp_path: Path) -> None:
         ([(("a", "V"), "b")], r"\('a', 'V'\) is no text"),
         (3, "3 holds no pairs"),
         (None, "None holds no pairs"),
+        ([], "no pairs were given"),
     ],
 )
 def test_what_is_no_pair_is_named(given, words: str, tmp_path: Path) -> None:

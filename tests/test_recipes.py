@@ -120,6 +120,15 @@ def test_many_words_that_will_be_read_often_take_a_wider_model_in_larger_batches
     assert (table["model"]["preset"], table["training"]["tokens"]) == ("small-rnn", 1024)
 
 
+def test_the_longer_a_training_the_more_outputs_choose_the_best():
+    counts = [
+        recipe_for(make, training={"minutes": minutes}).table()["training"]["decode"]
+        for make in (sentence, pronunciation)
+        for minutes in (1, 30, 60)
+    ]
+    assert counts == [300, 900, 1800, 300, 2000, 2000]
+
+
 def test_a_preset_that_is_asked_for_shares_an_embedding_only_if_it_does_so_itself():
     def shares(preset):
         return recipe_for(sentence, model={"preset": preset}).table()["model"]["share"]

@@ -89,12 +89,13 @@ def _families(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from seqwright.commands.train import with_flags
-    from seqwright.evaluation.families import families, train_families
+    from seqwright.evaluation.families import check_names, families, train_families
     from seqwright.pipeline import design
     from seqwright.training.interrupt import Interrupted
     from seqwright.training.telling import Teller
 
     names = [name.strip() for name in options.families.split(",")]
+    check_names(names, options.inputs)  # before the pairs are read
     teller, folder = Teller(sys.stderr), Path(options.out or os.path.join("runs", "families"))
     data = {"train": options.train} | ({"encoding": options.encoding} if options.encoding else {})
     search = {} if options.beam is None else {"beam": options.beam}

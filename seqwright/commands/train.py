@@ -7,6 +7,12 @@ import os
 import sys
 from typing import Any
 
+FLAGS = {  # and where in a configuration they stand
+    "": ("seed", "threads"),
+    "data": ("valid", "test", "columns"),
+    "training": ("minutes", "steps", "epochs"),
+}
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -46,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
     files = [text for text in options.inputs if "=" not in text or os.path.exists(text)]
     changes = [text for text in options.inputs if text not in files]
+    _refuse_what_clashes(files, changes, options)
     written = len(files) == 1 and files[0].endswith(".toml")
     table = from_file(files[0]) if written else {"data": {"train": files}}
     folder = Path(options.out) if options.out else folder_for(files[0] if files else "")
@@ -54,31 +61,48 @@ def run(options: argparse.Namespace) -> int:
         print(to_toml(designed.config.to_dict()), end="")
         return 0
     if options.plan:
-        _plan(designed)
+        _plan(designed, folder)
         return 0
     teller = _teller(options)
     teller.lines(designed.lines())
     return _train(designed, folder, options, teller)
 
 
+def _refuse_what_clashes(files: list[str], changes: list[str], options: argparse.Namespace) -> None:
+    """A configuration among other files, and flags that a key=value contradicts."""
+    from seqwright.errors import ConfigError
+
+    flags = {f"{table}.{name}".strip("."): name for table, names in FLAGS.items() for name in names}
+    problems = [
+        f"--{name} and {change} are about the same; give one of them"
+        for change in changes
+        if (name := flags.get(change.partition("=")[0].strip())) and getattr(options, name) not in (None, [])
+    ]
+    if len(files) > 1 and (written := [name for name in files if name.endswith(".toml")]):
+        problems.append(
+            f"{written[0]} is a configuration, which names its pairs itself ([data] train); give it alone"
+        )
+    if problems:
+        raise ConfigError("; ".join(problems))
+
+
 def with_flags(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Flags over what the file says."""
     from seqwright.pipeline import merged
 
-    def given(*names: str) -> dict[str, Any]:
+    def given(names: tuple[str, ...]) -> dict[str, Any]:
         return {name: getattr(options, name) for name in names if getattr(options, name) not in (None, [])}
 
-    flags = {"data": given("valid", "test", "columns"), "training": given("minutes", "steps", "epochs")}
-    return merged(
-        table, {**{key: value for key, value in flags.items() if value}, **given("seed", "threads")}
-    )
+    tables = {name: found for name, flags in FLAGS.items() if (found := given(flags))}
+    return merged(table, {**tables.pop("", {}), **tables})
 
 
-def _plan(designed: Any) -> None:
+def _plan(designed: Any, folder: Any) -> None:
     """Here the plan is the product, and goes where products go."""
-    from seqwright.training.job import plan
+    from seqwright.training.job import begun, plan
     from seqwright.training.telling import Teller
 
+    begun(designed.config, folder)  # what the training would refuse
     designed.check_parts()
     teller = Teller(sys.stdout)
     teller.lines(designed.lines())

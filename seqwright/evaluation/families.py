@@ -136,8 +136,7 @@ def families(names: Sequence[str], base: Design, folder: Path, *, paper_size: bo
     them; our own stay as they are. Options of the model that were asked for go to the families that have
     them.
     """
-    asked = override({}, [change for change in base.changes if change.startswith("model.")]).get("model", {})
-    _check_names(names, asked)
+    asked = check_names(names, base.changes)
     base.check_parts()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +145,11 @@ def families(names: Sequence[str], base: Design, folder: Path, *, paper_size: bo
     return [_family(name, base, asked, sizes, paper_size=paper_size) for name in dict.fromkeys(names)]
 
 
-def _check_names(names: Sequence[str], asked: Mapping[str, Any]) -> None:
+def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
+    """Refuses presets that are not there, and `changes` of the model that none of them knows; those that are
+    left are the options asked for.
+    """
+    asked = override({}, [change for change in changes if change.startswith("model.")]).get("model", {})
     for name in names:
         if name not in PRESETS:
             raise ConfigError(unknown("preset", name, list(PRESETS)))
@@ -158,6 +161,7 @@ def _check_names(names: Sequence[str], asked: Mapping[str, Any]) -> None:
     for key in asked:
         if key not in known:
             raise ConfigError(unknown("option of the models", key, known))
+    return asked
 
 
 def _family(

@@ -59,7 +59,7 @@ def _headline(evaluation: Evaluation) -> str:
     counts = amount(len(evaluation.items), "item")
     if evaluation.pairs != len(evaluation.items):
         counts += f" ({amount(evaluation.pairs, 'pair')})"
-    return f"{evaluation.file or 'held-out pairs'}: {counts}, beam {evaluation.beam}"
+    return f"{evaluation.file or 'pairs from memory'}: {counts}, beam {evaluation.beam}"
 
 
 def _scores(evaluation: Evaluation) -> list[str]:

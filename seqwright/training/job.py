@@ -116,12 +116,16 @@ def open_or_create(config: Config, folder: Path) -> Run:
     """The run of this configuration. Another configuration in the same folder is an error that shows the
     difference, once there are weights.
     """
-    wanted = config.to_dict()
+    return begun(config, folder) or Run.create(folder, config.to_dict())
+
+
+def begun(config: Config, folder: Path) -> Run | None:
+    """What is there of `open_or_create`."""
     if not Run.exists(folder):
-        return Run.create(folder, wanted)
+        return None
     run = Run.open(folder)
     known = parse_config(run.config).to_dict()
-    changed = [line for line in differences(known, wanted) if not line.startswith(FREE)]
+    changed = [line for line in differences(known, config.to_dict()) if not line.startswith(FREE)]
     if changed and run.checkpoints().steps():
         raise ModelError(
             f"{folder} was begun with another configuration ({'; '.join(changed)}); "
@@ -132,21 +136,28 @@ def open_or_create(config: Config, folder: Path) -> Run:
 
 def check_parts(config: Config) -> None:
     """Builds every part that needs no data, so that all that is wrong with their options is said at once."""
-    options, problems = config.training, []
+    if problems := [*wrong_parts(config), *_said_by(partial(_check_model, config))]:
+        raise ConfigError("; ".join(dict.fromkeys(problems)))
+
+
+def wrong_parts(config: Config) -> list[str]:
+    """What is wrong with the parts beside the model."""
+    options = config.training
     checks: list[Callable[[], object]] = [
         lambda: SCHEDULES.build(options.schedule),
         lambda: build_optimizer(options.optimizer, torch.nn.Linear(1, 1)),
         lambda: options.metric == "loss" or METRICS.build(options.metric),
         *(partial(TOKENIZERS.build, spec) for spec in (config.tokenizer.source, config.tokenizer.target)),
-        partial(_check_model, config),
     ]
-    for check in checks:
-        try:
-            check()
-        except ConfigError as error:
-            problems.append(str(error))
-    if problems:
-        raise ConfigError("; ".join(dict.fromkeys(problems)))
+    return [problem for check in checks for problem in _said_by(check)]
+
+
+def _said_by(check: Callable[[], object]) -> list[str]:
+    try:
+        check()
+    except ConfigError as error:
+        return [str(error)]
+    return []
 
 
 def _check_model(config: Config) -> None:
