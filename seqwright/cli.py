@@ -10,11 +10,15 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from contextlib import redirect_stdout
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from seqwright import __version__
-from seqwright.errors import SeqwrightError
+from seqwright.errors import SeqwrightError, WriteError
 from seqwright.registry import unknown
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 VERBS = {
     "train": "train a model from a file of pairs; run again, it goes on where it stopped",
@@ -38,16 +42,17 @@ EPILOG = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a verb. An error that a user can cause is one line and an exit code; anything else is a bug."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without a character shows its number
-    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        return options.run(options) or 0
+        with redirect_stdout(_standard_output()):
+            try:
+                options = parse(sys.argv[1:] if arguments is None else arguments)
+                return options.run(options) or 0
+            finally:
+                sys.stdout.flush()  # what fails when the interpreter ends could not be said any more
     except SeqwrightError as error:
         print(f"seqwright: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output left: nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -57,12 +62,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _standard_output() -> IO[str]:
+    """As it is, but that a terminal without a character shows its number, and that a failure is told from
+    those of other files.
+    """
+    out = sys.stdout
+    if out is None:
+        return open(os.devnull, "w")  # closed by whoever started us
+    if not isinstance(out, io.TextIOWrapper):
+        return out
+    out.flush()  # what was written before comes before
+    out.reconfigure(errors="backslashreplace")
+    raw = getattr(out.buffer, "raw", out.buffer)  # unbuffered (python -u) there is one layer less
+    if not isinstance(raw, io.RawIOBase):
+        return out  # in memory, where nothing fails
+    at_once = out.line_buffering or out.write_through
+    guarded = io.BufferedWriter(_Guarded(raw))
+    return io.TextIOWrapper(guarded, out.encoding, "backslashreplace", line_buffering=at_once)
+
+
+class _Guarded(io.RawIOBase):
+    """Standard output that cannot be written is a WriteError, once: what is left after it goes nowhere."""
+
+    def __init__(self, raw: io.RawIOBase):
+        self.raw, self.failed = raw, False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.raw.fileno()
+
+    def isatty(self) -> bool:
+        return self.raw.isatty()
+
+    def write(self, data: ReadableBuffer, /) -> int | None:
+        if self.failed:
+            return memoryview(data).nbytes
+        try:
+            return self.raw.write(data)
+        except BrokenPipeError:
+            self.failed = True
+            raise
+        except OSError as error:
+            self.failed = True
+            raise WriteError(
+                f"standard output cannot be written: {error.strerror}; free space or send it elsewhere"
+            ) from error
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of the verb that is named first; only its file is imported."""
     verb = arguments[0] if arguments else ""
     if verb in VERBS:
         command = importlib.import_module(f"seqwright.commands.{verb}")
-        described = VERBS[verb][0].upper() + VERBS[verb][1:] + "."
+        described = VERBS[verb][0].upper() + VERBS[verb][1:]
+        described += "" if described.endswith("?") else "."
         parser = Parser(prog=f"seqwright {verb}", description=described, epilog=EPILOG)
         command.arguments(parser)
         parser.set_defaults(run=command.run)

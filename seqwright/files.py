@@ -3,6 +3,8 @@
 A thing is written beside its place, brought to the disk (fsync) and renamed; then the folder that holds its
 name is brought to the disk as well. Each of these steps is needed on some file system (Pillai et al. 2014,
 "All File Systems Are Not Created Equal", OSDI). What a killed process leaves behind has its pid in its name.
+
+Its place is behind the links that lead there, which stay; a pipe or a device is written to as it is.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from seqwright.errors import ModelError, WriteError
+from seqwright.errors import ConfigError, ModelError, WriteError
 
 try:
     import fcntl
@@ -46,9 +49,11 @@ def reached(point: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """A failure of the system in this block is a failure to write `path`."""
+    """A failure of the system in this block is a failure to write `path`; a reader who left is none."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise WriteError(f"{path} cannot be written: {error.strerror or error}; {_way_out(error)}") from error
     except MemoryError as error:
@@ -58,14 +63,69 @@ def writing(path: Path) -> Iterator[None]:
 def _way_out(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "make its folder first, or name another one"
-    refused = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+    refused = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
     return "choose another folder" if error.errno in refused else "free space or choose another folder"
 
 
-def check_place(path: Path) -> None:
-    """Refuses to begin work whose result could not be written, for want of a folder."""
-    if not path.parent.is_dir():
-        raise WriteError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+def check_place(path: Path, read: Iterable[str] = ()) -> None:
+    """Refuses to begin work whose result could not be written, or would replace what is `read` for it."""
+    if is_stream(path):
+        return
+    place = destination(path)
+    if not place.parent.is_dir():
+        raise WriteError(f"{path} cannot be written: there is no folder {place.parent}; make it first")
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        folder = place.absolute().parent
+        raise WriteError(f"{path} cannot be written: nothing may be added to {folder}; choose another folder")
+    if any(_is_same(name, path) for name in read):
+        raise ConfigError(f"{path} is one of the files that are read; give what is written another name")
+
+
+def _is_same(name: str, path: Path) -> bool:
+    """Whether a file that is read is `path`; "-" is standard input, which may come from a file, too."""
+    if name != "-":
+        return os.path.realpath(name) == os.path.realpath(path)
+    try:
+        return os.path.samestat(os.fstat(0), os.stat(path))
+    except OSError:
+        return False
+
+
+def is_stream(path: Path) -> bool:
+    """Whether what is written to `path` flows away and cannot be replaced: into a pipe, a terminal or another
+    device of characters, or into the standard output or error of this process, be that sent to a file.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or _standard(path) is not None
+
+
+def _standard(path: Path) -> int | None:
+    """The descriptor of standard output or error that `path` is a name of, as /dev/stdout is."""
+    for descriptor in (1, 2):
+        with suppress(OSError):  # it may be closed
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                return descriptor
+    return None
+
+
+def _open_stream(path: Path) -> BinaryIO:
+    """Where the process writes already, it goes on at the same place: opened anew, a file begins at 0."""
+    descriptor = _standard(path)
+    return open(path, "wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
+
+
+def destination(path: Path) -> Path:
+    """Where the file stands that `path` leads to, or will stand; what is there must be one."""
+    with writing(path):
+        place = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if place.is_dir():
+            raise WriteError(f"{path} is a folder; name a file in it")
+        if place.is_symlink() or (place.exists() and not place.is_file()):  # a link to itself, a socket
+            raise WriteError(f"{path} is no file and cannot become one; choose another name")
+        return place
 
 
 def sync(folder: Path) -> None:
@@ -81,17 +141,24 @@ def sync(folder: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends well, and vanishes when it does not."""
-    label = label or path.name
-    fresh = path.with_name(f".{path.name}.tmp.{os.getpid()}")
+    """A file that takes the place of `path` when the block ends well, and vanishes when it does not.
+
+    A stream takes what is written as it comes.
+    """
+    if is_stream(path):
+        with writing(path), _open_stream(path) as file:
+            yield file
+        return
+    place, label = destination(path), label or path.name
+    fresh = place.with_name(f".{place.name}.tmp.{os.getpid()}")
     try:
         with writing(path):
             with open(fresh, "wb") as file:
                 yield file
                 _settle(file, label)
-            os.replace(fresh, path)
+            os.replace(fresh, place)
             reached(f"{label}:renamed")
-            sync(path.parent)
+            sync(place.parent)
     finally:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
@@ -249,30 +316,34 @@ def _lives_elsewhere(pid: int) -> bool:
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Waits for the lock file `path` and holds it. The lock goes with its process, also a killed one."""
-    with _lock_file(path) as descriptor:
+    with _lock_file(path, path.parent) as descriptor:
         _flock(descriptor, path, wait=True)
         yield
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Holds the lock file `path`, or raises WriteError naming the process that holds it."""
-    with _lock_file(path) as descriptor:
+def locked(path: Path, of: Path | None = None) -> Iterator[None]:
+    """Holds the lock file `path`, or raises WriteError naming the process that holds it.
+
+    It is the lock `of` that place, which errors name: of its folder if none is said.
+    """
+    of = of or path.parent
+    with _lock_file(path, of) as descriptor:
         try:
             _flock(descriptor, path, wait=False)
         except BlockingIOError as error:
             raise WriteError(
-                f"{path.parent} is in use by {_holder(path)}; wait for it, stop it or choose another folder"
+                f"{of} is in use by {_holder(path)}; wait for it, stop it or choose another folder"
             ) from error
-        with writing(path):
+        with writing(of):
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
 
 
 @contextmanager
-def _lock_file(path: Path) -> Iterator[int]:
-    with writing(path):
+def _lock_file(path: Path, of: Path) -> Iterator[int]:
+    with writing(of):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     _held.add(descriptor)

@@ -21,7 +21,7 @@ from seqwright.errors import ConfigError, InputError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
 from seqwright.recipes import Choice, Recipe, choose
 from seqwright.registry import unknown
-from seqwright.run import RUNS, Run
+from seqwright.run import RUNS, Run, check_home
 from seqwright.runtime import machine, threads
 from seqwright.sources import Source, pairs_of, paths_of
 from seqwright.survey import Survey, survey
@@ -152,6 +152,8 @@ def design(
     changes = tuple(changes)
     asked = _with_tables(override(table, changes))
     config = _checked(asked)
+    if folder is not None:
+        check_home(folder)
     if not config.data.train:
         raise ConfigError("no file of pairs was named; give a TSV, two parallel files, or a configuration")
     found = survey(config.data, config.seed)
@@ -303,7 +305,8 @@ def _checked(asked: Mapping[str, Any]) -> Config:
     config, problems = read(_with_end(asked), _model_keys)
     model = asked.get("model")
     problems += job.wrong_parts(config) + (_wrong_keys(model) if isinstance(model, Mapping) else [])
-    if problems:
+    if problems:  # otherwise the model is checked as soon as the recipe is known
+        problems += job.wrong_model(config) if config.start is None else []
         raise ConfigError("; ".join(dict.fromkeys(problems)))
     return config
 

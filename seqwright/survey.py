@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from array import array
 from collections import Counter
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class Survey:
     """
 
     name: str
+    paths: tuple[str, ...]
     form: tuple[str, ...]
     columns: str | None
     report: Report
@@ -59,7 +61,7 @@ class Survey:
             lines.append(f"  {finding.severity}: {finding.sentence}{at}; {finding.way_out}")
         if len(found) > SHOWN:
             more = amount(len(found) - SHOWN, "more finding")
-            lines.append(f"  {more}: seqwright doctor {self.name}")
+            lines.append(f"  {more}: {shlex.join(['seqwright', 'doctor', *self.paths])}")
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -96,6 +98,7 @@ def survey(data: DataConfig, seed: int) -> Survey:
     sniffed = files.sniffed
     return Survey(
         name=files.name,
+        paths=data.train,
         form=sniffed.reasons,
         columns=str(sniffed.columns) if sniffed.columns else None,
         report=checker.report(),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from tiny_runs import make_run
 
 from seqwright import cli
 from seqwright.run import Run
@@ -46,7 +49,9 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as left:
         cli.main([verb, "--help"])
     assert left.value.code == 0
-    assert f"seqwright {verb}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"seqwright {verb}" in printed
+    assert "?." not in printed
 
 
 def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys) -> None:
@@ -101,6 +106,83 @@ def test_an_error_is_one_line_and_a_code(arguments, code, part, pairs: Path, tmp
     error = capsys.readouterr().err
     assert part in error
     assert error.count("\n") == 1
+
+
+FULL = (
+    "seqwright: standard output cannot be written: No space left on device; free space or send it elsewhere\n"
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return make_run(tmp_path_factory.mktemp("cli") / "run")
+
+
+def with_full_output(arguments: list[str]) -> tuple[int, str]:
+    """How a copy of this process ends whose standard output has no space, and what it says of that."""
+    with tempfile.TemporaryFile() as said:
+        if (child := os.fork()) == 0:
+            try:
+                os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+                os.dup2(said.fileno(), 2)
+                sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
+                os._exit(cli.main(arguments))
+            finally:
+                os._exit(99)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said.seek(0)
+        return code, said.read().decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["train", "--help"],
+        ["describe"],
+        ["describe", "training", "--json"],
+        ["presets"],
+        ["doctor", "{pairs}"],
+        ["doctor", "{pairs}", "--json"],
+        ["train", "{pairs}", "--print-config", *SMALL],
+        ["predict", "{run}", "{pairs}"],
+        ["evaluate", "{run}", "{pairs}"],
+        ["look", "{run}", "abc"],
+        ["look", "{run}", "abc", "--json"],
+        ["heads", "{run}", "--data", "{pairs}", "--pairs", "3"],
+        ["verify", "{run}"],
+    ],
+)
+def test_a_standard_output_without_space_is_one_line_and_exit_4(arguments, pairs: Path, model: Path) -> None:
+    code, said = with_full_output([text.format(pairs=pairs, run=model) for text in arguments])
+    assert (code, said) == (4, FULL)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["describe"]])
+def test_nothing_more_is_said_of_it_when_the_interpreter_ends(arguments: list[str], unbuffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-W", "ignore", "-m", "seqwright.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (4, FULL)
+
+
+def test_what_was_printed_before_comes_before() -> None:
+    code = "from seqwright import cli\nprint('before')\ntry: cli.main(['--version'])\nfinally: print('after')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["before", "seqwright", "after"]
+
+
+def test_a_closed_standard_output_is_no_bug() -> None:
+    command = f"'{sys.executable}' -m seqwright.cli --version >&-"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_plan_is_a_product_and_a_training_is_none(pairs: Path, tmp_path: Path, capsys) -> None:

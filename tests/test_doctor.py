@@ -12,6 +12,8 @@ import pytest
 
 from seqwright import cli
 from seqwright.data.showing import MOST, shown
+from seqwright.errors import InputError
+from seqwright.pipeline import design
 
 WORDS = ["dog:Hund", "cat:Katze", "house:Haus", "tree:Baum", "water:Wasser", "green:grün", "small:klein"]
 FAULTS = {
@@ -142,6 +144,110 @@ def test_a_wrong_encoding_is_guessed_and_no_copy_is_written(tmp_path, capsys):
     assert copy.read_text(encoding="utf-8").startswith("süß\tdoux\n")
 
 
+@pytest.fixture
+def quoted(tmp_path: Path) -> Path:
+    """Thirty rows of CSV, every third of which has a comma inside quotes."""
+    rows = [f'"word, {k}","say ""{k}"""' if k % 3 == 0 else f"word {k},say {k}" for k in range(1, 31)]
+    path = tmp_path / "quoted.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_quotes_that_enclose_cells_are_named_and_nothing_is_lost_before(quoted, tmp_path, capsys):
+    found = document(quoted, capsys=capsys)
+    first = found["findings"][0]
+    assert (first["name"], first["severity"], first["count"]) == ("quoted", "error", 10)
+    assert "give data.quoting=true, with which all of them fit" in first["way_out"]
+    assert found["next"] == f"seqwright doctor {quoted} data.quoting=true"
+    copy = tmp_path / "c.tsv"
+    assert cli.main(["doctor", str(quoted), "--fix", str(copy)]) == 2
+    printed = capsys.readouterr()
+    assert "(--fix does)" not in printed.out
+    assert "no copy is written" in printed.err
+    assert "give data.quoting=true" in printed.err
+    assert not copy.exists()
+    again = document(*shlex.split(found["next"])[2:], "--fix", copy, capsys=capsys)
+    assert (again["pairs"], again["fixed"]["kept"]) == (30, 30)
+    assert 'word, 3\tsay "3"' in copy.read_text().splitlines()
+
+
+def test_rows_that_quotes_do_not_mend_are_told_apart(quoted, tmp_path, capsys):
+    with quoted.open("a") as rows:
+        rows.write("one,two,three\n")
+    assert "with which all but 1 fit" in document(quoted, capsys=capsys)["findings"][0]["way_out"]
+    with quoted.open("a") as rows:
+        rows.write('"cut", off,here\n')
+        rows.write('"cut" off,here\n')
+    found = document(quoted, capsys=capsys)
+    assert found["findings"][0]["name"] == "bad_row"  # with quotes it could not be read at all
+    assert found["next"].endswith("--fix " + f"{quoted}.clean.tsv")
+
+
+def test_quotes_that_are_text_can_be_said_to_be(quoted, tmp_path, capsys):
+    copy = tmp_path / "c.tsv"
+    found = document(quoted, "data.skip_bad_rows=true", "--fix", copy, capsys=capsys)
+    assert [(each["name"], each["severity"]) for each in found["findings"]] == [("quoted", "warning")]
+    assert found["fixed"]["kept"] == 20
+    assert found["next"] == f"seqwright train {copy}"
+
+
+@pytest.mark.parametrize("tested", [False, True])
+def test_it_knows_what_training_says_to_few_sources(tmp_path, capsys, tested):
+    """And proposes no training that would stop."""
+    test = tmp_path / "test.tsv"
+    test.write_text("new\tneu\n")
+    judged = set()
+    for number in range(16):
+        path = tmp_path / f"{number}.tsv"
+        path.write_text("".join(f"{number} {k}\t{k}\n" for k in range(1 + number % 4)))
+        given = ["--test", str(test)] if tested else []
+        found = document(path, *given, capsys=capsys)
+        (few,) = (each for each in found["findings"] if each["name"] == "few")
+        try:
+            design({"data": {"train": [str(path)], "test": [str(test)] * tested}}).check_parts()
+        except InputError:
+            assert few["severity"] == "error"
+            assert few["sentence"].startswith("too few different sources")
+            assert found["next"] is None
+        else:
+            assert few["severity"] == "warning"
+            assert found["next"] == shlex.join(["seqwright", "train", str(path), *given])
+        judged.add(few["severity"])
+    assert judged == {"error", "warning"}
+
+
+def test_no_training_is_proposed_on_a_copy_with_too_few(tmp_path, capsys):
+    path, copy = tmp_path / "a.tsv", tmp_path / "c.tsv"
+    path.write_text("a\tb\n" + "".join(f"{k}\n" for k in range(30)))
+    fixed = document(path, "--fix", copy, capsys=capsys)
+    assert fixed["next"] is None
+    assert [each["name"] for each in fixed["fixed"]["errors"]] == ["few"]
+    assert cli.main(["doctor", str(path), "--fix", str(copy)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2].startswith(f"{copy}: error: too few different sources")
+    assert said[-1] == "next: do as the errors say, and look again"
+
+
+def test_options_that_are_not_of_the_form_hold_for_the_copy(tmp_path, capsys):
+    path, copy = tmp_path / "a.csv", tmp_path / "c.tsv"
+    path.write_text("".join(f"{k};{'x' * 21_000}\n" for k in range(6)))
+    asked = ("data.delimiter=;", "data.max_length=1000")
+    fixed = document(path, *asked, "--fix", copy, capsys=capsys)
+    assert fixed["next"] == f"seqwright train {copy} data.max_length=1000"
+
+
+def test_a_copy_can_lose_what_made_it_enough(tmp_path, capsys):
+    """Thirty sources in the file, of which all but one are held out."""
+    path, test, copy = tmp_path / "a.tsv", tmp_path / "t.tsv", tmp_path / "c.tsv"
+    rows = [f"source {k}\ttarget {k}\n" for k in range(30)]
+    path.write_text("".join(rows))
+    test.write_text("".join(rows[1:]))
+    fixed = document(path, "--test", test, "--fix", copy, capsys=capsys)
+    assert "few" not in {each["name"] for each in fixed["findings"]}
+    assert [each["name"] for each in fixed["fixed"]["errors"]] == ["few"]
+    assert fixed["next"] is None
+
+
 def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
     pipe = tmp_path / "pipe"
     for extra, code in (([], 0), (["--fix", str(tmp_path / "c.tsv")], 2)):
@@ -149,13 +255,15 @@ def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
         os.mkfifo(pipe)
         threading.Thread(target=pipe.write_text, args=("a\tb\nc\td\n",), daemon=True).start()
         assert cli.main(["doctor", str(pipe), *extra]) == code
-    assert "only once; save it to a file first" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "only once; save it to a file first" in printed.err
+    assert "next: save it to a file" in printed.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["{pairs}", "--fix", "{pairs}"], 4, "one of the files that are read"),
+        (["{pairs}", "--fix", "{pairs}"], 2, "one of the files that are read"),
         (["{pairs}", "--fix", "{tmp}/no/where.tsv"], 4, "cannot be written"),
         (["{pairs}", "--drop", "copies"], 2, "give --fix OUT"),
         (["{pairs}", "--drop", "copys", "--fix", "{tmp}/c"], 2, "did you mean 'copies'"),
@@ -163,12 +271,18 @@ def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
         (["{pairs}", "data.quotin=true"], 2, "did you mean 'data.quoting'"),
         (["{pairs}", "--encoding", "utf-9"], 2, "encoding 'utf-9' is unknown"),
         (["{pairs}", "--columns", "1:3"], 2, "no column 3"),
+        (["{pairs}", "--columns", "12"], 2, "columns '12' have no colon"),
+        (["{pairs}", "--columns", "1,1:2"], 2, "use 1 twice"),
+        (["{tmp}/binary"], 2, "binary is not text"),
+        (["{tmp}/nested.jsonl", "--columns", "src:tgt"], 2, "'src' is an object with the key en"),
         (["data.quoting=true"], 2, "no file of pairs was named"),
         (["{tmp}/blank.tsv", "--fix", "{tmp}/c"], 2, "no pair would be left"),
     ],
 )
 def test_what_it_refuses(faulty, tmp_path, capsys, arguments, code, words):
     (tmp_path / "blank.tsv").write_text("\x01\t\x02\n")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\t\t\t" + bytes(range(256)) * 4)
+    (tmp_path / "nested.jsonl").write_text('{"src": {"en": "a"}, "tgt": {"de": "b"}}\n')
     assert cli.main(["doctor", *(text.format(pairs=faulty, tmp=tmp_path) for text in arguments)]) == code
     printed = capsys.readouterr()
     assert words in printed.err

@@ -380,10 +380,11 @@ def test_folders_that_cannot_be_trained_into(fails):
     write("mine/letter.txt", "dear")
     for folder, words in (
         ("mine", ("mine is not empty and not a run: it holds letter.txt", "choose another folder")),
-        ("pairs.tsv", "cannot be written"),
-        ("pairs.tsv/below", ("cannot be written", "choose another folder")),
+        ("pairs.tsv", ("cannot be written: pairs.tsv is a file", "choose another folder")),
+        ("pairs.tsv/below", ("cannot be written: pairs.tsv is a file", "choose another folder")),
     ):
         fails(4, *train(path), "--out", folder, words=words)
+        fails(4, "heads", "nowhere", "--prune", "1", "--out", folder, words=words)  # before it is loaded
     assert os.listdir("mine") == ["letter.txt"]
 
 
@@ -476,16 +477,16 @@ def test_weights_of_another_shape_or_without_numbers(fails, spoilt):
     [
         (["--beam", "0"], ("beam is 0", "from 1 to 4096")),
         (["--beam", "1000000000"], ("beam is 1000000000", "from 1 to 4096")),
-        (["--beam", "2", "--nbest", "9"], "n_best is 9, it must be at most beam, 2"),
+        (["--beam", "2", "--nbest", "9"], "--nbest is 9, it must be at most --beam, 2"),
         (["--sample", "--temperature", "-1"], ("temperature is -1.0", "from 0")),
         (["--sample", "--temperature", "nan"], "temperature is nan"),
-        (["--sample", "--top-p", "2"], "top_p is 2.0, it must be over 0 and at most 1"),
-        (["--sample", "--top-k", "-3"], "top_k is -3"),
-        (["--length-penalty", "1000"], "length_penalty is 1000.0, it must be a number from -10 to 10"),
-        (["--max-length", "0"], "max_length is 0"),
+        (["--sample", "--top-p", "2"], "--top-p is 2.0, it must be over 0 and at most 1"),
+        (["--sample", "--top-k", "-3"], "--top-k is -3"),
+        (["--length-penalty", "1000"], "--length-penalty is 1000.0, it must be a number from -10 to 10"),
+        (["--max-length", "0"], "--max-length is 0"),
         (["--threads", "0"], "threads is 0"),
         (["--prefix", "щ"], ("the prefix 'щ' has symbols that the model does not know", "take them out")),
-        (["--prefix", "ABCDEFGHABCDEFGH"], ("shorten it or raise max_length")),
+        (["--prefix", "ABCDEFGHABCDEFGH"], "shorten it or raise --max-length"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused_with_its_range(fails, model, arguments, words):

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright import files
-from seqwright.errors import ModelError, WriteError
+from seqwright.errors import ConfigError, ModelError, WriteError
 
 ERRORS = [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO]
 FILE_POINTS = ["a.json:written", "a.json:synced", "a.json:renamed"]
@@ -96,8 +97,130 @@ def test_a_folder_that_is_missing_is_no_matter_of_space(tmp_path):
         files.check_place(place)
     files.check_place(tmp_path / "a.json")
     (tmp_path / "b").mkdir()
-    with pytest.raises(WriteError, match="; choose another folder"):
-        files.write_json(tmp_path / "b", {})
+    for refuse in (files.check_place, lambda place: files.write_json(place, {})):
+        with pytest.raises(WriteError, match="b is a folder; name a file in it"):
+            refuse(tmp_path / "b")
+
+
+@pytest.fixture
+def linked(tmp_path) -> tuple[Path, Path]:
+    """A link, and the file in another folder that it leads to."""
+    link, place = tmp_path / "a.json", tmp_path / "far" / "b.json"
+    place.parent.mkdir()
+    place.write_text('{"old": 1}')
+    link.symlink_to("far/b.json")
+    return link, place
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, linked):
+    link, place = linked
+    for _ in ("a file that is there", "a file that is not"):
+        write_file(tmp_path)
+        assert link.is_symlink()
+        assert list(files.read_json(place)) == ["new"]
+        assert (names(tmp_path), names(place.parent)) == ({"a.json", "far"}, {"b.json"})
+        place.unlink()
+    place.parent.rmdir()
+    with pytest.raises(WriteError, match=f"there is no folder {place.parent}; make it first"):
+        files.check_place(link)
+
+
+@pytest.mark.parametrize("point", FILE_POINTS)
+def test_behind_a_link_there_is_the_old_file_or_the_new(tmp_path, linked, monkeypatch, point):
+    monkeypatch.setattr(files, "hook", kill_at(point))
+    assert in_child(lambda: write_file(tmp_path)) == -signal.SIGKILL
+    assert list(files.read_json(linked[1])) == ["new" if point.endswith("renamed") else "old"]
+
+
+def test_a_pipe_takes_what_is_written_and_stays_one(tmp_path):
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for place in (pipe, tmp_path / "link"):
+        files.check_place(place)
+        reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+        reader.start()
+        files.write_text(place, "text")
+        reader.join(10)
+    assert got == ["text", "text"]
+    assert pipe.is_fifo()
+    assert names(tmp_path) == {"pipe", "link"}
+
+
+def test_a_reader_who_leaves_a_pipe_is_no_failure_to_write(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = threading.Thread(target=lambda: os.close(os.open(tmp_path / "pipe", os.O_RDONLY)), daemon=True)
+    reader.start()
+    with pytest.raises(BrokenPipeError):
+        files.write_text(tmp_path / "pipe", "text" * 1_000_000)  # more than fits before the reader is gone
+
+
+def test_a_file_that_is_standard_output_is_written_where_that_stands(tmp_path):
+    """Replaced, it would lose what is said before and after; opened anew, it would begin at its beginning."""
+    log = tmp_path / "log"
+
+    def say_and_write() -> None:
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 1)
+        os.write(1, b"before ")
+        files.write_text(log, "outputs")
+        os.write(1, b" after")
+
+    assert in_child(say_and_write) == 0
+    assert log.read_text() == "before outputs after"
+
+
+def test_what_is_no_file_and_no_pipe_is_neither_replaced_nor_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        Path("loop").symlink_to("loop")
+        for name in ("socket", "loop"):
+            for refuse in (files.check_place, lambda place: files.write_json(place, {})):
+                with pytest.raises(WriteError, match=f"{name} is no file and cannot become one"):
+                    refuse(Path(name))
+        assert Path("socket").is_socket()
+        assert Path("loop").is_symlink()
+
+
+def test_what_is_read_is_not_written(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("text")
+    (tmp_path / "link").symlink_to(path)
+    for place in (path, tmp_path / "link", tmp_path / "x" / ".." / "in.txt"):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        with pytest.raises(ConfigError, match="is one of the files that are read; give"):
+            files.check_place(place, ["other", str(path)])
+    files.check_place(tmp_path / "out.txt", [str(path), "-"])
+
+
+def test_standard_input_may_be_the_file_that_would_be_written(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("text")
+
+    def read_and_write(name: str) -> None:
+        os.dup2(os.open(path, os.O_RDONLY), 0)
+        files.check_place(tmp_path / name, ["-"])
+
+    assert in_child(lambda: read_and_write("in.txt")) == 1
+    assert in_child(lambda: read_and_write("out.txt")) == 0
+
+
+def test_a_folder_that_takes_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may write everywhere
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WriteError, match=f"^a cannot be written: nothing may be added to {tmp_path};"):
+        files.check_place(Path("a"))
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(files.os, "open", refuse)
+    for lock, named in (
+        (files.locked(tmp_path / ".lock"), tmp_path),
+        (files.locked(Path("l"), Path("a")), "a"),
+    ):
+        with pytest.raises(WriteError, match=f"^{named} cannot be written: Permission denied; choose"), lock:
+            pass
 
 
 def test_an_error_of_the_writer_keeps_the_old_file(tmp_path):

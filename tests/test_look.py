@@ -76,6 +76,13 @@ def test_a_trace_in_a_file(runs, tmp_path, capsysbinary):
     assert Trace.load(tmp_path / "x.json").document["text"].startswith("ae")
 
 
+def test_a_page_behind_a_link(runs, tmp_path, capsysbinary):
+    (tmp_path / "page.html").symlink_to(tmp_path / "real.html")
+    assert look(capsysbinary, runs[0], "ae\tN;SG", "-o", tmp_path / "page.html")[0] == 0
+    assert (tmp_path / "page.html").is_symlink()
+    assert b"<html" in (tmp_path / "real.html").read_bytes()
+
+
 def test_two_models_in_one_file(runs, tmp_path, capsysbinary):
     again = [runs[1], "ae", "--against", runs[1]]
     code, out, _ = look(capsysbinary, *again, "--json", "-o", tmp_path / "two.json")
@@ -101,15 +108,22 @@ def test_a_page(runs, tmp_path, capsysbinary):
     [
         (["{words}", ""], 2, "nothing to look at"),
         (["{words}", " "], 2, "nothing to look at"),
-        (["{words}", "ae", "--beam", "0"], 2, "beam is 0"),
+        (
+            ["{words}", "ae", "--beam", "0"],
+            2,
+            "seqwright: beam is 0, it must be a whole number from 1 to 4096\n",
+        ),
         (["{words}", "ae", "-o", "x.pdf"], 2, "end it in .html for a page, or in .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),
+        (["{words}", "ae", "-o", "{folder}"], 4, "is a folder; name a file in it"),
         (["{forms}", "ae"], 2, "1 field where the model takes 2"),
         (["{nowhere}", "ae"], 3, "there is no folder"),
     ],
 )
 def test_refusals_are_one_line_and_a_code(arguments, code, part, runs, tmp_path, capsysbinary):
-    places = {"forms": runs[0], "words": runs[1], "nowhere": tmp_path / "nowhere"}
+    (tmp_path / "folder.html").mkdir()
+    places = {"nowhere": tmp_path / "nowhere", "folder": tmp_path / "folder.html"}
+    places |= {"forms": runs[0], "words": runs[1]}
     found, out, err = look(capsysbinary, *(text.format(**places) for text in arguments))
     assert (found, out) == (code, b"")
     assert part in err

@@ -46,6 +46,23 @@ def test_it_is_said_in_few_lines_what_was_found_and_chosen(pairs: Path) -> None:
         assert part in text
 
 
+def test_the_command_for_further_findings_can_be_copied(tmp_path: Path) -> None:
+    rows = [(word, word[::-1]) for word in WORDS]
+    rows += [
+        rows[0],
+        ("agm", "other"),
+        ("same", "same"),
+        ("", "blank"),
+        ("x", "y" * 90),
+        ("\u200bhid", "den"),
+    ]
+    files = [tmp_path / "my pairs.en", tmp_path / "my pairs.de"]
+    for file, side in zip(files, zip(*rows, strict=True), strict=True):
+        file.write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
+    text = "\n".join(design({"data": {"train": list(map(str, files))}}).lines())
+    assert f"seqwright doctor '{files[0]}' '{files[1]}'" in text
+
+
 def test_the_split_that_is_announced_is_the_one_that_is_made(pairs: Path) -> None:
     made = design(small(pairs))
     corpus = Corpus(made.config.data, made.config.seed)

@@ -116,18 +116,21 @@ def test_lines_of_other_encodings_are_read_or_refused_with_the_flag_to_give(run,
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--beam", "0"], ["beam is 0"]),
-        (["--beam", "2", "--nbest", "3"], ["n_best is 3, it must be at most beam, 2"]),
-        (["--sample", "--beam", "2"], ["beam is 2", "leave one of them out"]),
+        (["--beam", "0"], ["--beam is 0"]),
+        (["--beam", "2", "--nbest", "3"], ["--nbest is 3, it must be at most --beam, 2"]),
+        (["--sample", "--beam", "2"], ["--beam is 2, which is for a beam", "leave one of them out"]),
+        (["--length-penalty", "11"], ["--length-penalty is 11"]),
+        (["--beam", "0", "--top-p", "5"], ["--beam is 0, it must be a whole number from 1", "--top-p is 5"]),
+        (["--nbest", "0", "--sample", "--max-length", "0"], ["--nbest is 0, it must", "--max-length is 0"]),
         (["--temperature", "nan"], ["temperature is nan"]),
         (["--temperature", "-1"], ["temperature is -1"]),
-        (["--top-p", "0"], ["top_p is 0"]),
+        (["--top-p", "0"], ["--top-p is 0"]),
         (
             ["--top-p", "1.1", "--top-k", "-2", "--threads", "0"],
-            ["top_p is 1.1", "top_k is -2", "threads is 0"],
+            ["--top-p is 1.1", "--top-k is -2", "--threads is 0"],
         ),
-        (["--shard", "3/2", "--encoding", "klingon"], ["shard is '3/2'", "'klingon' is unknown"]),
-        (["--seed", "1"], ["seed is 1"]),
+        (["--shard", "3/2", "--encoding", "klingon"], ["--shard is '3/2'", "'klingon' is unknown"]),
+        (["--seed", "1"], ["--seed is 1"]),
         (["--shard", "1/2"], ["standard input cannot be divided"]),
     ],
 )
@@ -337,6 +340,72 @@ def test_an_output_that_cannot_be_written_is_exit_4(run, inputs, tmp_path, capsy
     predict(run, inputs, "--output", tmp_path, code=4)
     predict(run, inputs, "--output", inputs / "out.txt", code=4)
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_an_output_behind_a_link_is_made_and_gone_on_with_there(
+    run, inputs, tmp_path, small_blocks, answered
+):
+    place, link = tmp_path / "far" / "out.txt", tmp_path / "link.txt"
+    place.parent.mkdir()
+    place.write_text("old")
+    link.symlink_to(place)
+    killed(["predict", run, str(inputs), "--output", str(link)], "predict:note:renamed", 2)
+    assert place.read_text() == "old"
+    predict(run, inputs, "--output", link)
+    assert answered() == 30 - 8
+    assert link.is_symlink()
+    assert place.read_text().count("\n") == 30
+    assert [path.name for path in place.parent.iterdir()] == ["out.txt"]
+
+
+def test_a_pipe_can_be_no_output_that_is_gone_on_with(run, inputs, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        predict(run, inputs, "--output", tmp_path / name, code=4)
+        assert (
+            "is a pipe, a device or standard output, and no file that can be gone on with; leave it out"
+            in (capsys.readouterr().err)
+        )
+    assert (tmp_path / "pipe").is_fifo()
+    assert not list(tmp_path.glob("*.part*"))
+
+
+@pytest.mark.parametrize("name", ["in.txt", "link", "in.txt.part", "in.txt.part.json"])
+def test_an_output_never_takes_the_place_of_the_input(run, inputs, tmp_path, name, capsys):
+    """Nor do the files beside it, while it is made."""
+    (tmp_path / "link").symlink_to(inputs)
+    source = shutil.copy(inputs, tmp_path / name) if ".part" in name else inputs
+    output = inputs if ".part" in name else tmp_path / name
+    content = inputs.read_text()
+    predict(run, source, "--output", output, code=2)
+    assert "is one of the files that are read" in capsys.readouterr().err
+    assert inputs.read_text() == Path(source).read_text() == content
+    predict(run, source, "--output", output, "--shard", "1/2")  # which has a name of its own
+    assert inputs.read_text() == content
+
+
+def test_a_place_where_nothing_can_be_is_refused_before_the_model_is_loaded(
+    inputs, tmp_path, monkeypatch, capsys
+):
+    missing = tmp_path / "no" / "out.txt"
+    predict("no run", inputs, "--output", missing, code=4)
+    assert f"{missing} cannot be written: there is no folder {missing.parent}; make it first" in (
+        capsys.readouterr().err
+    )
+    assert not missing.parent.exists()
+    monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may write everywhere
+    predict("no run", inputs, "--output", tmp_path / "out.txt", code=4)
+    said = capsys.readouterr().err
+    assert f"nothing may be added to {tmp_path}; choose another folder" in said
+    assert ".lock" not in said
+
+
+def test_an_output_that_another_process_makes_is_named(run, inputs, tmp_path, capsys):
+    out = tmp_path / "out.txt"
+    with files.locked(tmp_path / "out.txt.part.lock"):
+        predict(run, inputs, "--output", out, code=4)
+    assert f"seqwright: {out} is in use by process {os.getpid()}" in capsys.readouterr().err
 
 
 # Blocks and pipes -------------------------------------------------------------------------------------

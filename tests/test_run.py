@@ -70,7 +70,7 @@ def test_what_is_not_ours_is_not_touched(tmp_path, run):
     with pytest.raises(WriteError, match=r"holds a config\.json already"):
         Run.create(run.folder, {})
     assert Run.open(run.folder).config == READ
-    with pytest.raises(WriteError, match="File exists"):
+    with pytest.raises(WriteError, match="is a file; choose another folder"):
         Run.create(tmp_path / "thesis" / "chapter 1", CONFIG)
 
 

@@ -44,6 +44,13 @@ def test_what_clashes_is_refused_before_anything_is_read(home, capsys, arguments
     assert "144 pairs" not in said
 
 
+def test_a_file_is_no_run_folder(home, capsys) -> None:
+    assert cli.main(["train", "pairs.tsv", "--out", "pairs.tsv"]) == 4
+    said = capsys.readouterr().err
+    assert "pairs.tsv is a file; choose another folder" in said
+    assert "144 pairs" not in said
+
+
 def test_families_are_refused_before_anything_is_read(home, capsys) -> None:
     assert cli.main(["compare", "--train", "pairs.tsv", "--families", "tiny,foo"]) == 2
     said = capsys.readouterr().err

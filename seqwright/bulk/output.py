@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
 
 from seqwright.errors import WriteError
-from seqwright.files import locked, reached, sync, write_json, writing
+from seqwright.files import check_place, destination, is_stream, locked, reached, sync, write_json, writing
 
 FORMAT = 1
 
@@ -49,26 +49,43 @@ class StandardOutput:
         """All is out."""
 
 
+def check_output(path: Path, read: Iterable[str] = ()) -> None:
+    """Refuses what cannot be a `PartFile`, before there is work to lose."""
+    if is_stream(path):
+        raise WriteError(
+            f"{path} is a pipe, a device or standard output, and no file that can be gone on with; "
+            "leave it out, and send standard output there"
+        )
+    names, place = list(read), destination(path)
+    for each in (path, *_beside(place)):
+        check_place(each, names)
+
+
+def _beside(path: Path) -> tuple[Path, Path, Path]:
+    """The lines, the note and the lock of a file in the making."""
+    part = path.with_name(f"{path.name}.part")
+    return part, part.with_name(f"{part.name}.json"), part.with_name(f"{part.name}.lock")
+
+
 class PartFile:
     """A file in the making, that goes on where a killed process left it.
 
     The lines are in FILE.part; FILE.part.json says what they are the answers to (`bound`) and how many of
-    them are safely there. Finished, it becomes FILE in one step. What is bound to nothing begins anew.
+    them are safely there. Finished, it becomes FILE in one step. What is bound to nothing begins anew. If
+    FILE is a link, all this is done where it leads to.
     """
 
     def __init__(self, path: Path, bound: Mapping[str, Any] | None):
-        self.path, self.bound = path, json.loads(json.dumps(bound))
-        self.part, self.note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
+        check_output(path)
+        self.path, self.bound = destination(path), json.loads(json.dumps(bound))
+        self.part, self.note, self._lock = _beside(self.path)
         self.lines = self.bytes = 0
-        self._lock = path.with_name(path.name + ".part.lock")
         self._open = ExitStack()
         self._file: BinaryIO
 
     def __enter__(self) -> Self:
         with writing(self.path):
-            if self.path.is_dir():
-                raise WriteError(f"{self.path} is a folder; name a file in it")
-            self._open.enter_context(locked(self._lock))
+            self._open.enter_context(locked(self._lock, self.path))
             self._go_on()
             self._file = self._open.enter_context(self.part.open("r+b" if self.lines else "wb"))
             self._file.truncate(self.bytes)

@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
     from seqwright.demos import DEMOS, GENERATED
     from seqwright.errors import InputError
-    from seqwright.files import write_text
+    from seqwright.files import write_text, writing
     from seqwright.pipeline import carry_out, design
     from seqwright.predictor import load
     from seqwright.training.interrupt import Interrupted
@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
         demo = DEMOS[task]()
     teller.line(f"seqwright learns {demo.title}, from {demo.source}\n")
     folder = Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     pairs = folder / f"{task}.tsv"
     write_text(pairs, "".join(f"{source}\t{target}\n" for source, target in demo.pairs))
     table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}

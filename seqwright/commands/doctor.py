@@ -39,15 +39,18 @@ def run(options: argparse.Namespace) -> None:
     if not options.json:
         print(*found.lines(), sep="\n", flush=True)
     mended = _mend(options.fix, found, drop) if options.fix is not None else None
-    following = shlex.join(["seqwright", *_next(options.test, found, mended, paths, changes)])
+    errors = _errors(found, mended, options.test, changes)
+    following = _next(options.test, found, mended, errors, paths, changes)
+    command = shlex.join(["seqwright", *following]) if following else None
     if options.json:
-        print(json.dumps({**found.to_json(), "fixed": _as_json(mended), "next": following}))
+        print(json.dumps({**found.to_json(), "fixed": _as_json(mended, errors), "next": command}))
         return
-    print(*_told(mended), f"next: {following}", sep="\n")
+    print(*_told(mended, errors), f"next: {command or _before_that(found)}", sep="\n")
 
 
 def _apart(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """Files, and options of reading as key=value."""
+    from seqwright.data.columns import parse_columns
     from seqwright.errors import ConfigError
 
     changes = [text for text in options.inputs if "=" in text and not os.path.exists(text)]
@@ -57,6 +60,8 @@ def _apart(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     for text in changes:
         if not text.startswith("data."):
             raise ConfigError(f"{text!r} is no option of reading; those are data.encoding=... and its kin")
+    if options.columns is not None:
+        parse_columns(options.columns)  # a lone number would be no text as key=value
     flags = {"columns": options.columns, "encoding": options.encoding}
     return paths, [*changes, *(f"data.{key}={value}" for key, value in flags.items() if value is not None)]
 
@@ -88,26 +93,44 @@ def _mend(copy: str, found: Any, drop: list[str]) -> Any:
     from seqwright.data.mending import mend
     from seqwright.errors import InputError
 
+    refused = {
+        "bad_bytes": "no copy is written of bytes that are not text",
+        "quoted": "no copy is written without rows that fit if quotes enclose cells",
+    }
     for each in found.findings:
-        if each.name == "bad_bytes" and each.severity == "error":
-            raise InputError(
-                f"{each.places[0]}: no copy is written of bytes that are not text; {each.way_out}"
-            )
+        if each.name in refused and each.severity == "error":
+            raise InputError(f"{each.places[0]}: {refused[each.name]}; {each.way_out}")
     held_out = [found.held_out] if found.held_out is not None else []
     return mend(found.files, Path(copy), held_out=held_out, drop=drop)
 
 
-def _told(mended: Any) -> list[str]:
+def _errors(found: Any, mended: Any, tests: list[str], changes: list[str]) -> list[Any]:
+    """What training would stop at: in the copy, if there is one. Only one of few sources can have any."""
+    from dataclasses import replace
+
+    from seqwright.data.examination import examine
+    from seqwright.data.splitting import ENOUGH
+
+    if mended is not None and min(mended.kept, found.report.sources) >= ENOUGH:
+        return []
+    if mended is not None:
+        data = _data(_for_copy(mended, changes))
+        found = examine([str(mended.copy)], replace(data, test=(*data.test, *tests)))
+    return [each for each in found.findings if each.severity == "error"]
+
+
+def _told(mended: Any, errors: list[Any]) -> list[str]:
     if mended is None:
         return []
     kept = f"{mended.copy} has {mended.kept:,} of {mended.rows:,} rows"
     kept += (
         f"; {mended.listed} has what went or changed:" if mended.remedies else ", all of them as they were"
     )
-    return [kept, *(f"  {count:,} {remedy}" for remedy, count in mended.remedies.most_common())]
+    remedies = (f"  {count:,} {remedy}" for remedy, count in mended.remedies.most_common())
+    return [kept, *remedies, *(f"{mended.copy}: {each}" for each in errors)]
 
 
-def _as_json(mended: Any) -> dict[str, Any] | None:
+def _as_json(mended: Any, errors: list[Any]) -> dict[str, Any] | None:
     if mended is None:
         return None
     return {
@@ -117,19 +140,43 @@ def _as_json(mended: Any) -> dict[str, Any] | None:
         "kept": mended.kept,
         "remedies": dict(mended.remedies),
         "options": list(mended.options),
+        "errors": [each.to_json() for each in errors],
     }
 
 
-def _next(tests: list[str], found: Any, mended: Any, paths: list[str], changes: list[str]) -> list[str]:
-    """The command that is likely to be wanted now."""
+def _next(
+    tests: list[str], found: Any, mended: Any, errors: list[Any], paths: list[str], changes: list[str]
+) -> list[str] | None:
+    """The command that is likely to be wanted now; none if it would stop."""
     from seqwright.data.mending import MENDED
 
     held_out = [part for path in tests for part in ("--test", path)]
     if mended is not None:
-        return ["train", str(mended.copy), *mended.options, *held_out]
-    if found.encoding is not None:
-        return ["doctor", *paths, *changes, f"data.encoding={found.encoding}", *held_out]
+        return None if errors else ["train", str(mended.copy), *_for_copy(mended, changes), *held_out]
+    if _is_pipe(found):
+        return None
+    if found.options:
+        return ["doctor", *paths, *changes, *found.options, *held_out]
+    if any(each.name not in MENDED for each in errors):
+        return None
     if any(each.name in MENDED and each.severity != "note" for each in found.findings):
         copy = paths[0].removesuffix(".tsv") + ".clean.tsv"
         return ["doctor", *paths, *changes, *held_out, "--fix", copy]
     return ["train", *paths, *changes, *held_out]
+
+
+def _for_copy(mended: Any, changes: list[str]) -> list[str]:
+    """Its options: those of its own form, and of what was asked all that is not about the form of a file."""
+    lasting = ("data.max_length", "data.held_out", "data.valid", "data.test")
+    return [*mended.options, *(text for text in changes if text.partition("=")[0].strip() in lasting)]
+
+
+def _is_pipe(found: Any) -> bool:
+    return any(file.once for file in (*found.files.inputs, *found.files.targets))
+
+
+def _before_that(found: Any) -> str:
+    """What comes before any command."""
+    if _is_pipe(found):
+        return "save it to a file, which training can read again and again"
+    return "do as the errors say, and look again"

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
     check_order(options.folder, *options.files)
     if options.output is not None:
-        check_place(Path(options.output))
+        check_place(Path(options.output), options.files or _put_aside(options.folder))
     evaluation = evaluate_files(
         load(options.folder), options.files, **reading(options), judging=judging(options)
     )
@@ -63,6 +63,15 @@ def run(options: argparse.Namespace) -> None:
     print(
         json.dumps(evaluation.to_json(), ensure_ascii=False, allow_nan=False) if options.json else evaluation
     )
+
+
+def _put_aside(folder: str) -> list[str]:
+    """The files that hold what the training put aside for a test."""
+    from seqwright.config import parse
+    from seqwright.run import Run
+
+    data = parse(Run.open(folder).config).data
+    return [*data.train, *data.test]
 
 
 def reading(options: argparse.Namespace) -> dict[str, Any]:

@@ -63,9 +63,11 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.lens.importance import Yardstick, ascending
     from seqwright.lens.pruning import curve, prunable
     from seqwright.predictor import load
-    from seqwright.run import Run
+    from seqwright.run import Run, check_home
     from seqwright.training.interrupt import Interrupted
 
+    if options.out:
+        check_home(options.out)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     predictor, tell = load(options.folder), _telling()

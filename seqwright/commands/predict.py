@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from seqwright.bulk.blocks import Share
     from seqwright.data.lines import Decoding
     from seqwright.predictor import Asked
 
 Made = TypeVar("Made")
+ASKED = (  # of a search
+    "beam",
+    "n_best",
+    "length_penalty",
+    "max_length",
+    "sample",
+    "temperature",
+    "top_k",
+    "top_p",
+    "seed",
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +55,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     beam = parser.add_argument_group("beam search")
     beam.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy")
     beam.add_argument(
-        "--nbest", type=int, default=1, metavar="N", help="outputs of a line, on one line, with tabs between"
+        "--nbest",
+        dest="n_best",
+        type=int,
+        default=1,
+        metavar="N",
+        help="outputs of a line, on one line, with tabs between",
     )
     beam.add_argument("--length-penalty", type=float, metavar="X", help="over 0 favours long outputs")
     drawn = parser.add_argument_group("sampling")
@@ -57,28 +76,27 @@ def run(options: argparse.Namespace) -> None:
 
     keep_freed_memory()  # before the first tensor
     asked, share, decoding = _checked(options)
-    from pathlib import Path
-
     import torch
 
     from seqwright.bulk.job import Job, Wanted
     from seqwright.data.files import Input
-    from seqwright.errors import InputError
+    from seqwright.errors import ConfigError, InputError
     from seqwright.predictor import load
     from seqwright.run import check_order
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     check_order(options.folder, options.input)
+    output = _output(options, share)
     model = load(options.folder)
     wanted = Wanted(search=asked.options(model.search), prefix=options.prefix, json=options.json)
     try:
         job = Job(model, Input(options.input), wanted, decoding=decoding, share=share, say=_say)
         if options.input == "-" and sys.stdin.isatty():
             _say("type a line and get its output; Ctrl-D ends")
-        job.run(job.output(options.output and Path(options.output)))
-    except InputError as error:
-        raise InputError(_with_flags(str(error))) from error
+        job.run(job.output(output))
+    except (ConfigError, InputError) as error:
+        raise type(error)(_with_flags(str(error))) from error
     except KeyboardInterrupt:
         if options.output and options.input != "-":
             _say("stopped; the same command goes on from here")
@@ -102,21 +120,50 @@ def _checked(options: argparse.Namespace) -> tuple[Asked, Share | None, Decoding
             problems.append(str(error))
             return None
 
-    names = ("beam", "length_penalty", "max_length", "sample", "temperature", "top_k", "top_p", "seed")
-    asked = Asked(n_best=options.nbest, **{name: getattr(options, name) for name in names})
+    asked = Asked(**{name: getattr(options, name) for name in ASKED})
     tried(lambda: asked.options(SearchConfig()))
     share = tried(lambda: Share.parse(options.shard)) if options.shard is not None else None
     decoding = tried(lambda: Decoding(options.encoding, options.on_bad_bytes))
     if options.threads is not None and options.threads < 1:
         problems.append(f"threads is {options.threads}, it must be at least 1")
     if problems or decoding is None:
-        raise ConfigError("; ".join(problems))
+        raise ConfigError(_as_typed("; ".join(problems)))
     return asked, share, decoding
+
+
+def _output(options: argparse.Namespace, share: Share | None) -> Path | None:
+    """Where to write, or standard output; checked before the model is loaded."""
+    from pathlib import Path
+
+    from seqwright.bulk.output import check_output
+
+    if options.output is None:
+        return None
+    path = Path(options.output)
+    check_output(path if share is None else share.path(path), [options.input])
+    return path
+
+
+def _as_typed(problems: str) -> str:
+    """Options by the names that they have here: n_best is --nbest. What is wrong begins with a name, or ends
+    with one and its value.
+    """
+    named = rf"\b({'|'.join((*ASKED, 'threads', 'shard'))})(?= is |, -?\d)"
+    return re.sub(named, lambda found: _flag(found[1]), problems)
+
+
+def _flag(name: str) -> str:
+    return "--nbest" if name == "n_best" else f"--{name.replace('_', '-')}"
 
 
 def _with_flags(message: str) -> str:
     """What reading calls data.encoding=cp1252 is --encoding cp1252 here."""
-    for key, flag in (("data.encoding=", "--encoding "), ("data.on_bad_bytes=", "--on-bad-bytes ")):
+    flags = {
+        "data.encoding=": "--encoding ",
+        "data.on_bad_bytes=": "--on-bad-bytes ",
+        "raise max_length": "raise --max-length",
+    }
+    for key, flag in flags.items():
         message = message.replace(key, flag)
     return message
 

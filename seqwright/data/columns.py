@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,6 +55,13 @@ class Columns:
     def __str__(self) -> str:
         return f"{','.join(map(str, self.source))}:{self.target.key}"
 
+    def indices(self, names: list[str] | None, width: int, where: str) -> list[int]:
+        """The places of the sources and of the target in a row, from 0."""
+        wanted = (*self.source, self.target)
+        found = [column.index(names, width, where) for column in wanted]
+        _refuse_repeated(found, wanted, str(self))
+        return found
+
     def with_roles(self, roles: list[Role]) -> Columns:
         return replace(
             self, source=tuple(replace(c, role=r) for c, r in zip(self.source, roles, strict=True))
@@ -62,15 +70,30 @@ class Columns:
 
 def parse_columns(text: str) -> Columns:
     left, colon, right = text.rpartition(":")
+    if not colon:
+        raise ConfigError(
+            f"columns {text!r} have no colon, after which the target stands, as in 1:2 or 1,3+:2"
+        )
     source = tuple(_parse_column(part, text) for part in left.split(","))
     target = _parse_column(right, text)
-    if not colon or "," in right or target.role != "unsaid":
+    if "," in right or target.role != "unsaid":
         raise ConfigError(f"columns {text!r} must be sources, a colon and one target, as in 1:2 or 1,3+:2")
-    if target.key in (column.key for column in source):
-        raise ConfigError(
-            f"columns {text!r} use {target.key} as source and as target; the target would be given away"
-        )
+    _refuse_repeated([column.key for column in (*source, target)], (*source, target), text)
     return Columns(source, target)
+
+
+def _refuse_repeated(places: Sequence[object], columns: Sequence[Column], text: str) -> None:
+    """One place for each column, the target's last."""
+    for number, place in enumerate(places):
+        first = places.index(place)
+        if first == number:
+            continue
+        named = " = ".join(dict.fromkeys((columns[first].key, columns[number].key)))  # 1 = word, by a header
+        if number == len(places) - 1:
+            raise ConfigError(
+                f"columns {text!r} use {named} as source and as target; the target would be given away"
+            )
+        raise ConfigError(f"columns {text!r} use {named} twice in the source; name each column once")
 
 
 def _parse_column(part: str, whole: str) -> Column:

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from seqwright.config import DataConfig
+from seqwright.config import Config, DataConfig
 from seqwright.data.checking import RARE, Checker, Lengths, Report, Side
 from seqwright.data.findings import (
     STOPS,
     Finding,
     by_gravity,
-    few_findings,
+    few_finding,
     leak_finding,
     near_leak_finding,
+    quoted_finding,
     reading_findings,
 )
 from seqwright.data.lines import Decoding, guess_encoding, read_blocks
@@ -27,8 +28,9 @@ from seqwright.data.mending import MENDED
 from seqwright.data.opening import open_pairs
 from seqwright.data.reading import PairFiles
 from seqwright.data.showing import amount, shown
-from seqwright.data.splitting import HeldOut
+from seqwright.data.splitting import ENOUGH, HeldOut, divisible, place_of
 from seqwright.data.tally import Reason, Tally
+from seqwright.errors import SeqwrightError
 
 FORMAT = 1
 RARE_SHOWN = 12
@@ -43,7 +45,7 @@ class Examination:
     held_out: PairFiles | None
     report: Report
     findings: tuple[Finding, ...]  # the gravest first
-    encoding: str | None  # a guess, where bytes are not text in the encoding that was given
+    options: tuple[str, ...]  # of reading, that seem to be missing
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,8 +89,13 @@ class Examination:
         return f"{counted or 'no findings'}: nothing stands against training"
 
 
-def examine(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()) -> Examination:
-    """One pass over the files of `held_out`, then one over `paths`, in bounded memory but for the former."""
+def examine(
+    paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = (), seed: int = Config.seed
+) -> Examination:
+    """One pass over the files of `held_out`, then one over `paths`, in bounded memory but for the former.
+
+    Rows that do not fit are tried once more with quotes that enclose cells. `seed` is that of the training.
+    """
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
     files, tally, checker = open_pairs(paths, lenient), Tally(), Checker()
     columns = files.sniffed.columns
@@ -96,28 +103,56 @@ def examine(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()
         lenient = replace(lenient, columns=str(columns))  # the same roles there as here
     others = open_pairs(held_out, lenient) if held_out else None
     waiting = HeldOut(others.read(Tally())) if others else None
+    first: set[float] = set()  # places of sources, as many as are enough
     for pair in files.read(tally):
         checker.add(pair)
         if waiting is not None:
             waiting.meet(pair.source)
+        if len(first) < ENOUGH:
+            first.add(place_of(pair.source, seed))
     report = checker.report()
     guess = _guessed_encoding(files, tally, data)
-    found = [*_reading(tally, data, guess), *report.findings, *few_findings(report.sources)]
+    left = _bad_if_quoted(paths, files, tally, data)
+    found = [*_reading(tally, data, guess, left), *report.findings]
+    if len(first) < ENOUGH and not data.valid:
+        tested = bool(held_out or data.test)
+        found.append(few_finding(len(first), stops=not divisible(first, tested=tested)))
     if waiting is not None:
         (overlap,) = waiting.overlaps()
         found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
-    return Examination(files, others, report, tuple(by_gravity(found)), guess)
+    options = [f"data.encoding={guess}"] if guess is not None else []
+    options += ["data.quoting=true"] if left is not None and not data.skip_bad_rows else []
+    return Examination(files, others, report, tuple(by_gravity(found)), tuple(options))
 
 
-def _reading(tally: Tally, data: DataConfig, guess: str | None) -> list[Finding]:
+def _reading(tally: Tally, data: DataConfig, guess: str | None, left: int | None) -> list[Finding]:
     """What reading did; an error where it would have stopped without our leniency."""
     strict = data.on_bad_bytes == "error"
     stops = {Reason.BAD_ROW: not data.skip_bad_rows, Reason.BAD_BYTES: strict, Reason.NUL: strict}
-    found = reading_findings(tally, [reason for reason in STOPS if stops[reason]])
-    if guess is None:
-        return found
-    way_out = f"training stops there: it may be {guess}, then give data.encoding={guess}"
-    return [replace(each, way_out=way_out) if each.name == "bad_bytes" else each for each in found]
+    found = {each.name: each for each in reading_findings(tally, [why for why in STOPS if stops[why]])}
+    if guess is not None:
+        way_out = f"training stops there: it may be {guess}, then give data.encoding={guess}"
+        found["bad_bytes"] = replace(found["bad_bytes"], way_out=way_out)
+    if left is not None:
+        bad = tally.counts[Reason.BAD_ROW]
+        found["bad_row"] = quoted_finding(bad, left, stops=stops[Reason.BAD_ROW])
+    return list(found.values())
+
+
+def _bad_if_quoted(paths: Sequence[str], files: PairFiles, tally: Tally, data: DataConfig) -> int | None:
+    """How many rows still do not fit if quotes enclose cells; None if no fewer, or it cannot be tried."""
+    before, again = tally[Reason.BAD_ROW], Tally()
+    form = files.sniffed.format
+    if not before or data.quoting or form == "jsonl" or any(file.once for file in files.inputs):
+        return None
+    lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True, quoting=True)
+    try:
+        for _ in open_pairs(paths, lenient).read(again):
+            if again[Reason.BAD_ROW] >= before:
+                return None
+    except SeqwrightError:
+        return None
+    return again[Reason.BAD_ROW] if again[Reason.BAD_ROW] < before else None
 
 
 def _guessed_encoding(files: PairFiles, tally: Tally, data: DataConfig) -> str | None:

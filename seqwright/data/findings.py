@@ -193,15 +193,44 @@ def near_leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
     )
 
 
-def few_findings(sources: int) -> list[Finding]:
-    """Whether there is enough to hold something out."""
-    if sources >= ENOUGH:
-        return []
-    sentence = f"different sources, some of which are held out to validate and to test with: {sources}"
-    way_out = f"give {ENOUGH} or more, or pairs of their own to training with --valid and --test"
-    return [Finding("few", "error" if sources < 3 else "warning", sources, (), sentence, way_out)]
+def quoted_finding(seen: Count, left: int, *, stops: bool) -> Finding:
+    """Rows that fit if quotes enclose cells, but for the `left`; `stops`: training does, otherwise it goes on
+    without them.
+    """
+    fit = f"all but {left:,} fit" if left else "all of them fit"
+    way_out = f"give data.quoting=true, with which {fit}"
+    unless = "; if the quotes are text, data.skip_bad_rows=true leaves them out"
+    return Finding(
+        name="quoted",
+        severity="error" if stops else "warning",
+        count=seen.count,
+        places=tuple(seen.places),
+        sentence=f"lines that do not fit the columns unless quotes enclose cells: {seen.count:,}",
+        way_out=f"training stops there: {way_out}{unless}"
+        if stops
+        else f"training goes on without them; {way_out}",
+    )
+
+
+def few_finding(sources: int, *, stops: bool) -> Finding:
+    """Sources of which some can hardly be held out, or not at all."""
+    few, so = ("too few", "training stops: ") if stops else ("few", "")
+    return Finding(
+        name="few",
+        severity="error" if stops else "warning",
+        count=sources,
+        places=(),
+        sentence=f"{few} different sources to hold some out for validation and test: {sources}",
+        way_out=f"{so}give {ENOUGH} or more, or pairs of their own to training with --valid and --test",
+    )
 
 
 def by_gravity(findings: Iterable[Finding]) -> list[Finding]:
-    """The gravest first, and the more frequent before the less."""
-    return sorted(findings, key=lambda found: (get_args(Severity).index(found.severity), -found.count))
+    """The gravest first, and the more frequent before the less; that there are few says nothing of how many
+    are wrong.
+    """
+
+    def gravity(found: Finding) -> tuple[int, bool, int]:
+        return get_args(Severity).index(found.severity), found.name == "few", -found.count
+
+    return sorted(findings, key=gravity)

@@ -20,6 +20,9 @@ from seqwright.errors import ConfigError, InputError
 
 OnBadBytes = Literal["error", "replace"]
 
+BEGINNING = 4096  # bytes that a file is known by to be no text
+_CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change the character set
+
 _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -71,7 +74,7 @@ def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> list[str
     """Up to `most` lines from the beginning, for a look at their form; their faults are named when read."""
     data = source.head()
     if not _is_wide(decoding.encoding):
-        _refuse_wide(data, source.name)
+        _refuse_no_text(data, source.name)
     lines = data.decode(decoding.encoding, "replace").removeprefix("\ufeff").split("\n")
     if (len(data) >= BLOCK and len(lines) > 1) or lines[-1] == "":
         lines.pop()
@@ -125,7 +128,7 @@ def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
     if _is_wide(decoding.encoding):
         yield from _transcoded(first, blocks, source.name, decoding)
         return
-    _refuse_wide(first, source.name)
+    _refuse_no_text(first, source.name)
     yield first
     yield from blocks
 
@@ -142,13 +145,23 @@ def _is_wide(encoding: str) -> bool:
     return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
 
 
-def _refuse_wide(first: bytes, name: str) -> None:
+def _refuse_no_text(first: bytes, name: str) -> None:
+    """Wide or binary files. A NUL that is only a blemish of a text is named with its line when it is read."""
     for mark, encoding in _WIDE_MARKS:
         if first.startswith(mark):
             raise InputError(
                 f"{name} looks like {encoding.upper()}; give data.encoding={encoding}, or convert it, "
                 "as iconv does"
             )
+    beginning = first[:BEGINNING]
+    controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
+    if b"\0" in beginning and controls >= max(8, len(beginning) / 20):
+        order = "le" if beginning[1::2].count(0) > beginning[::2].count(0) else "be"
+        raise InputError(
+            f"{name} is not text: {controls:,} of its first {len(beginning):,} bytes are NUL or other "
+            f"control characters; name a text file, or give data.encoding=utf-16-{order} if it is UTF-16 "
+            "without its mark"
+        )
 
 
 def _transcoded(first: bytes, blocks: Iterator[bytes], name: str, decoding: Decoding) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ look exchanged or misaligned stay.
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -30,7 +29,7 @@ from seqwright.data.repetition import contradicting, digest, repeated
 from seqwright.data.sniffing import Form
 from seqwright.data.tally import Place, Reason, Tally
 from seqwright.errors import InputError, SeqwrightError, WriteError
-from seqwright.files import atomic_file
+from seqwright.files import atomic_file, check_place, is_stream
 
 MENDED = {reason.name.lower() for reason in Reason if reason is not Reason.BAD_BYTES} | {
     "duplicates",
@@ -84,7 +83,7 @@ def mend(
     write.
     """
     listed = copy.with_name(copy.name + ".removed.tsv")
-    _refuse_to_overwrite([files, *held_out], copy, listed)
+    _check_places([files, *held_out], copy, listed)
     mender = _Mender(files, held_out, drop)
     with ExitStack() as stack:
         kept, gone = (stack.enter_context(atomic_file(path)) for path in (copy, listed))
@@ -118,12 +117,11 @@ class _Layout(NamedTuple):
         form = files.sniffed
         if form.columns is None:
             return cls((0, 1), ("text",))
-        wanted = (*form.columns.source, form.columns.target)
         roles = tuple(column.role for column in form.columns.source)
         if form.format == "jsonl":
-            return cls(tuple(range(len(wanted))), roles)
+            return cls(tuple(range(len(roles) + 1)), roles)
         names = list(form.names) or None
-        return cls(tuple(column.index(names, form.width, files.name) for column in wanted), roles)
+        return cls(tuple(form.columns.indices(names, form.width, files.name)), roles)
 
     def pair(self, cells: Sequence[str]) -> tuple[str, str]:
         chosen = [cells[index] for index in self.used]
@@ -280,7 +278,7 @@ class _Listing(Tally):
         super().__init__()
         self._listed = listed
 
-    def add(self, reason: Reason, place: Place) -> None:
+    def add(self, reason: Reason, place: Place, fault: str = "") -> None:
         if reason not in _LINE_ENDS:
             self._listed(place, [reason], "")
 
@@ -316,9 +314,11 @@ def _options(files: PairFiles, copy: Path) -> tuple[str, ...]:
     return (f"data.columns={columns}", *header)
 
 
-def _refuse_to_overwrite(read: Sequence[PairFiles], *written: Path) -> None:
+def _check_places(read: Sequence[PairFiles], *written: Path) -> None:
     names = [file.path for files in read for file in (*files.inputs, *files.targets)]
     for path in written:
-        same = [name for name in names if os.path.realpath(name) == os.path.realpath(path)]
-        if same:
-            raise WriteError(f"{path} is one of the files that are read; give the copy another name")
+        check_place(path, names)
+        if is_stream(path):
+            raise WriteError(
+                f"{path} is a pipe, a device or standard output, and the copy is read again; name a file"
+            )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from seqwright.data.tally import Place
@@ -36,19 +37,54 @@ def parse_object(line: str, place: Place) -> dict[str, Any]:
     return value
 
 
-def cells_of(value: dict[str, Any], keys: Sequence[str], place: Place) -> list[str]:
-    """The texts under `keys`; a list of texts is taken as names of symbols."""
+def value_under(value: dict[str, Any], name: str) -> Any:
+    """The value under a key, or in objects one inside the other: `translation.en`. A key that has the dot
+    itself comes first.
+    """
+    if name in value:
+        return value[name]
+    for dot in re.finditer(r"\.", name):
+        inner = value.get(name[: dot.start()])
+        if isinstance(inner, dict):
+            try:
+                return value_under(inner, name[dot.end() :])
+            except KeyError:
+                continue
+    raise KeyError(name)
+
+
+def names_in(value: dict[str, Any]) -> list[str]:
+    """What can be asked for: the keys, and those of an object instead of its own."""
+    return [name for key, inner in value.items() for name in _names_under(key, inner)]
+
+
+def cells_of(value: dict[str, Any], names: Sequence[str], place: Place) -> list[str]:
+    """The texts under `names`; a list of texts is taken as names of symbols."""
     cells = []
-    for key in keys:
-        if key not in value:
-            raise InputError(f"{place}: {unknown('key', key, list(value))}")
-        cell = value[key]
-        if isinstance(cell, list) and all(isinstance(name, str) for name in cell):
+    for name in names:
+        try:
+            cell = value_under(value, name)
+        except KeyError:
+            raise InputError(f"{place}: {unknown('key', name, names_in(value))}") from None
+        if isinstance(cell, list) and all(isinstance(symbol, str) for symbol in cell):
             cell = ";".join(cell)
+        if isinstance(cell, dict) and cell:
+            keys = "key" if len(cell) == 1 else "keys"
+            raise InputError(
+                f"{place}: {name!r} is an object with the {keys} {', '.join(cell)} where text should be; "
+                f"name what is inside, as in {name}.{next(iter(cell))}"
+            )
         if not isinstance(cell, str):
-            raise InputError(f"{place}: {key!r} is a {_kind(cell)} where text should be")
+            raise InputError(f"{place}: {name!r} is {_article(_kind(cell))} where text should be")
         cells.append(cell)
     return cells
+
+
+def _names_under(key: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        yield from (f"{key}.{inner}" for inner in value)
+    else:
+        yield key
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -62,6 +98,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise _Refused(f"{name} is not JSON; write null or a number,", name)
+
+
+def _article(kind: str) -> str:
+    return kind if kind == "null" else f"an {kind}" if kind[0] in "ao" else f"a {kind}"
 
 
 def _kind(value: object) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, zip_longest
 
@@ -25,6 +25,7 @@ from seqwright.data.fields import join_fields, symbols_in
 from seqwright.data.files import Input
 from seqwright.data.lines import Decoding, cleaned, first_lines, read_blocks
 from seqwright.data.objects import cells_of, parse_object
+from seqwright.data.showing import amount
 from seqwright.data.sniffing import Form, Sniffed, sniff
 from seqwright.data.tally import Pair, Place, Reason, Tally
 from seqwright.errors import ConfigError, InputError
@@ -118,7 +119,9 @@ class PairFiles:
             if longest
             else ""
         )
-        return InputError(f"{self.name} has no pairs: {skipped or 'it is empty'}{over}")
+        bad = tally.counts.get(Reason.BAD_ROW)
+        fault = f"; {bad.fault}" if bad else ""
+        return InputError(f"{self.name} has no pairs: {skipped or 'it is empty'}{over}{fault}")
 
     # Parallel files -------------------------------------------------------------------------------
 
@@ -178,9 +181,7 @@ class PairFiles:
             order = list(range(len(roles) + 1))
         else:
             rows = chain.from_iterable(self._rows(file, tally) for file in self.inputs)
-            names = list(form.names) or None
-            wanted = (*form.columns.source, form.columns.target)
-            order = [column.index(names, form.width, self.name) for column in wanted]
+            order = form.columns.indices(list(form.names) or None, form.width, self.name)
         if roles == ["text"]:
             source, target = order
             for place, cells in rows:
@@ -207,9 +208,9 @@ class PairFiles:
             elif not any(cell.strip() for cell in cells):
                 tally.add(Reason.BLANK_PAIR, place)
             elif self.rules.skip_bad_rows:
-                tally.add(Reason.BAD_ROW, place)
+                tally.add(Reason.BAD_ROW, place, self._wrong_width(place, cells))
             else:
-                raise self._wrong_width(place, cells)
+                raise self._stopped(place, cells)
 
     def _plain_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
         name, delimiter = file.name, self.sniffed.delimiter
@@ -243,18 +244,39 @@ class PairFiles:
             else line.split(delimiter)
         )
 
-    def _wrong_width(self, place: Place, cells: list[str]) -> InputError:
+    def _wrong_width(self, place: Place, cells: list[str]) -> str:
         form = self.sniffed
         mark = "tab" if form.delimiter == "\t" else repr(form.delimiter)
-        quotes = (
-            " Do quotes enclose cells? Then give data.quoting=true"
-            if any(cell.startswith('"') for cell in cells)
-            else ""
+        return f"{place}: {amount(len(cells), 'column')} where {form.width} are expected, separated by {mark}"
+
+    def _stopped(self, place: Place, cells: list[str]) -> InputError:
+        """At a row of another width. Where it can be read again, quotes are tried before they are blamed."""
+        way_out = "mend the line, or leave such lines out with data.skip_bad_rows=true"
+        if any(file.once for file in self.inputs):
+            if any(cell.startswith('"') for cell in cells) and not self.form.quoting:
+                way_out += ". Do quotes enclose cells? Then give data.quoting=true"
+        elif self._fits_quoted(place):
+            way_out = "quotes enclose cells here: give data.quoting=true, with which the line fits"
+        return InputError(f"{self._wrong_width(place, cells)}; {way_out}")
+
+    def _fits_quoted(self, place: Place) -> bool:
+        """Whether reading comes past this row if quotes enclose cells."""
+        if self.form.quoting:
+            return False
+        strict = replace(self.rules, skip_bad_rows=False)
+        quoted = PairFiles(
+            [file.path for file in self.inputs],
+            form=replace(self.form, quoting=True),
+            decoding=self.decoding,
+            rules=strict,
         )
-        return InputError(
-            f"{place}: {len(cells)} columns where {form.width} are expected, separated by {mark}; "
-            f"mend the line, or leave such lines out with data.skip_bad_rows=true.{quotes}"
-        )
+        try:
+            for at, _ in chain.from_iterable(quoted._rows(file, Tally()) for file in quoted.inputs):
+                if at.file == place.file and at.line > place.line:
+                    break
+        except InputError:
+            return False
+        return True
 
     def _objects(self, file: Input, tally: Tally) -> Iterator[Row]:
         columns = self.sniffed.columns
@@ -270,7 +292,7 @@ class PairFiles:
                 if not self.rules.skip_bad_rows:
                     way_out = "mend the line, or leave such lines out with data.skip_bad_rows=true"
                     raise InputError(f"{error}; {way_out}") from error
-                tally.add(Reason.BAD_ROW, place)
+                tally.add(Reason.BAD_ROW, place, str(error))
                 continue
             yield place, [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 from seqwright.data.columns import Column, Columns, Role, parse_columns
 from seqwright.data.fields import symbols_in
-from seqwright.data.objects import parse_object
+from seqwright.data.objects import names_in, parse_object, value_under
 from seqwright.data.tally import Place
 from seqwright.errors import ConfigError, InputError
 
@@ -76,7 +77,23 @@ def sniff(lines: list[str], name: str, asked: Form, split: Split) -> Sniffed:
         return _json_columns(form, lines, filled, name, asked)
     rows = [split(line, form.delimiter) for line in filled]
     form = _header(replace(form, width=len(rows[0])), rows[0], asked)
-    return _row_columns(form, rows[form.header :] or rows, name, asked)
+    try:
+        return _row_columns(form, rows[form.header :] or rows, name, asked)
+    except InputError as error:
+        if asked.quoting or not _agree_quoted(filled, rows, form.delimiter):
+            raise
+        raise InputError(
+            f"{name}: quotes enclose cells here: give data.quoting=true; if they are text: {error}"
+        ) from error
+
+
+def _agree_quoted(filled: list[str], rows: list[list[str]], delimiter: str) -> bool:
+    """Whether the first lines have one width, and another one, if quotes enclose cells."""
+    try:
+        quoted = {len(cells) for cells in csv.reader(filled, delimiter=delimiter, strict=True)}
+    except csv.Error:
+        return False
+    return len(quoted) == 1 and quoted != {len(cells) for cells in rows}
 
 
 def _format(filled: list[str], name: str, asked: Form) -> Sniffed:
@@ -135,11 +152,10 @@ def _row_columns(form: Sniffed, rows: list[list[str]], name: str, asked: Form) -
         columns, reason = parse_columns(asked.columns), f"columns {asked.columns}: as asked"
     else:
         columns, reason = _guess_columns(form, rows, name)
-    names = list(form.names) or None
+    indices = columns.indices(list(form.names) or None, form.width, name)
     roles: list[Role] = []
-    columns.target.index(names, form.width, name)
     for number, column in enumerate(columns.source):
-        roles.append(_role(column, number, _column(rows, column.index(names, form.width, name))))
+        roles.append(_role(column, number, _column(rows, indices[number])))
         if number and column.role == "unsaid":
             reason += f"; column {column.key} looks like {roles[-1]}"
     return form.because(reason, columns=columns.with_roles(roles))
@@ -209,8 +225,10 @@ def _guess_keys(first: dict[str, Any], place: Place) -> Columns:
             return Columns((Column(lowered[source]),), Column(lowered[target]))
     if len(texts) == 2:
         return Columns((Column(texts[0]),), Column(texts[1]))
+    names = names_in(first)
+    dotted = "" if names == list(first) else "; a dot leads into an object"
     raise InputError(
-        f"{place}: which of the keys {', '.join(first)}? Say so, as in data.columns=question:answer"
+        f"{place}: which of the keys {', '.join(names)}? Say so, as in data.columns=question:answer{dotted}"
     )
 
 
@@ -218,8 +236,8 @@ def _json_cells(key: str, lines: list[str]) -> list[str]:
     cells = []
     for line in lines:
         try:
-            value = json.loads(line).get(key)
-        except (ValueError, AttributeError, RecursionError):
+            value = value_under(json.loads(line), key)
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             continue  # reading it in earnest names the fault
         if isinstance(value, str):
             cells.append(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -65,6 +65,19 @@ def place_of(source: str, seed: int = 0) -> float:
 def part_of(source: str, seed: int = 0, fractions: Fractions | None = None) -> Part:
     """Where a pair belongs, by its source alone: equal sources stay together, new pairs move no old ones."""
     return (fractions or Fractions()).part(place_of(source, seed))
+
+
+def divisible(places: Collection[float], *, tested: bool) -> bool:
+    """Whether training finds a share to hold out of so few sources: it tries more and more of them until no
+    part is empty, and can do without a test; `tested`: there is one elsewhere.
+    """
+
+    def parts(share: float) -> set[Part]:
+        fractions = Fractions(share, 0.0 if tested else share)
+        return {fractions.part(place) for place in places}
+
+    least, *more = (number / 100 for number in range(10, 50))
+    return {"train", "valid"} <= parts(least) or any(len(parts(share)) == 3 - tested for share in more)
 
 
 def folded(text: str) -> str:

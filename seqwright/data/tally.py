@@ -48,11 +48,12 @@ class Reason(StrEnum):
 
 @dataclass
 class Count:
-    """How often, where first, and what stood there."""
+    """How often, where first, what stood there, and what was said of the first where that differs."""
 
     count: int = 0
     places: list[Place] = field(default_factory=list)
     examples: list[Pair] = field(default_factory=list)
+    fault: str = ""
 
     def add(self, place: Place, pair: Pair | None = None) -> None:
         self.count += 1
@@ -68,8 +69,8 @@ class Tally:
     def __init__(self) -> None:
         self.counts: dict[Reason, Count] = {}
 
-    def add(self, reason: Reason, place: Place) -> None:
-        self.counts.setdefault(reason, Count()).add(place)
+    def add(self, reason: Reason, place: Place, fault: str = "") -> None:
+        self.counts.setdefault(reason, Count(fault=fault)).add(place)
 
     def __getitem__(self, reason: Reason) -> int:
         return self.counts[reason].count if reason in self.counts else 0

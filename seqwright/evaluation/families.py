@@ -24,8 +24,8 @@ from seqwright.evaluation.sizes import (
     described,
     options_of,
     parameters_of,
+    sizes_of,
     training_flops,
-    widths_of,
 )
 from seqwright.files import read_json, strict, writing
 from seqwright.pipeline import Design, finish
@@ -178,7 +178,7 @@ def _family(
     else:
         wanted = parameters_of(described(reference, recipe, joint=joint), sizes)
         model = brought_near(described(name, usual, joint=joint), wanted, sizes, asked)
-        note = f"narrower than in the paper, to be near {reference}: {widths_of(model)}"
+        note = f"smaller than in the paper, to be near {reference}: {sizes_of(model)}"
     return Family(name, replace(base, config=replace(base.config, model=model)), note)
 
 

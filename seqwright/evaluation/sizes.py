@@ -16,7 +16,7 @@ from seqwright.models import DECODERS, ENCODERS, MODELS
 from seqwright.models.encoder_decoder import EncoderDecoder
 from seqwright.presets import PARTS, PRESETS, build_model, resolve
 
-WIDTHS = ("size", "hidden", "embedding_size", "readout_size")
+SIZES = ("layers", "size", "hidden", "embedding_size", "readout_size")
 GRAIN = 16  # widths are multiples of it, so that heads and directions divide them
 STEPS = 64  # widths of the decoder that are tried, in grains
 
@@ -50,17 +50,20 @@ def described(name: str, asked: Mapping[str, Any], *, joint: bool) -> dict[str, 
     }
 
 
-def widths_of(model: Mapping[str, Any]) -> str:
+def sizes_of(model: Mapping[str, Any]) -> str:
     """In words."""
     full = resolve(model)
-    parts = [(part, [f"{key} {full[part][key]}" for key in WIDTHS if full[part].get(key)]) for part in PARTS]
+    parts = [(part, [f"{key} {full[part][key]}" for key in SIZES if full[part].get(key)]) for part in PARTS]
     return "; ".join(f"{part} {', '.join(found)}" for part, found in parts).replace("_", " ")
 
 
 def brought_near(
     model: Mapping[str, Any], parameters: int, vocabularies: Vocabularies, fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The model with all widths but the `fixed` ones multiplied so that it has about so many parameters."""
+    """The model with all widths but the `fixed` ones multiplied by one number, so that it has about so many
+    parameters, and the numbers of layers by its square root: four layers a dozen times narrower than in the
+    paper would hardly begin to learn.
+    """
     full = resolve(model)
     width = full["decoder"]["size"]
 
@@ -77,10 +80,15 @@ def brought_near(
 def _scaled(full: Mapping[str, Any], factor: float, fixed: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(full)
     for part in PARTS:
-        free = [key for key in WIDTHS if full[part].get(key) and key not in {**fixed, **_table(fixed, part)}]
-        widths = {key: max(round(full[part][key] * factor / GRAIN), 1) * GRAIN for key in free}
-        result[part] = {**full[part], **widths}
+        free = [key for key in SIZES if full[part].get(key) and key not in {**fixed, **_table(fixed, part)}]
+        result[part] = {**full[part], **{key: _times(key, full[part][key], factor) for key in free}}
     return result
+
+
+def _times(key: str, size: int, factor: float) -> int:
+    if key == "layers":
+        return max(round(size * min(factor, 1.0) ** 0.5), 1)
+    return max(round(size * factor / GRAIN), 1) * GRAIN
 
 
 def _table(fixed: Mapping[str, Any], part: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from seqwright.config import Config
+from seqwright.config import Config, Spec
 from seqwright.config import parse as parse_config
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError
@@ -152,6 +152,12 @@ def wrong_parts(config: Config) -> list[str]:
     return [problem for check in checks for problem in _said_by(check)]
 
 
+def wrong_model(config: Config) -> list[str]:
+    """What is wrong with the model by itself, whether or not its sides can share an embedding."""
+    model = {"preset": config.model} if isinstance(config.model, str) else config.model
+    return _said_by(partial(_on_paper, {**model, "share": False}))
+
+
 def _said_by(check: Callable[[], object]) -> list[str]:
     try:
         check()
@@ -160,10 +166,14 @@ def _said_by(check: Callable[[], object]) -> list[str]:
     return []
 
 
-def _check_model(config: Config) -> None:
-    """Vocabularies of 8 and no memory for the weights."""
+def _on_paper(model: Spec) -> None:
+    """Builds it with vocabularies of 8 and no memory for the weights."""
     with torch.device("meta"):
-        build_model(config.model, source_vocabulary=8, target_vocabulary=8)
+        build_model(model, source_vocabulary=8, target_vocabulary=8)
+
+
+def _check_model(config: Config) -> None:
+    _on_paper(config.model)
     if resolve(config.model).get("share") and not config.tokenizer.joint and config.start is None:
         raise ConfigError(
             "model.share puts both sides into one embedding, but tokenizer.joint is false and each side has "

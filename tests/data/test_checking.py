@@ -17,13 +17,13 @@ from seqwright.data.exchange import Reservoir
 from seqwright.data.findings import (
     TROUBLES,
     by_gravity,
-    few_findings,
+    few_finding,
     leak_finding,
     near_leak_finding,
     reading_findings,
 )
 from seqwright.data.repetition import Repetitions
-from seqwright.data.splitting import Fractions, HeldOut, overlap, part_of
+from seqwright.data.splitting import Fractions, HeldOut, divisible, overlap, part_of
 from seqwright.data.tally import Pair, Place, Reason, Tally
 from seqwright.errors import ConfigError
 
@@ -143,8 +143,26 @@ def test_lengths_that_do_not_depend_on_each_other_are_a_note():
 
 
 def test_too_few_to_hold_some_out_are_told():
-    assert few_findings(20) == []
-    assert [few_findings(count)[0].severity for count in (1, 2, 3, 19)] == ["error"] * 2 + ["warning"] * 2
+    few, too_few = few_finding(7, stops=False), few_finding(1, stops=True)
+    assert (few.severity, too_few.severity) == ("warning", "error")
+    assert few.sentence.startswith("few different sources")
+    assert too_few.sentence.startswith("too few different sources")
+
+
+@pytest.mark.parametrize(
+    ("places", "tested", "expected"),
+    [
+        ([0.3], False, False),
+        ([0.3], True, False),
+        ([0.15, 0.9], False, True),  # without a test, training goes on
+        ([0.3, 0.9], False, False),
+        ([0.3, 0.9], True, True),
+        ([0.25, 0.4, 0.9], False, True),  # with a share of 0.26, say
+        ([0.8, 0.9, 0.95], False, False),
+    ],
+)
+def test_few_sources_can_be_held_out_only_where_they_lie_well(places, tested, expected):
+    assert divisible(places, tested=tested) is expected
 
 
 def test_exchanged_sides_are_found():

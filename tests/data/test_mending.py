@@ -19,7 +19,7 @@ from seqwright.data.reading import PairFiles
 from seqwright.data.repetition import DIGEST, contradicting, digest, repeated
 from seqwright.data.sniffing import Form
 from seqwright.data.tally import Tally
-from seqwright.errors import InputError, WriteError
+from seqwright.errors import ConfigError, InputError
 
 LENIENT = {"on_bad_bytes": "replace", "skip_bad_rows": True}
 NASTY = st.lists(
@@ -172,7 +172,7 @@ def test_it_never_overwrites_what_it_reads(tmp_path):
     (tmp_path / "x.removed.tsv").symlink_to(tmp_path / "a.tsv")
     files = PairFiles(str(tmp_path / "a.tsv"))
     for copy in ("a.tsv", "link.tsv", "x"):
-        with pytest.raises(WriteError, match="one of the files that are read"):
+        with pytest.raises(ConfigError, match="one of the files that are read"):
             mend(files, tmp_path / copy)
     assert (tmp_path / "a.tsv").read_text() == "a\tb\n"
 

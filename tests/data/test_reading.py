@@ -208,8 +208,52 @@ def test_quotes_are_text_unless_asked_for(tmp_path):
     assert texts(pairs) == [("a, b", 'say "hi"'), ("two lines", "c")]
     assert [pair.place.line for pair in pairs] == [1, 2]
     assert tally[Reason.LINE_BREAK] == 1
-    with pytest.raises(InputError, match=r"a\.csv:2: 3 columns where 2.*quoting"):
-        read(write(tmp_path, "a.csv", 'b,c\n"a, b",c\n'))
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ('b,c\n"a, b",c\n', "a.csv:2: 3 columns"),
+        ('b,c\n"a, b\n1, 2, 3\nx",c\nd,e\n', "a.csv:3: 3 columns"),
+        ('"a, b",c\nd,e\n', "a.csv: "),  # which has three columns, unless they are quoted
+        ('"a, b",c\n"d, e",f\n', "a.csv: "),
+    ],
+)
+def test_quotes_that_enclose_cells_are_tried_where_reading_stops(tmp_path, content, place):
+    path = write(tmp_path, "a.csv", content)
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert f"{tmp_path}/{place}" in str(error.value)
+    advice = "quotes enclose cells here: give data.quoting=true"
+    assert advice in str(error.value)
+    assert "skip_bad_rows" not in str(error.value).partition(advice)[0]
+    assert read(path, form=Form(quoting=True))[0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'a,b\n"c,d,e\nf,g\n',  # never closed
+        'a,b\n"c, d" e,f\ng,h\n',  # closed inside a cell
+        'a,b\n"c",d,e\n',  # too many either way
+    ],
+)
+def test_quotes_that_do_not_help_are_not_blamed(tmp_path, content):
+    with pytest.raises(InputError, match=r":2: 3 columns where 2 .*skip_bad_rows=true$"):
+        read(write(tmp_path, "a.csv", content))
+
+
+def test_names_with_dots_lead_into_objects(tmp_path):
+    lines = [
+        {"translation": {"en": "tree", "de": "Baum"}},
+        {"translation": {"en": "house", "de": "Haus"}, "translation.de": "a key with the dot goes first"},
+    ]
+    path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, lines)))
+    pairs, _ = read(path, form=Form(columns="translation.en:translation.de"))
+    assert texts(pairs) == [("tree", "Baum"), ("house", "a key with the dot goes first")]
+    deep = {"a.b": {"c": {"d": "x"}}, "a": {"z": "y"}, "tags": {"of": ["N", "PL"]}}
+    pairs, _ = read(write(tmp_path, "b.jsonl", json.dumps(deep)), form=Form(columns="a.b.c.d,tags.of:a.z"))
+    assert texts(pairs) == [(join_fields(["x", ["N", "PL"]]), "y")]
 
 
 def test_columns_pick_and_join(tmp_path):
@@ -278,10 +322,27 @@ def test_symbols_of_known_conventions():
     )
 
 
-@pytest.mark.parametrize("columns", ["", "1", "1:", ":2", "1:2,3", "0:1", "1:1", "1,:2", "1:2+"])
+@pytest.mark.parametrize("columns", ["", "1", "1:", ":2", "1:2,3", "0:1", "1:1", "1,1:2", "1,:2", "1:2+"])
 def test_columns_that_make_no_sense(tmp_path, columns):
     with pytest.raises(ConfigError, match="columns"):
         read(write(tmp_path, "a.tsv", "a\tb\tc\n"), form=Form(columns=columns or ":"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("12", "columns '12' have no colon"),
+        ("1:1", "use 1 as source and as target"),
+        ("1:word", "use 1 = word as source and as target"),
+        ("1,3,1+:2", "use 1 twice in the source"),
+        ("sound,2:1", "use sound = 2 twice in the source"),
+    ],
+)
+def test_a_column_has_one_use_under_all_its_names(tmp_path, columns, words):
+    path = write(tmp_path, "a.tsv", "word\tsound\ttags\na\tb\tc\n")
+    with pytest.raises(ConfigError) as error:
+        read(path, form=Form(columns=columns, header=True))
+    assert words in str(error.value)
 
 
 def test_misalignment_is_found_where_it_begins(tmp_path):

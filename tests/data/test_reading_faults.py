@@ -1,9 +1,11 @@
 """Each fault of a file is one line with the place, the rule and the way out; never silence."""
 
 import codecs
+import io
 import os
 import re
 import threading
+import zipfile
 
 import pytest
 
@@ -35,7 +37,7 @@ def write(folder, name, content):
         (b"\n \n\n", "no pairs"),
         (b"\t\n \t\n", "no pairs"),
         (b"just text\nmore text\n", "expected source<TAB>target"),
-        (b"a\tb\nc\n", ":2: 1 columns where 2"),
+        (b"a\tb\nc\n", ":2: 1 column where 2"),
         (b"a\tb\nc\td\te\n", ":2: 3 columns where 2"),
         (b"a\tb\tc\td\n", "4 columns; say which"),
         (b"a\tb\nc\0\td\n", ":2: a NUL character at position 2"),
@@ -60,12 +62,70 @@ def write(folder, name, content):
         (b'{"source": "a", "target": "b", "x": ' + b"[" * 100_000 + b"}\n", "nested too deeply"),
         (b'{"source": "a", "target": "b", "x": ' + b"1" * 5000 + b"}\n", "not usable"),
         (b'{"a": "1", "b": "2", "c": "3"}\n', "which of the keys a, b, c"),
+        (b'{"t": {"en": "a", "de": "b"}}\n', r"which of the keys t\.en, t\.de.*a dot leads into an object"),
     ],
 )
 def test_bad_content_is_named(tmp_path, content, words):
     message = fault(write(tmp_path, "pairs", content))
     assert re.search(words, message), message
     assert str(tmp_path) in message
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            "src:tgt",
+            "'src' is an object with the keys en, fr where text should be; name what is inside, as in src.en",
+        ),
+        ("src.en:tgt", "'tgt' is an object with the key de where"),
+        ("src.en:tgt.ed", "unknown key 'tgt.ed'; did you mean 'tgt.de'"),
+        ("src.en:empty", "'empty' is an object where text should be"),
+        ("src.en:none", "'none' is null where"),
+    ],
+)
+def test_objects_where_text_should_be_are_named_also_where_all_are_skipped(tmp_path, columns, words):
+    line = '{"src": {"en": "a", "fr": "c"}, "tgt": {"de": "b"}, "empty": {}, "none": null}\n'
+    path, form = write(tmp_path, "a.jsonl", line), Form(columns=columns)
+    assert words in fault(path, form=form)
+    assert words in fault(path, form=form, rules=Rules(skip_bad_rows=True))
+
+
+PROGRAM = b"\x7fELF\2\1\1" + bytes(9) + b"\3\0\x3e\0\1\0\0\0\t\t\t\n" + bytes(range(256)) * 8
+
+
+def spreadsheet():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/sheet1.xml", "".join(f"<c>{number * number}</c>" for number in range(2000)))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("replaced", ["error", "replace"])
+@pytest.mark.parametrize(
+    "content", [PROGRAM, spreadsheet(), ("a\tb\n" * 20).encode("utf-16-be")], ids=["elf", "zip", "utf-16"]
+)
+def test_what_is_not_text_is_told_before_its_columns(tmp_path, content, replaced):
+    decoding, path = Decoding(on_bad_bytes=replaced), write(tmp_path, "a.tsv", content)
+    assert "a.tsv is not text: " in fault(path, decoding=decoding)
+    assert "a.tsv is not text: " in fault(path, path, decoding=decoding)
+    with pytest.raises(InputError, match="is not text"):
+        list(read_lines(path, Tally(), decoding))
+
+
+def test_the_order_of_wide_text_without_a_mark_is_told(tmp_path):
+    for order in ("le", "be"):
+        path = write(tmp_path, "a.tsv", ("a\tb\n" * 20).encode(f"utf-16-{order}"))
+        assert f"data.encoding=utf-16-{order} " in fault(path)
+        assert len(list(PairFiles(path, decoding=Decoding(f"utf-16-{order}")).read(Tally()))) == 20
+
+
+def test_a_text_with_a_few_nuls_is_a_text(tmp_path):
+    path = write(
+        tmp_path, "a.tsv", "".join(f"word {k}\tWort{chr(0) * (k % 9 == 0)} {k}\n" for k in range(99))
+    )
+    assert "a.tsv:1: a NUL character" in fault(path)
+    assert len(list(PairFiles(path, decoding=Decoding(on_bad_bytes="replace")).read(Tally()))) == 99
 
 
 def test_bad_paths_are_named(tmp_path):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import threading
 
 import pytest
 from tiny_runs import make_run, words
@@ -18,6 +21,32 @@ def test_evaluate_prints_a_panel_and_writes_the_outputs(run, test_file, tmp_path
     assert "exact match ↑" in said
     assert "beam 2" in said
     assert len(out.read_text(encoding="utf-8").splitlines()) == 40
+
+
+def test_outputs_go_through_links_and_into_pipes(run, test_file, tmp_path, capsys):
+    place, link, pipe = (tmp_path / name for name in ("place", "link", "pipe"))
+    link.symlink_to(place)
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    for out in (link, pipe):
+        assert cli.main(["evaluate", str(run), str(test_file), "--output", str(out)]) == 0
+    reader.join(10)
+    assert got == [place.read_text()]
+    assert got[0].count("\n") == 40
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+
+
+def test_outputs_never_take_the_place_of_the_pairs(test_file, tmp_path, capsys):
+    pairs = shutil.copy(test_file, tmp_path / "pairs.tsv")
+    folder = make_run(tmp_path / "run", data={"train": [str(pairs)], "held_out": 0.2})
+    for named in ([str(pairs)], []):  # those that the training put aside are read from its own file
+        assert cli.main(["evaluate", str(folder), *named, "--output", str(pairs)]) == 2
+        assert "pairs.tsv is one of the files that are read" in capsys.readouterr().err
+    assert pairs.read_bytes() == test_file.read_bytes()
+    assert cli.main(["evaluate", str(folder), "--output", str(tmp_path / "out.txt")]) == 0
 
 
 def test_evaluate_prints_one_document(run, test_file, capsys):

@@ -41,13 +41,24 @@ def test_a_paper_comes_near_the_size_of_the_recipe_and_stays_itself(name, sizes)
     paper = resolve(name)
     for part in ("encoder", "decoder"):
         widths = {"size", "hidden", "embedding_size", "readout_size"}
-        assert {k: v for k, v in model[part].items() if k not in widths} == {
-            k: v for k, v in paper[part].items() if k not in widths
+        sizes = {"layers", *widths}
+        assert {k: v for k, v in model[part].items() if k not in sizes} == {
+            k: v for k, v in paper[part].items() if k not in sizes
         }
+        assert 1 <= model[part].get("layers", 1) <= paper[part].get("layers", 1)
         for width in widths & paper[part].keys():
             assert model[part][width] / model["decoder"]["size"] == pytest.approx(
                 paper[part][width] / paper["decoder"]["size"], rel=0.5
             )
+
+
+def test_depth_shrinks_more_slowly_than_width():
+    shallow, deep = (
+        brought_near(described("luong2015-general", {}, joint=False), wanted, (100, 100), {})["decoder"]
+        for wanted in (3 * 10**5, 3 * 10**6)
+    )
+    assert 1 == shallow["layers"] < deep["layers"] < 4
+    assert deep["layers"] / 4 > deep["size"] / 1000
 
 
 def test_a_width_that_was_asked_for_stays():
@@ -162,5 +173,5 @@ def test_two_families_end_to_end_and_again(pairs, tmp_path, capsys):
     assert cli.main([part for part in command if part != "--json"]) == 0
     assert [path.stat().st_mtime_ns for path in kept] == times
     text = capsys.readouterr().out
-    assert "bahdanau2015: narrower than in the paper, to be near tiny: encoder size 16" in text
+    assert "bahdanau2015: smaller than in the paper, to be near tiny: encoder layers 1, size 16" in text
     assert max(map(len, text.splitlines())) <= 100 + len(str(pairs))  # the name of a file is not cut
