@@ -39,7 +39,7 @@ def run(data: Path, out: Path, *, minutes: float, seed: int) -> dict[str, Any]:
         judged = json.loads(printed_by("evaluate", *tested))
         family |= {key: judged[key] for key in JUDGED}
         del family["folder"]
-    return {**found, "minutes": minutes, "seed": seed}
+    return {**found, "file": str(home.relative_to(data) / FILES["train"]), "minutes": minutes, "seed": seed}
 
 
 def table(found: dict[str, Any]) -> str:
