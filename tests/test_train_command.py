@@ -8,14 +8,7 @@ import pytest
 
 from seqwright import cli
 
-SMALL = [
-    "model.layers=1",
-    "model.size=16",
-    "model.hidden=32",
-    "model.heads=2",
-    "training.decode=4",
-    "threads=1",
-]
+SMALL = [f"model.{option}" for option in ("layers=1", "size=16", "hidden=32", "heads=2")]
 
 
 @pytest.fixture
