@@ -19,6 +19,7 @@ from seqwright.data.showing import amount
 from seqwright.data.splitting import ENOUGH, NAMES, Part
 from seqwright.errors import ConfigError, InputError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
+from seqwright.presets import PRESETS
 from seqwright.recipes import Choice, Recipe, choose
 from seqwright.registry import unknown
 from seqwright.run import RUNS, Run, check_home
@@ -313,8 +314,6 @@ def _checked(asked: Mapping[str, Any]) -> Config:
 
 def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
     """Options that no model has, and a preset that is not there."""
-    from seqwright.presets import PRESETS
-
     known = ["preset", "kind", *(key.removeprefix("model.") for key in _model_keys())]
     wrong = [unknown("option of the model", key, known) for key in model if key not in known]
     named = model.get("preset")
@@ -324,7 +323,6 @@ def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
 def _model_keys() -> list[str]:
     """What the table of a model may say."""
     from seqwright.evaluation.sizes import options_of
-    from seqwright.presets import PRESETS
 
     return [f"model.{key}" for key in sorted(set().union(*map(options_of, PRESETS)))]
 

@@ -210,8 +210,8 @@ def _validations(training: Mapping[str, Any]) -> int:
 
 
 def _decoded(training: Mapping[str, Any], words: bool) -> int:
-    """How many at a validation: the more the surer is the choice, and the longer it takes, about 2 % of the
-    time. Of 300 words one in 37 is chance (one standard error), as much as the last half of a training wins.
+    """How many at a validation, as the time allows. One standard error of 300 words is 2.7 points: more than
+    the last half of a training may win.
     """
     rate = 100 if words else 30
     return round(min(max(rate * training.get("minutes", 0), 300), 2000))
