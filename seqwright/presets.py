@@ -169,7 +169,7 @@ PRESETS: dict[str, Preset] = {
 }
 
 PARTS = ("encoder", "decoder")
-KEPT = {"size", "dropout"}  # options of a preset's part that mean the same in a part of another kind
+KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
 
 
 def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
 
     given = {"preset": model} if isinstance(model, str) else dict(model)
     name = given.pop("preset", None)
-    if name is not None and name not in PRESETS:
-        raise ConfigError(unknown("preset", name, list(PRESETS)))
+    if name is not None and (not isinstance(name, str) or name not in PRESETS):
+        raise ConfigError(unknown("preset", str(name), list(PRESETS)))
     start = {} if name is None else copy.deepcopy(PRESETS[name].model)
     kind = given.pop("kind", start.get("kind", "encoder_decoder"))
     own = MODELS.options(kind)
@@ -202,11 +202,12 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _part(part: str, start: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The table of a part before and after what is said of it explicitly."""
-    table = _as_table(start) if start is not None else {"kind": "transformer"}
-    explicit = {} if given is None else _as_table(given)
+    table = _as_table(part, start) if start is not None else {"kind": "transformer"}
+    explicit = {} if given is None else _as_table(part, given)
     if explicit.get("kind", table["kind"]) != table["kind"]:
-        kept = KEPT & table.keys() & _registries()[part].options(explicit["kind"]).keys()
-        table = {"kind": explicit["kind"], **{key: table[key] for key in kept}}
+        options = _registries()[part].options(explicit["kind"])
+        kept = {key: table[key] for key in KEPT if key in table and key in options}
+        table = {"kind": explicit["kind"], **kept}
     return table, explicit
 
 
@@ -216,7 +217,9 @@ def _registries() -> dict[str, Any]:
     return {"encoder": ENCODERS, "decoder": DECODERS}
 
 
-def _as_table(spec: str | Mapping[str, Any]) -> dict[str, Any]:
+def _as_table(part: str, spec: str | Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(spec, str | Mapping):
+        raise ConfigError(f"{part} is {spec!r}; it must be a name, or a table of options")
     return {"kind": spec} if isinstance(spec, str) else dict(spec)
 
 

@@ -11,14 +11,27 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import operator
 import pkgutil
 import re
 import types
 import typing
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from seqwright.errors import ConfigError
+
+Count = Annotated[int, Ge(1)]
+Whole = Annotated[int, Ge(0)]
+# the name of a bound's limit, how a value compares with it, and that in words
+BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
+    Ge: ("ge", operator.ge, "at least"),
+    Gt: ("gt", operator.gt, "above"),
+    Le: ("le", operator.le, "at most"),
+    Lt: ("lt", operator.lt, "below"),
+}
 
 
 class Registry:
@@ -39,6 +52,8 @@ class Registry:
 
     def get(self, name: str) -> type:
         """The class of that name; an unknown name is an error that names the nearest one."""
+        if not isinstance(name, str):
+            raise ConfigError(f"{self.kind} {name!r} is no name; there are: {', '.join(self.names())}")
         if ":" in name:
             return self._outside(name)
         package = self._package_names()
@@ -84,6 +99,8 @@ class Registry:
 
     def _outside(self, name: str) -> type:
         module, _, attribute = name.partition(":")
+        if not module or module.startswith("."):
+            raise ConfigError(f"{self.kind} {name!r} cannot be imported: write it as my.module:Class")
         try:
             found = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
@@ -97,6 +114,8 @@ def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]
     """A spec is a name, or a mapping with the name under `kind` and the options beside it."""
     if isinstance(spec, str):
         return spec, {}
+    if not isinstance(spec, Mapping):
+        raise ConfigError(f"{kind} is {spec!r}; it must be a name, or a table with the name under kind")
     options = dict(spec)
     if "kind" not in options:
         raise ConfigError(f'{kind} {options} does not say which: add kind = "..."')
@@ -115,7 +134,7 @@ def options_of(part: type) -> dict[str, inspect.Parameter]:
 
 def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
     """Refuses an option that the part does not have, a word that is none of those the option knows, and a
-    value of another type.
+    value of another type or outside of its range.
     """
     known = options_of(part)
     for key, value in options.items():
@@ -130,30 +149,50 @@ def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
 
 
 def _hint(part: type, key: str) -> Any:
-    """The type that an option is annotated with."""
+    """The type that an option is annotated with, its range included."""
     home = part
     while key not in inspect.signature(home).parameters:
         home = home.passes_to  # type: ignore[attr-defined]
-    return typing.get_type_hints(home.__init__).get(key, Any)  # type: ignore[misc]
+    return typing.get_type_hints(home.__init__, include_extras=True).get(key, Any)  # type: ignore[misc]
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value can be of a type, as far as plain types tell. True is no number."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_fits(value, each) for each in typing.get_args(hint))
-    if typing.get_origin(hint) is typing.Literal:
-        return value in typing.get_args(hint)
+    """Whether a value can be of a type, as far as plain types tell, and in its range. True is no number."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _fits(value, inner[0]) and all(holds(value, limit) for limit, holds, _ in _bounds(inner[1:]))
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is typing.Literal:
+        return value in inner
+    if origin is Sequence:
+        return isinstance(value, list | tuple) and all(_fits(each, inner[0]) for each in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping)
     if hint in (int, float):
         return isinstance(value, int | hint) and not isinstance(value, bool)
     return isinstance(value, hint) if hint in (bool, str, types.NoneType) else True
 
 
+def _bounds(notes: Sequence[Any]) -> Iterator[tuple[Any, Callable[[Any, Any], bool], str]]:
+    """The limits among the notes of an annotation."""
+    for note in notes:
+        if type(note) in BOUNDS:
+            name, holds, words = BOUNDS[type(note)]
+            yield getattr(note, name), holds, words
+
+
 def _named(hint: Any) -> str:
     """A type in words."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(_named(each) for each in typing.get_args(hint) if each is not types.NoneType)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        limits = " and ".join(f"{words} {limit}" for limit, _, words in _bounds(inner[1:]))
+        return f"{_named(inner[0])} ({limits})" if limits else _named(inner[0])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_named(each) for each in inner if each is not types.NoneType)
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    return names.get(hint, str(hint))
+    names |= {Sequence: "a list of such", Mapping: "a table"}
+    return names.get(origin or hint, str(hint))
 
 
 def unknown(kind: str, name: str, known: list[str], meant: str | None = None) -> str:

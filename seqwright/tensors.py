@@ -132,7 +132,9 @@ def _refuse_foreign(path: Path) -> None:
         raise ModelError(f"{path} is empty; restore it from a copy")
     if head.startswith(b"version https://git-lfs"):
         raise ModelError(f"{path} is a pointer of git-lfs, not the file itself; run: git lfs pull")
-    if head.startswith(b"PK\x03\x04") or (head[0] == 0x80 and head[1:2] in (b"\2", b"\3", b"\4", b"\5")):
+    # the length that a safetensors file begins with can be the first bytes of a pickle; its header follows
+    pickled = head[0] == 0x80 and head[1:2] in (b"\2", b"\3", b"\4", b"\5") and head[8:9] != b"{"
+    if pickled or head.startswith(b"PK\x03\x04"):
         raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import Annotated, Any
 
 import pytest
+from annotated_types import Gt, Lt
 
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS, MODELS
 from seqwright.nn.feedforward import FEED_FORWARDS
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
-from seqwright.registry import Registry, options_of, parse, snake_case, unknown
+from seqwright.registry import Count, Registry, Whole, check_options, options_of, parse, snake_case, unknown
 
 REGISTRIES = {
     registry.kind: registry for registry in (SCORES, POSITIONS, FEED_FORWARDS, ENCODERS, DECODERS, MODELS)
@@ -120,6 +123,8 @@ def test_a_colon_reaches_outside():
         ("no.such.module:Thing", "cannot be imported"),
         ("seqwright.nn.positions:Nothing", "cannot be imported"),
         ("seqwright.nn.scores:Dot", "is not a Position"),
+        (":Rotary", "cannot be imported: write it as my.module:Class"),
+        (".positions:Rotary", "cannot be imported: write it as my.module:Class"),
     ):
         with pytest.raises(ConfigError, match=rf"position '{name}' {message}"):
             POSITIONS.get(name)
@@ -132,6 +137,52 @@ def test_a_spec_is_a_name_or_a_table():
     assert table == {"kind": "shaw", "distance": 3}  # it is the caller's
     with pytest.raises(ConfigError, match=r"position \{'distance': 3\} does not say which: add kind"):
         parse("position", {"distance": 3})
+
+
+@pytest.mark.parametrize("spec", [5, None, ["shaw"], {"kind": 3}])
+def test_what_is_neither_is_refused(spec):
+    with pytest.raises(ConfigError, match=r"position is .*a name, or a table|position 3 is no name"):
+        POSITIONS.build(spec, heads=2, key_size=4, value_size=4)
+
+
+class Kiln:
+    def __init__(
+        self,
+        *,
+        bricks: Count = 9,
+        doors: Whole | Sequence[Whole] | None = None,
+        heat: Annotated[float, Gt(0), Lt(2)] = 1.0,
+        wood: str | Mapping[str, Any] = "oak",
+        lined: bool = True,
+        noted: Annotated[int, "a word for people"] = 0,
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad", "rule"),
+    [
+        ("bricks", [1, 10], [0, -1, 2.0, True, None, "3"], "a whole number (at least 1)"),
+        (
+            "doors",
+            [0, [], [2, 0], (1,), None],
+            [-1, [1, -1], 2.5, "2", [True]],
+            "(at least 0) or a list of such",
+        ),
+        ("heat", [1, 0.5], [0, 2, math.nan, math.inf, "1", [1.0]], "a number (above 0 and below 2)"),
+        ("wood", ["fir", {"kind": "fir"}], [5, ["fir"], None], "a text or a table"),
+        ("lined", [False], [0, "no"], "true or false"),
+        ("noted", [-3], ["x"], "a whole number"),
+    ],
+)
+def test_a_value_of_another_type_or_outside_of_its_range(key, good, bad, rule):
+    for value in good:
+        check_options("kiln", Kiln, {key: value})
+    for value in bad:
+        with pytest.raises(ConfigError) as caught:
+            check_options("kiln", Kiln, {key: value})
+        assert str(caught.value).startswith(f"{key} of kiln is {value!r}; it must be ")
+        assert str(caught.value).endswith(rule)
 
 
 def test_positional_arguments_are_no_options():

@@ -90,6 +90,12 @@ class Model(nn.Module):
                 f"the weights are not those of this model: {', '.join(odd[:5])} on one side only"
             )
         for name, weight in weights.items():
+            if own[name].shape != weight.shape:
+                raise ModelError(
+                    f"the weights are not those of this model: {name} has the shape {list(weight.shape)} "
+                    f"instead of {list(own[name].shape)}"
+                )
+        for name, weight in weights.items():
             own[name].copy_(weight)
 
     def forward(self, batch: Any) -> Tensor:

@@ -27,8 +27,9 @@ from seqwright.nn.bound import Binding, FewRows, Function, bias_of, bound, drops
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.growth import Keys
 from seqwright.nn.masks import Mask, Places, Sight
-from seqwright.nn.positions import POSITIONS
+from seqwright.nn.positions import POSITIONS, NoPosition
 from seqwright.nn.scores import SCORES
+from seqwright.registry import Count, Whole, parse
 
 Spec = str | Mapping[str, Any]
 EVERYTHING = Mask()
@@ -69,14 +70,14 @@ class Attention(Binding["BoundAttention"]):
         self,
         size: int,
         memory_size: int | None = None,
+        mask: Mask = EVERYTHING,
         *,
-        heads: int = 1,
-        head_size: int | None = None,
-        value_size: int | None = None,
+        heads: Whole = 1,
+        head_size: Count | None = None,
+        value_size: Count | None = None,
         projections: str = "qkvo",
         score: Spec = "scaled_dot",
         position: Spec = "none",
-        mask: Mask = EVERYTHING,
         bias: bool = True,
         dropout: float = 0.0,
     ):
@@ -107,6 +108,7 @@ class Attention(Binding["BoundAttention"]):
             "value_size": self.value_size,
         }
         self.score = SCORES.build(score, **sizes)
+        _check_inside(position)
         self.position = POSITIONS.build(position, **sizes)
         self.dropout = Dropout(dropout)
         self.reset_parameters()
@@ -277,6 +279,16 @@ def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, that there is nothing to initialise
         return nn.Linear(inputs, outputs, bias=bias)
+
+
+def _check_inside(position: Spec) -> None:
+    name, _ = parse("position", position)
+    part: Any = POSITIONS.get(name)
+    if not (part.inside or part is NoPosition):
+        inside = [each for each in POSITIONS.names() if POSITIONS.get(each).inside]  # type: ignore[attr-defined]
+        raise ConfigError(
+            f"position {name} works on embeddings, not in an attention; take none, {', '.join(inside)}"
+        )
 
 
 def _per_head(size: int, heads: int, name: str) -> int:

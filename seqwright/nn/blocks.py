@@ -19,7 +19,7 @@ from seqwright.nn.growth import Append, Keys, Last, Past
 from seqwright.nn.masks import Mask, Places, Sight
 from seqwright.nn.onward import onward
 from seqwright.nn.positions import POSITIONS
-from seqwright.registry import parse
+from seqwright.registry import Count, Whole, parse
 
 Norm = Literal["layer", "rms"]
 Order = Literal["pre", "post"]
@@ -98,7 +98,7 @@ class BoundBlock:
 
     def __init__(self, home: Block):
         self.growth = home.growth
-        self.attention = home.attention.bound()
+        self.attention: Any = bound(home.attention)
         self.cross = None if home.cross is None else bound(home.cross)
         self.feed_forward = bound(home.feed_forward)
         self.around_attention = home.around_attention.bound()
@@ -109,15 +109,24 @@ class BoundBlock:
         self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
         x = self.around_attention.before(hidden)
-        q, new = self.attention.queries_and_keys(x, sight.queries)
-        keys = self.growth(past, new, sight)
-        hidden = self.around_attention.after(hidden, self.attention.attend(q, sight, keys))
+        seen, keys = self._look(x, sight, past)
+        hidden = self.around_attention.after(hidden, seen)
         if self.cross is not None and self.around_cross is not None and memory is not None:
             x = self.around_cross.before(hidden)
             hidden = self.around_cross.after(hidden, self.cross(x, sight, memory))
         x = self.around_feed_forward.before(hidden)
         hidden = self.around_feed_forward.after(hidden, self.feed_forward(x))
         return hidden, self.growth.keep(keys, sight)
+
+    def _look(self, x: Tensor, sight: Sight, past: Keys | None) -> tuple[Tensor, Keys]:
+        """Self-attention: what is seen, and what was looked at."""
+        attention = self.attention
+        if isinstance(attention, Attention):  # it is hooked, and wants to be called
+            keys = self.growth(past, attention.keys(x, sight.queries), sight)
+            return attention(x, sight, keys), keys
+        q, new = attention.queries_and_keys(x, sight.queries)
+        keys = self.growth(past, new, sight)
+        return attention.attend(q, sight, keys), keys
 
 
 class Stack(Binding["BoundStack"]):
@@ -137,17 +146,17 @@ class Stack(Binding["BoundStack"]):
         memory_size: int | None = None,
         causal: bool = False,
         *,
-        size: int = 512,
-        layers: int = 6,
-        heads: int | Sequence[int] = 8,
-        cross_heads: int | Sequence[int] | None = None,
-        head_size: int | Sequence[int] | None = None,
-        cross_head_size: int | Sequence[int] | None = None,
-        hidden: int | None = None,
+        size: Count = 512,
+        layers: Count = 6,
+        heads: Whole | Sequence[Whole] = 8,
+        cross_heads: Whole | Sequence[Whole] | None = None,
+        head_size: Count | Sequence[Count] | None = None,
+        cross_head_size: Count | Sequence[Count] | None = None,
+        hidden: Count | None = None,
         feed_forward: Spec = "plain",
         position: Spec = "sinusoidal",
         score: Spec = "scaled_dot",
-        window: int | None = None,
+        window: Whole | None = None,
         norm: Norm = "layer",
         order: Order = "pre",
         bias: bool = True,

@@ -50,31 +50,31 @@ class Kept(Generic[Bound]):
     """What was bound without gradients, and what must still be so for it to be used again."""
 
     def __init__(self, home: nn.Module, value: Bound):
-        self.value, self._training = value, home.training
-        modules, self._parameters = list(home.modules()), list(home.parameters())
+        self.value, self._modules, self._parameters = value, list(home.modules()), list(home.parameters())
         # tensors made in inference mode do not count their changes
         self._counted = [parameter for parameter in self._parameters if not parameter.is_inference()]
-        self._tables = [table for module in modules for table in (module._parameters, module._modules)]
+        self._tables = [table for module in self._modules for table in (module._parameters, module._modules)]
         # held, so that their ids stay their own
         self._owned = [thing for table in self._tables for thing in table.values()]
         self._hooks = [
-            hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
+            hooks for module in self._modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
         ]
         self._seen = self._now()
 
     def _now(self) -> list[int]:
-        """Which parts and weights there are, how often the weights were changed, where they lie, and how many
-        hooks there are.
+        """Which parts and weights there are, how often the weights were changed, where they lie, how many
+        hooks there are, and which parts are in training.
         """
         return [
             *[id(thing) for table in self._tables for thing in table.values()],
             *[parameter._version for parameter in self._counted],
             *[parameter.data_ptr() for parameter in self._parameters],
             *map(len, self._hooks),
+            *[module.training for module in self._modules],
         ]
 
-    def holds(self, home: nn.Module) -> bool:
-        return self._training == home.training and self._now() == self._seen
+    def holds(self) -> bool:
+        return self._now() == self._seen
 
 
 class Binding(nn.Module, Generic[Bound]):
@@ -82,8 +82,8 @@ class Binding(nn.Module, Generic[Bound]):
     small model.
 
     What is kept may hold copies of weights. It is dropped when a weight is replaced, moved or changed in
-    place, and at every use with gradients, after which an optimizer may change weights unnoticed (the fused
-    ones do). Changes through `.data` are not seen.
+    place, when a part goes to training or back, and at every use with gradients, after which an optimizer may
+    change weights unnoticed (the fused ones do). Changes through `.data` are not seen.
     """
 
     _kept: Kept[Bound] | None = None
@@ -95,7 +95,7 @@ class Binding(nn.Module, Generic[Bound]):
         if torch.is_grad_enabled():
             self._kept = None
             return self.bind()
-        if self._kept is None or not self._kept.holds(self):
+        if self._kept is None or not self._kept.holds():
             self._kept = Kept(self, self.bind())
         return self._kept.value
 
@@ -138,7 +138,7 @@ class FewRows:
             if self.turned is None:
                 self.turned = turned(self.weight) if self.turns else self.weight
             return _linear(x, self.turned, self.bias)
-        if not self.packs:
+        if not self.packs or torch.is_autocast_enabled("cpu"):  # which would not know the packed product
             return _linear(x, self.weight, self.bias)
         if self.packed is None:
             self.packed = _onednn._reorder_linear_weight(self.weight)

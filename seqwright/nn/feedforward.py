@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seqwright.nn.bound import Function, bound, drops
 from seqwright.nn.dropout import Dropout
-from seqwright.registry import Registry
+from seqwright.registry import Count, Registry
 
 FEED_FORWARDS = Registry("feed_forward", "seqwright.nn.feedforward", "seqwright.nn.feedforward:FeedForward")
 
@@ -36,7 +36,7 @@ class Plain(FeedForward):
         self,
         *,
         size: int,
-        hidden: int,
+        hidden: Count,
         activation: Activation = "relu",
         dropout: float = 0.0,
         bias: bool = True,
@@ -49,9 +49,10 @@ class Plain(FeedForward):
         _glorot(self)
 
     def bound(self) -> Function:
-        # what was just computed is nobody else's: relu may work in its place
-        activation = torch.relu_ if self.activation is F.relu else self.activation
         rise, fall = bound(self.rise), bound(self.fall)
+        # what was just computed is nobody else's, unless a hook has seen it: relu may work in its place
+        in_place = self.activation is F.relu and rise is not self.rise
+        activation = torch.relu_ if in_place else self.activation
         if drops(self.dropout):
             return lambda x: fall(self.dropout(activation(rise(x))))
         return lambda x: fall(activation(rise(x)))
@@ -64,7 +65,7 @@ class Gated(FeedForward):
         self,
         *,
         size: int,
-        hidden: int,
+        hidden: Count,
         activation: Activation = "silu",
         dropout: float = 0.0,
         bias: bool = True,

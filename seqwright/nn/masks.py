@@ -48,7 +48,8 @@ class Places:
     ):
         self._parts = (pos,) if isinstance(pos, Tensor) else pos
         self.count: int = pos.shape[-1] if isinstance(pos, Tensor) else count or 0
-        self.seen, self.first, self.last, self.newest, self._device = seen, first, last, newest, device
+        self.seen, self.first, self.last, self.newest = seen, first, last, newest
+        self._device = pos.device if isinstance(pos, Tensor) else device
         self._padding: tuple[torch.dtype, Veil] | None = None
 
     @classmethod

@@ -58,10 +58,12 @@ class Output(Binding[Function]):
         rows, targets = hidden.flatten(0, -2), expected.flatten()
         if len(real) < len(targets):
             rows, targets = rows.index_select(0, real), targets.index_select(0, real)
-        if torch.is_grad_enabled():
-            self._kept = None  # the weights are about to change
-            return Loss(_CrossEntropy.apply(rows, self.weight, self.bias, targets, smoothing), len(targets))
-        return Loss(_cross_entropy(rows, self.weight, self.bias, targets, smoothing), len(targets))
+        with torch.autocast(rows.device.type, enabled=False):  # a loss is summed in the weights' precision
+            given = (rows.to(self.weight.dtype), self.weight, self.bias, targets, smoothing)
+            if torch.is_grad_enabled():
+                self._kept = None  # the weights are about to change
+                return Loss(_CrossEntropy.apply(*given), len(targets))
+            return Loss(_cross_entropy(*given), len(targets))
 
 
 class _CrossEntropy(Differentiable):
@@ -75,6 +77,10 @@ class _CrossEntropy(Differentiable):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # the slopes are mere numbers, and would pass for constants
+            raise NotImplementedError(
+                "the loss has no second derivative; for create_graph = true take cross_entropy of the scores"
+            )
         scaled = (None if slope is None else slope * grads[0] for slope in ctx.slopes)
         return (*scaled, None, None)
 

@@ -6,18 +6,20 @@ says otherwise.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Gt
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError, InputError
 from seqwright.nn.masks import Places, Sight
-from seqwright.registry import Registry
+from seqwright.registry import Count, Registry, Whole
 
 POSITIONS = Registry("position", "seqwright.nn.positions", "seqwright.nn.positions:Position")
 
 Combine = Literal["add", "concat"]
+Base = Annotated[float, Gt(0)]
 
 
 class Position(nn.Module):
@@ -80,7 +82,7 @@ class Sinusoidal(_Table):
     """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same (Vaswani et al. 2017, 3.5)."""
 
     def __init__(
-        self, *, size: int, combine: Combine = "add", dimensions: int | None = None, base: float = 10000.0
+        self, *, size: int, combine: Combine = "add", dimensions: Count | None = None, base: Base = 10000.0
     ):
         super().__init__(size, combine, dimensions)
         self.base = base
@@ -108,7 +110,7 @@ class Learned(_Table):
     """A trained vector for each of the first `length` positions (Gehring et al. 2017)."""
 
     def __init__(
-        self, *, size: int, length: int = 512, combine: Combine = "add", dimensions: int | None = None
+        self, *, size: int, length: Count = 512, combine: Combine = "add", dimensions: Count | None = None
     ):
         super().__init__(size, combine, dimensions)
         self.table = nn.Parameter(torch.empty(length, self.dimensions))
@@ -139,7 +141,7 @@ class Shaw(Position):
         heads: int,
         key_size: int,
         value_size: int,
-        distance: int = 16,
+        distance: Whole = 16,
         per_head: bool = False,
         values: bool = True,
     ):
@@ -179,7 +181,7 @@ class Rotary(Position):
 
     inside = True
 
-    def __init__(self, *, key_size: int, base: float = 10000.0):
+    def __init__(self, *, key_size: int, base: Base = 10000.0):
         super().__init__()
         if key_size % 2:
             raise ConfigError(

@@ -66,6 +66,7 @@ def rnns() -> dict[str, Spec]:
             "cell": "gru",
         }
         found[f"{recipe}-at-once"] = {"attention": recipe, "feed": "nothing"}
+    found["rotary"] = {"attention": {"heads": HEADS, "position": "rotary"}}
     for feed in ("nothing", "context", "output"):
         found[f"none-{feed}"] = {"attention": "none", "feed": feed, "readout": "state"}
     found["none-maxout"] = {

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from seqwright.data.batch import Batch, Tokens
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.models import DECODERS, ENCODERS
 from seqwright.nn.feedforward import FEED_FORWARDS
 from seqwright.nn.positions import POSITIONS
@@ -124,6 +124,19 @@ def test_forward_and_loss_say_the_same():
     assert scores.shape == (2, 3, 9)
     torch.testing.assert_close(loss.total, -(chosen * (expected != 0)).sum())
     assert loss.count == 5
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_weights_of_other_shapes_are_refused_and_none_is_taken(rows):
+    """One row would fit every row; what is refused must not be half a model."""
+    model, other = build(heads=2), build(heads=2)
+    before = {name: weight.clone() for name, weight in model.weights().items()}
+    weights = other.weights()
+    last = [name for name, weight in weights.items() if weight.dim() == 2][-1]
+    weights[last] = weights[last][:rows]
+    with pytest.raises(ModelError, match=rf"{last} has the shape \[{rows}, 8\] instead of \[\d+, 8\]"):
+        model.take_weights(weights)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.weights().items())
 
 
 def test_a_shared_embedding_is_one():

@@ -112,6 +112,11 @@ def test_an_option_of_the_model_reaches_both_parts_unless_one_says_otherwise():
 def test_of_another_kind_of_part_only_width_and_dropout_are_the_preset_s():
     description = resolve({"preset": "tiny", "encoder": "rnn"})
     assert description["encoder"] == {"kind": "rnn", "size": 128, "dropout": 0.3}
+    assert list(description["encoder"]) == [
+        "kind",
+        "size",
+        "dropout",
+    ]  # config.json has the same bytes each time
     assert description["decoder"]["kind"] == "transformer"
 
 
@@ -139,6 +144,37 @@ def test_parts_of_other_kinds_share_the_embedding_of_the_preset(part, kind):
     ],
 )
 def test_unknown_names_name_the_nearest(description, message):
+    _refused(description, message)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"preset": 3}, r"unknown preset '3'"),
+        ({"kind": 3}, r"model 3 is no name; there are: encoder_decoder"),
+        ({"encoder": 5}, r"encoder is 5; it must be a name, or a table"),
+        ({"encoder": {"kind": 3}}, r"encoder 3 is no name"),
+        ({"layers": 0}, r"layers of encoder transformer is 0; it must be .*at least 1"),
+        ({"encoder": "rnn", "decoder": {"kind": "rnn", "layers": -1}}, r"layers of decoder rnn is -1;"),
+        ({"hidden": 0}, r"hidden of encoder transformer is 0; it must be .*at least 1"),
+        ({"heads": 2.5}, r"heads of encoder transformer is 2.5; it must be a whole number"),
+        ({"head_size": [8, -8]}, r"head_size of encoder transformer is \[8, -8\]"),
+        ({"window": -1}, r"window of encoder transformer is -1; it must be .*at least 0"),
+        ({"position": {"kind": "learned", "length": 0}}, r"length of position learned is 0"),
+        ({"position": {"kind": "rotary", "base": 0}}, r"base of position rotary is 0; .*above 0"),
+        (
+            {"decoder": {"kind": "rnn", "attention": {"position": "learned"}}},
+            r"take none, alibi, rotary, shaw",
+        ),
+        ({"decoder": {"kind": "rnn", "attention": {"mask": 1}}}, r"unknown option .*'mask'"),
+    ],
+)
+def test_values_that_make_no_model(description, message):
+    """Neither built into something else, nor an error of torch."""
+    _refused(description, message)
+
+
+def _refused(description, message):
     with pytest.raises(ConfigError, match=message) as caught:
         build(description)
     assert "\n" not in str(caught.value)

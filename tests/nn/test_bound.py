@@ -7,11 +7,14 @@ import pickle
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
 from seqwright.nn import bound as bound_module
 from seqwright.nn.blocks import Stack
 from seqwright.nn.bound import MANY, FewRows
+from seqwright.nn.dropout import Dropout
+from seqwright.nn.feedforward import Plain
 from seqwright.nn.masks import Places
 
 SIZE = 8
@@ -94,6 +97,29 @@ def test_dropout_follows_the_mode() -> None:
     assert not torch.equal(quick(module.train()), quick(module.train()))
 
 
+def test_dropout_follows_the_mode_of_each_part() -> None:
+    """To draw several outputs (Gal & Ghahramani 2016) only the dropouts are set to training."""
+    module = Stack(size=SIZE, layers=1, heads=2, dropout=0.5).eval()
+    before = quick(module)
+    parts = [part for part in module.modules() if isinstance(part, Dropout)]
+    for part in parts:
+        part.train()
+    assert not torch.equal(quick(module), quick(module))
+    for part in parts:
+        part.eval()
+    assert torch.equal(quick(module), before)
+
+
+def test_a_hook_keeps_what_it_has_seen() -> None:
+    """The activation must not work in the place of what somebody looks at."""
+    part, seen = Plain(size=SIZE, hidden=16), []
+    part.rise.register_forward_hook(lambda *given: seen.append(given[2]))
+    x = torch.randn(3, SIZE)
+    with torch.no_grad():
+        part(x)
+        assert_close(seen[0], F.linear(x, part.rise.weight, part.rise.bias))
+
+
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"]
 )
@@ -119,6 +145,18 @@ def test_few_rows_equal_a_linear_layer(monkeypatch, bias, shape, rows, dtype, pa
     product = FewRows(layer.weight, layer.bias)
     with torch.no_grad():
         for _ in range(2):
+            assert_close(product(x), layer(x))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_few_rows_under_autocast(dtype, rows) -> None:
+    """Large weights are packed, and the packed product knows nothing of autocast."""
+    layer = torch.nn.Linear(512, 520)
+    product, x = FewRows(layer.weight, layer.bias), torch.randn(rows, 512).to(dtype)
+    with torch.no_grad():
+        product(x.float())
+        with torch.autocast("cpu", torch.bfloat16):
             assert_close(product(x), layer(x))
 
 

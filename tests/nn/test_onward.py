@@ -212,15 +212,27 @@ def test_who_sees_nothing_or_is_padding_goes_through_the_blocks():
         assert not isinstance(past, Shelf)
 
 
-@pytest.mark.parametrize("name", ["blocks.1", "blocks.1.feed_forward", "blocks.0.around_attention.norm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blocks.1",
+        "blocks.1.attention",
+        "blocks.1.cross",
+        "blocks.1.feed_forward",
+        "blocks.0.around_attention.norm",
+    ],
+)
 def test_a_hook_is_called_as_from_the_blocks(name):
     found, shapes = stack(), []
-    handle = found.get_submodule(name).register_forward_hook(
-        lambda _, given, __: shapes.append(given[0].shape)
-    )
     with torch.no_grad():
         memory = memory_of(found, 1, 3)
-        assert through_blocks(found, memory)
+        quick, _ = steps(found, memory)
+        handle = found.get_submodule(name).register_forward_hook(
+            lambda _, given, __: shapes.append(given[0].shape)
+        )
+        hooked, past = steps(found, memory)
+        assert not isinstance(past, Shelf)
         assert shapes == [(1, 1, SIZE)] * 4
+        assert_close(hooked, quick, atol=1e-10, rtol=1e-8)
         handle.remove()
         assert not through_blocks(found, memory)

@@ -88,6 +88,27 @@ def test_the_mean_is_the_total_by_the_count():
     assert_close(loss.mean, loss.total / 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_under_autocast_the_loss_is_that_of_the_weights_precision(dtype):
+    part, expected = Output(SIZE, VOCABULARY, bias=True), torch.tensor([[1, 2, 3]])
+    hidden = torch.randn(1, 3, SIZE).to(dtype).requires_grad_()
+    wanted = (hidden, part.weight, part.bias)
+    plain = reference(part, hidden.float(), expected, 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = part.loss(hidden, expected, smoothing=0.1).total
+        with torch.no_grad():
+            assert_close(part.loss(hidden, expected, smoothing=0.1).total, loss.detach())
+    assert_close(loss, plain)
+    assert_close(torch.autograd.grad(loss, wanted), torch.autograd.grad(plain, wanted))
+
+
+def test_a_second_derivative_is_refused_not_wrong():
+    part, x = Output(SIZE, VOCABULARY), torch.randn(1, 3, SIZE, requires_grad=True)
+    loss = part.loss(x.tanh(), torch.tensor([[1, 2, 3]])).total
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        torch.autograd.grad(loss, x, create_graph=True)
+
+
 class Products(TorchDispatchMode):
     """Counts matrix products."""
 

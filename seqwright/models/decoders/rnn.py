@@ -24,7 +24,7 @@ from seqwright.nn.growth import Keys, select_keys
 from seqwright.nn.masks import Places, Sight, regroup, take
 from seqwright.nn.recurrent import Cell, Recurrent
 from seqwright.nn.recurrent import State as Cells
-from seqwright.registry import check_options, unknown
+from seqwright.registry import Count, check_options, unknown
 
 RECIPES: dict[str, dict[str, Any]] = {
     "bahdanau": {"score": "additive", "projections": "qk", "bias": False},
@@ -48,7 +48,7 @@ class RnnState:
     output: Tensor
     memory: Keys | None
     context: Tensor | None
-    length: int = 0  # tokens so far
+    length: int | Tensor = 0  # tokens so far, (rows,) where padding made the rows differ
     width: int = 1
 
     def select(self, rows: Sequence[int]) -> RnnState:
@@ -61,7 +61,7 @@ class RnnState:
             output=self.output.index_select(0, index),
             memory=memory,
             context=take(self.context, groups),
-            length=self.length,
+            length=self.length if isinstance(self.length, int) else take(self.length, rows),
             width=width,
         )
 
@@ -86,10 +86,10 @@ class Rnn(Decoder):
         *,
         vocabulary: int,
         memory_size: int,
-        size: int = 512,
-        embedding_size: int | None = None,
-        readout_size: int | None = None,
-        layers: int = 1,
+        size: Count = 512,
+        embedding_size: Count | None = None,
+        readout_size: Count | None = None,
+        layers: Count = 1,
         cell: Cell = "lstm",
         attention: str | Mapping[str, Any] = "bahdanau",
         query: Literal["previous", "current"] = "current",
@@ -183,9 +183,16 @@ class Rnn(Decoder):
             fixed = state.context.repeat_interleave(state.width, 0)
             return fixed[:, None].expand(-1, count, -1)
         folded = queries.reshape(state.groups, state.width * count, -1)
-        places = Places.run(state.length, count, width=state.width, device=queries.device)
-        sight = Sight(places, state.width)
+        sight = Sight(_places(state, count, queries.device), state.width)
         return self.attention(folded, sight, state.memory).view(rows, count, -1)
+
+
+def _places(state: RnnState, count: int, device: torch.device) -> Places:
+    """Where the next `count` tokens of each row stand."""
+    if isinstance(state.length, int):
+        return Places.run(state.length, count, width=state.width, device=device)
+    pos = state.length[:, None] + torch.arange(count, device=device)  # (R, count)
+    return Places(pos.view(state.groups, -1))
 
 
 def _attention(spec: str | Mapping[str, Any], size: int, memory_size: int) -> Attention | None:
@@ -204,7 +211,8 @@ def _where(real: Tensor, after: RnnState, before: RnnState) -> RnnState:
     cells = tuple(
         torch.where(real[None, :, None], a, b) for a, b in zip(after.cells, before.cells, strict=True)
     )
-    return replace(after, cells=cells, output=torch.where(real[:, None], after.output, before.output))
+    output = torch.where(real[:, None], after.output, before.output)
+    return replace(after, cells=cells, output=output, length=before.length + real.long())
 
 
 class Bridge(nn.Module):

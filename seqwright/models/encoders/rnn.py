@@ -12,6 +12,7 @@ from seqwright.models.encoders.transformer import source_places
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.recurrent import Cell, Recurrent
+from seqwright.registry import Count
 
 
 class Rnn(Encoder):
@@ -25,9 +26,9 @@ class Rnn(Encoder):
         self,
         *,
         vocabulary: int,
-        size: int = 512,
-        embedding_size: int | None = None,
-        layers: int = 1,
+        size: Count = 512,
+        embedding_size: Count | None = None,
+        layers: Count = 1,
         cell: Cell = "lstm",
         bidirectional: bool = True,
         reverse: bool = False,
