@@ -18,13 +18,12 @@ from typing import Annotated, Any, Literal, get_type_hints
 from annotated_types import Ge, Gt, Le, Len, Lt
 
 from seqwright.errors import ConfigError
-from seqwright.registry import unknown
+from seqwright.registry import Count, unknown
 
 FORMAT = 1
 
 Spec = str | dict[str, Any]
 Share = Annotated[float, Ge(0), Lt(1)]
-Count = Annotated[int, Ge(1)]
 Amount = Annotated[float, Gt(0), Lt(math.inf)]
 
 
@@ -39,7 +38,7 @@ class DataConfig:
     delimiter: Annotated[str, Len(1, 1)] | None = None  # between the columns
     header: bool | None = None  # whether the first row names the columns
     columns: str | None = None  # "1,3:2": columns 1 and 3 make the source, column 2 is the target
-    quoting: bool = False  # cells in double quotes, as CSV has them; otherwise a quote is a character
+    quoting: bool | None = None  # cells in double quotes; unsaid: only in CSV; else a quote is a character
     encoding: str = "utf-8"
     on_bad_bytes: Literal["error", "replace"] = "error"  # replace: by U+FFFD, and counted
     skip_bad_rows: bool = False  # leave out rows that do not fit the columns, and count them
@@ -155,6 +154,8 @@ def _problem(issue: Mapping[str, Any]) -> str:
         place, message = place[:-1], "input should be a name or a table"
     elif issue["type"] == "dataclass_type":
         message = "input should be a table"
+    elif issue.get("ctx", {}).get("lt") == math.inf:  # NaN is not less than it, either
+        message = "input should be a finite number"
     return f"{'.'.join(map(str, place))} is {issue['input']!r}: {message}"
 
 
@@ -227,7 +228,7 @@ def read_toml(text: str, name: str) -> dict[str, Any]:
 
 def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """The table with `a.b=value` set in it; a value is read as TOML, and as a plain word where it is none."""
-    result = json.loads(json.dumps(dict(table)))
+    result = _plain(dict(table))
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
@@ -249,7 +250,12 @@ def _value(text: str) -> Any:
         read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
-    return read["value"] if len(read) == 1 else text  # a text of several lines may hold further keys
+    return _plain(read["value"]) if len(read) == 1 else text  # a text of several lines may hold further keys
+
+
+def _plain(value: Any) -> Any:
+    """A copy in the types of JSON; paths, and the dates and times of TOML, are texts."""
+    return json.loads(json.dumps(value, default=str))
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

@@ -335,9 +335,13 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
             raise WriteError(
                 f"{of} is in use by {_holder(path)}; wait for it, stop it or choose another folder"
             ) from error
-        with writing(of):
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        if _stands_at(path, descriptor):
+            with writing(of):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            yield
+            return
+    with locked(path, of):  # its last holder removed it after we had opened it: others would take a new one
         yield
 
 
@@ -363,6 +367,13 @@ def _flock(descriptor: int, path: Path, wait: bool) -> None:
         if error.errno not in NO_LOCKS:
             raise
         log.warning("%s cannot be locked: %s; let no second process write there", path, error.strerror)
+
+
+def _stands_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _holder(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -110,6 +111,14 @@ def test_32_types_and_ranges_name_key_and_value(key, value):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, "nan"])
+def test_32_a_time_is_a_finite_number(value):
+    with pytest.raises(
+        ConfigError, match=r"training\.minutes is '?(nan|inf)'?: input should be a finite number"
+    ):
+        parse({"training": {"minutes": value}})
+
+
 def test_32_all_problems_are_said_at_once():
     with pytest.raises(ConfigError) as error:
         parse({"training": {"clip": -1, "stepz": 3}, "seed": "x", "model": 3, "colour": "red"})
@@ -190,3 +199,16 @@ def test_34_what_is_not_toml_is_named():
     for text in ("a = ", "a = 1\na = 2", "[a]\nb = 1\n[a]\nc = 2"):
         with pytest.raises(ConfigError, match=r"my\.toml is not TOML"):
             read_toml(text, "my.toml")
+
+
+def test_dates_and_paths_are_texts():
+    """TOML has dates, and Python has paths; a configuration has neither."""
+    table = override(
+        read_toml("start = 2024-01-31", "x"), ["model.preset=07:30:00", "data.train=[2024-02-01]"]
+    )
+    assert table == {
+        "start": "2024-01-31",
+        "model": {"preset": "07:30:00"},
+        "data": {"train": ["2024-02-01"]},
+    }
+    assert override({"start": Path("runs", "a")}, []) == {"start": "runs/a"}

@@ -146,9 +146,9 @@ def test_a_wrong_encoding_is_guessed_and_no_copy_is_written(tmp_path, capsys):
 
 @pytest.fixture
 def quoted(tmp_path: Path) -> Path:
-    """Thirty rows of CSV, every third of which has a comma inside quotes."""
-    rows = [f'"word, {k}","say ""{k}"""' if k % 3 == 0 else f"word {k},say {k}" for k in range(1, 31)]
-    path = tmp_path / "quoted.csv"
+    """Thirty rows, every third of which has a tab inside quotes."""
+    rows = [f'"word\t{k}"\t"say ""{k}"""' if k % 3 == 0 else f"word {k}\tsay {k}" for k in range(1, 31)]
+    path = tmp_path / "quoted.tsv"
     path.write_text("\n".join(rows) + "\n")
     return path
 
@@ -168,19 +168,26 @@ def test_quotes_that_enclose_cells_are_named_and_nothing_is_lost_before(quoted, 
     assert not copy.exists()
     again = document(*shlex.split(found["next"])[2:], "--fix", copy, capsys=capsys)
     assert (again["pairs"], again["fixed"]["kept"]) == (30, 30)
-    assert 'word, 3\tsay "3"' in copy.read_text().splitlines()
+    assert 'say "3"' in copy.read_text()
+
+
+def test_a_copy_of_quoted_csv_has_what_its_cells_held(tmp_path, capsys):
+    path, copy = tmp_path / "quoted.csv", tmp_path / "c.tsv"
+    path.write_text('"word, 1","say ""1"""\nword 2,say 2\n')
+    assert document(path, "--fix", copy, capsys=capsys)["fixed"]["kept"] == 2
+    assert copy.read_text().splitlines() == ['word, 1\tsay "1"', "word 2\tsay 2"]
 
 
 def test_rows_that_quotes_do_not_mend_are_told_apart(quoted, tmp_path, capsys):
     with quoted.open("a") as rows:
-        rows.write("one,two,three\n")
+        rows.write("one\ttwo\tthree\n")
     assert "with which all but 1 fit" in document(quoted, capsys=capsys)["findings"][0]["way_out"]
     with quoted.open("a") as rows:
-        rows.write('"cut", off,here\n')
-        rows.write('"cut" off,here\n')
+        rows.write('"cut"\t off\there\n')
+        rows.write('"cut" off\there\n')
     found = document(quoted, capsys=capsys)
     assert found["findings"][0]["name"] == "bad_row"  # with quotes it could not be read at all
-    assert found["next"].endswith("--fix " + f"{quoted}.clean.tsv")
+    assert found["next"].endswith(f"--fix {quoted.with_suffix('.clean.tsv')}")
 
 
 def test_quotes_that_are_text_can_be_said_to_be(quoted, tmp_path, capsys):

@@ -119,7 +119,7 @@ LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
         (b"a\tb\nc\td\te\n", ":2: 3 columns where 2 are expected", "data.skip_bad_rows=true"),
         (b'{"source":"a","target":"b"}\n{"source":1}\n', ":2: ", "data.skip_bad_rows=true"),
         (b'{"a":"1","b":"2","c":"3"}\n', "which of the keys a, b, c", "data.columns=question:answer"),
-        (b"a\tb\tc\td\n", "has 4 columns; say which to use", "data.columns=1:2"),
+        (b"a\tb\tc\td\n", "has 4 columns (“a”, “b”, “c”, “d”); say which to use", "data.columns=1:2"),
         (b"a;b\n", ":1: no tab between source and target in 'a;b'", "data.delimiter="),
     ],
 )  # fmt: skip
@@ -135,11 +135,19 @@ def test_a_file_that_cannot_be_read_names_the_option_that_helps(fails, capsys, c
 
 
 def test_quoted_cells_are_recognised_when_they_stop_the_reading(fails):
-    path = write("pairs.csv", 'a,b\n"c, d",e\n')
-    fails(2, *train(path), words=("pairs.csv:2: 3 columns where 2", "data.quoting=true"))
+    path = write("pairs.tsv", 'a\tb\n"c\td"\te\n')
+    fails(2, *train(path), words=("pairs.tsv:2: 3 columns where 2", "data.quoting=true"))
     assert cli.main([*train(path, "data.quoting=true"), "--print-config"]) == 0
     open_quote = write("open.csv", 'a,b\n"c,d\ne,f\n')
     fails(2, *train(open_quote, "data.quoting=true"), words=("open.csv:2: ", "data.quoting=false"))
+
+
+def test_a_table_as_spreadsheets_write_it_is_read_as_it_is(fails):
+    path = write("pairs.csv", 'a,b\n"c, d",e\n')
+    assert cli.main([*train(path), "--print-config"]) == 0
+    three = write("three.csv", 'word,sound,source\n"c, d",e,f\n')
+    fails(2, *train(three), words=("has 3 columns (“word”, “sound”, “source”)", "data.columns=1:2"))
+    assert cli.main([*train(three), "--columns", "word:sound", "--print-config"]) == 0
 
 
 def test_a_header_is_told_from_a_pair_and_can_be_asked_for(fails, capsys):

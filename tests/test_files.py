@@ -313,6 +313,22 @@ def test_a_second_taker_learns_who_was_first(tmp_path):
         pass
 
 
+def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+    """A holder that removes its lock at the end leaves whoever has opened it with a lock of nothing."""
+    lock, take = tmp_path / ".lock", files._flock
+
+    def removed_before(descriptor: int, path: Path, wait: bool) -> None:
+        monkeypatch.setattr(files, "_flock", take)
+        path.unlink()
+        take(descriptor, path, wait)
+
+    monkeypatch.setattr(files, "_flock", removed_before)
+    with files.locked(lock):
+        assert lock.read_text().startswith(f"process {os.getpid()} ")
+        with pytest.raises(WriteError, match="is in use by"), files.locked(lock):
+            pass
+
+
 def holding(lock: Path, then: Callable[[], object]) -> int:
     """The pid of a child that holds the lock by now, and goes on to do `then`."""
     reader, writer = os.pipe()

@@ -322,6 +322,7 @@ def test_what_was_begun_for_another_job_is_not_mixed(run, inputs, tmp_path, smal
     more = ["--beam", 2] if change == "options" else []
     predict(folder, inputs, "--output", out, *more, code=4)
     assert f"was begun with other {change};" in capsys.readouterr().err
+    assert not (tmp_path / "out.txt.part.lock").exists()
     (tmp_path / "out.txt.part").unlink()
     predict(folder, inputs, "--output", out, *more)
     assert out.read_text().count("\n") == 30

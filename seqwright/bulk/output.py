@@ -80,22 +80,27 @@ class PartFile:
         self.path, self.bound = destination(path), json.loads(json.dumps(bound))
         self.part, self.note, self._lock = _beside(self.path)
         self.lines = self.bytes = 0
-        self._open = ExitStack()
+        self._open: ExitStack
         self._file: BinaryIO
 
     def __enter__(self) -> Self:
-        with writing(self.path):
-            self._open.enter_context(locked(self._lock, self.path))
+        with writing(self.path), ExitStack() as opened:
+            opened.enter_context(locked(self._lock, self.path))
+            opened.callback(self._unlock)
             self._go_on()
-            self._file = self._open.enter_context(self.part.open("r+b" if self.lines else "wb"))
+            self._file = opened.enter_context(self.part.open("r+b" if self.lines else "wb"))
             self._file.truncate(self.bytes)
             self._file.seek(self.bytes)
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._open.close()
+
+    def _unlock(self) -> None:
+        """While it is still held: what is removed is our own."""
         with suppress(OSError):
             self._lock.unlink()
-        self._open.close()
 
     def write(self, lines: Sequence[bytes]) -> None:
         """On the disk before they are counted: a kill in between leaves lines that are written again."""

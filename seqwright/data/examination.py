@@ -23,7 +23,7 @@ from seqwright.data.findings import (
     quoted_finding,
     reading_findings,
 )
-from seqwright.data.lines import Decoding, guess_encoding, read_blocks
+from seqwright.data.lines import Decoding, guess_encoding, is_wide, read_blocks
 from seqwright.data.mending import MENDED
 from seqwright.data.opening import open_pairs
 from seqwright.data.reading import PairFiles
@@ -143,7 +143,7 @@ def _bad_if_quoted(paths: Sequence[str], files: PairFiles, tally: Tally, data: D
     """How many rows still do not fit if quotes enclose cells; None if no fewer, or it cannot be tried."""
     before, again = tally[Reason.BAD_ROW], Tally()
     form = files.sniffed.format
-    if not before or data.quoting or form == "jsonl" or any(file.once for file in files.inputs):
+    if not before or files.sniffed.quoting or form == "jsonl" or any(file.once for file in files.inputs):
         return None
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True, quoting=True)
     try:
@@ -156,8 +156,10 @@ def _bad_if_quoted(paths: Sequence[str], files: PairFiles, tally: Tally, data: D
 
 
 def _guessed_encoding(files: PairFiles, tally: Tally, data: DataConfig) -> str | None:
-    """Of the lines from the first on that are no text; None if there are none, or it cannot be read again."""
-    if data.on_bad_bytes == "replace" or not tally[Reason.BAD_BYTES]:
+    """Of the lines from the first on that are no text; None if there are none, or it cannot be read again, or
+    its bytes are no lines.
+    """
+    if data.on_bad_bytes == "replace" or not tally[Reason.BAD_BYTES] or is_wide(data.encoding):
         return None
     place = tally.counts[Reason.BAD_BYTES].places[0]
     file = next(file for file in (*files.inputs, *files.targets) if file.name == place.file)

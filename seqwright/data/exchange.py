@@ -36,11 +36,10 @@ class Reservoir:
 def exchanged(pairs: list[Pair]) -> list[Pair]:
     """Those that character bigrams find likelier the other way round, each judged by all the others."""
     sides = [(_bigrams(source), _bigrams(target)) for source, target, _ in pairs]
-    left: Bigrams = Counter()
-    right: Bigrams = Counter()
+    left, right = _Language(), _Language()
     for source, target in sides:
-        left.update(source)
-        right.update(target)
+        left.add(source)
+        right.add(target)
     found = [
         pair
         for pair, (source, target) in zip(pairs, sides, strict=True)
@@ -53,11 +52,26 @@ def _bigrams(text: str) -> Bigrams:
     return Counter(pairwise(f" {text[:SAMPLED_CHARACTERS]} "))
 
 
-def _support(own: Bigrams, home: Bigrams, away: Bigrams) -> float:
+class _Language:
+    """The bigrams of one side of all pairs, and how many they are: their sum takes long."""
+
+    def __init__(self) -> None:
+        self.counts: Bigrams = Counter()
+        self.total = 0
+
+    def add(self, text: Bigrams) -> None:
+        self.counts.update(text)
+        self.total += text.total()
+
+
+def _support(own: Bigrams, home: _Language, away: _Language) -> float:
     """log P(own | home without own) − log P(own | away), smoothed by one half."""
-    home_total, away_total = home.total() - own.total() + 1, away.total() + 1
+    home_total, away_total = home.total - own.total() + 1, away.total + 1
     return sum(
         count
-        * (math.log((home[pair] - count + 0.5) / home_total) - math.log((away[pair] + 0.5) / away_total))
+        * (
+            math.log((home.counts[pair] - count + 0.5) / home_total)
+            - math.log((away.counts[pair] + 0.5) / away_total)
+        )
         for pair, count in own.items()
     )

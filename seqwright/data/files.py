@@ -51,13 +51,6 @@ class Input:
         yield from self._head
         yield from self._started or self._open_blocks()
 
-    def count_lines(self) -> int:
-        count, last = 0, b"\n"
-        for block in self.blocks():
-            count += block.count(b"\n")
-            last = block[-1:] or last
-        return count + (last != b"\n")
-
     def _open_blocks(self) -> Iterator[bytes]:
         with _open(self.path, self.name) as stream:
             try:

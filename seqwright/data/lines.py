@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
@@ -46,8 +46,8 @@ class Decoding:
 
     def __post_init__(self) -> None:
         try:
-            codecs.lookup(self.encoding)
-        except LookupError as error:
+            "\n".encode(self.encoding)  # hex and the like are known, but not of text
+        except (LookupError, ValueError) as error:
             raise ConfigError(
                 f"encoding {self.encoding!r} is unknown; try utf-8, cp1252 or gb18030"
             ) from error
@@ -70,10 +70,22 @@ def read_blocks(source: Input, decoding: Decoding, tally: Tally) -> Iterator[tup
         offset += len(data)
 
 
+def count_lines(source: Input, decoding: Decoding) -> int:
+    """How many lines `read_blocks` gives; of what is wrong with them nothing is said."""
+    count, last = 0, b"\n"
+    for block in _as_utf8(source, replace(decoding, on_bad_bytes="replace")):
+        count += block.count(b"\n")
+        last = block[-1:] or last
+    return count + (last != b"\n")
+
+
 def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> list[str]:
     """Up to `most` lines from the beginning, for a look at their form; their faults are named when read."""
-    data = source.head()
-    if not _is_wide(decoding.encoding):
+    data, size = source.head(), BLOCK
+    while len(data) >= size and b"\n" not in data:  # the beginning of a long first line does not tell
+        size = 2 * len(data)
+        data = source.head(size)
+    if not is_wide(decoding.encoding):
         _refuse_no_text(data, source.name)
     lines = data.decode(decoding.encoding, "replace").removeprefix("\ufeff").split("\n")
     if (len(data) >= BLOCK and len(lines) > 1) or lines[-1] == "":
@@ -125,7 +137,7 @@ def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
     """Blocks in an encoding where the byte 10 is always the end of a line."""
     blocks = source.blocks()
     first = _beginning(blocks)
-    if _is_wide(decoding.encoding):
+    if is_wide(decoding.encoding):
         yield from _transcoded(first, blocks, source.name, decoding)
         return
     _refuse_no_text(first, source.name)
@@ -141,7 +153,8 @@ def _beginning(blocks: Iterator[bytes]) -> bytes:
     return first
 
 
-def _is_wide(encoding: str) -> bool:
+def is_wide(encoding: str) -> bool:
+    """Whether the byte 10 can be a part of a character."""
     return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
 
 
@@ -195,7 +208,7 @@ def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decoding, tally: Tally) -> str:
-    wide = _is_wide(decoding.encoding)
+    wide = is_wide(decoding.encoding)
     encoding = "utf-8" if wide else decoding.encoding
     try:
         text = data.decode(encoding)

@@ -247,9 +247,10 @@ def _entries(files: PairFiles, tally: Tally) -> Iterator[_Entry]:
         if form.format == "jsonl":
             yield from (_object(files, place, line, tally) for place, line in files.lines(file, tally))
             continue
-        for count, (place, cells) in enumerate(files.rows(file, tally)):
-            if count == 0 and form.header:
-                first = file is files.inputs[0]
+        header = form.header  # if it is still to come
+        for place, cells in files.rows(file, tally):
+            if header and files.is_header(place, cells):
+                header, first = False, file is files.inputs[0]
                 yield _Entry(place, cells, None if first else Remedy.HEADER, header=first)
             elif len(cells) != form.width:
                 blank = not any(cell.strip() for cell in cells)

@@ -23,18 +23,16 @@ from seqwright.data.alignment import Lengths, first_shift
 from seqwright.data.columns import Role
 from seqwright.data.fields import join_fields, symbols_in
 from seqwright.data.files import Input
-from seqwright.data.lines import Decoding, cleaned, first_lines, read_blocks
+from seqwright.data.lines import Decoding, cleaned, count_lines, first_lines, read_blocks
 from seqwright.data.objects import cells_of, parse_object
 from seqwright.data.showing import amount
-from seqwright.data.sniffing import Form, Sniffed, sniff
+from seqwright.data.sniffing import Form, Sniffed, quoted, sniff
 from seqwright.data.tally import Pair, Place, Reason, Tally
 from seqwright.errors import ConfigError, InputError
 
 Path = str | os.PathLike[str]
 Row = tuple[Place, list[str]]
-
-# A cell may be a whole line; the module's default of 131,072 would turn a long line into an error.
-CELL_LIMIT = 1 << 30
+SWALLOWED = 100  # more lines in one row are believed only where quoting was asked for
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class PairFiles:
 
     def __init__(
         self,
-        files: Path | Sequence[Path],
-        targets: Path | Sequence[Path] = (),
+        files: Path | Sequence[Path | Input],
+        targets: Path | Sequence[Path | Input] = (),
         *,
         form: Form | None = None,
         decoding: Decoding | None = None,
@@ -78,11 +76,12 @@ class PairFiles:
         rules: Rules | None = None,
     ) -> PairFiles:
         """Two files without tabs or objects in their first lines are two sides; all else holds pairs."""
+        inputs = _inputs(paths)  # a pipe that was looked into has the beginning here only
         if len(paths) == 2 and form in (None, Form()) and "-" not in paths:
-            beginnings = [first_lines(Input(path), decoding or Decoding()) for path in paths]
+            beginnings = [first_lines(file, decoding or Decoding()) for file in inputs]
             if not any("\t" in line or line.startswith("{") for lines in beginnings for line in lines):
-                return cls(paths[0], paths[1], decoding=decoding, rules=rules)
-        return cls(paths, form=form, decoding=decoding, rules=rules)
+                return cls(inputs[:1], inputs[1:], decoding=decoding, rules=rules)
+        return cls(inputs, form=form, decoding=decoding, rules=rules)
 
     @property
     def name(self) -> str:
@@ -93,7 +92,7 @@ class PairFiles:
         """The form of the first file, which the others share."""
         if self.targets:
             return Sniffed("parallel", reasons=("parallel: the two sides are in files of their own",))
-        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.form, self._cells)
+        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.form)
 
     def read(self, tally: Tally) -> Iterator[Pair]:
         """The pairs in order; `tally` counts what is skipped or changed. No pair at all is an error."""
@@ -152,7 +151,9 @@ class PairFiles:
         if len(self.inputs) == len(self.targets):
             groups = [((left,), (right,)) for left, right in zip(self.inputs, self.targets, strict=True)]
         for left, right in groups:
-            left_count, right_count = (sum(file.count_lines() for file in side) for side in (left, right))
+            left_count, right_count = (
+                sum(count_lines(file, self.decoding) for file in side) for side in (left, right)
+            )
             if left_count == right_count:
                 continue
             near = first_shift(self._lengths(left), self._lengths(right)) + 1
@@ -193,16 +194,14 @@ class PairFiles:
 
     def rows(self, file: Input, tally: Tally) -> Iterator[Row]:
         """Every row of one of the files with all its cells: a header, blank and bad rows too."""
-        return self._quoted_rows(file, tally) if self.form.quoting else self._plain_rows(file, tally)
+        return self._quoted_rows(file, tally) if self.sniffed.quoting else self._plain_rows(file, tally)
 
     def _rows(self, file: Input, tally: Tally) -> Iterator[Row]:
         form = self.sniffed
-        for count, (place, cells) in enumerate(self.rows(file, tally)):
-            if count == 0 and form.header:
-                if [cell.strip() for cell in cells] != list(form.names):
-                    raise InputError(
-                        f"{place}: the header should be {', '.join(form.names)} as in {self.inputs[0].name}"
-                    )
+        header = form.header  # if it is still to come
+        for place, cells in self.rows(file, tally):
+            if header and self.is_header(place, cells):
+                header = False
             elif len(cells) == form.width:
                 yield place, cells
             elif not any(cell.strip() for cell in cells):
@@ -212,6 +211,15 @@ class PairFiles:
             else:
                 raise self._stopped(place, cells)
 
+    def is_header(self, place: Place, cells: list[str]) -> bool:
+        """Whether the row is no blank one before the header of a file that has one, which it then must be."""
+        names = [cell.strip() for cell in cells]
+        if any(names) and names != list(self.sniffed.names):
+            raise InputError(
+                f"{place}: the header should be {', '.join(self.sniffed.names)} as in {self.inputs[0].name}"
+            )
+        return any(names)
+
     def _plain_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
         name, delimiter = file.name, self.sniffed.delimiter
         for number, lines in read_blocks(file, self.decoding, tally):
@@ -219,14 +227,18 @@ class PairFiles:
                 yield Place(name, row), line.split(delimiter)
 
     def _quoted_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
-        """Rows of RFC 4180: a quoted cell may hold delimiters, quotes and line breaks (now spaces)."""
-        csv.field_size_limit(max(CELL_LIMIT, csv.field_size_limit()))
-        lines = (line + "\n" for _, block in read_blocks(file, self.decoding, tally) for line in block)
-        reader = csv.reader(lines, delimiter=self.sniffed.delimiter, strict=True)
-        first = 1
+        """A quoted cell may hold delimiters, quotes and line breaks (now spaces)."""
+        lines = (line for _, block in read_blocks(file, self.decoding, tally) for line in block)
+        reader, first = quoted(lines, self.sniffed.delimiter), 1
         try:
             for cells in reader:
-                place, first = Place(file.name, first), reader.line_num + 1
+                place, further = Place(file.name, first), reader.line_num - first
+                first = reader.line_num + 1
+                if further > SWALLOWED and self.form.quoting is None:
+                    raise InputError(
+                        f"{place}: a quote that opens here closes {further} lines later; mend it, or read "
+                        "quotes as text with data.quoting=false; if it is right, give data.quoting=true"
+                    )
                 yield (
                     place,
                     [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells] or [""],
@@ -237,13 +249,6 @@ class PairFiles:
                 "or read them as text with data.quoting=false"
             ) from error
 
-    def _cells(self, line: str, delimiter: str) -> list[str]:
-        return (
-            next(csv.reader([line], delimiter=delimiter), [""])
-            if self.form.quoting
-            else line.split(delimiter)
-        )
-
     def _wrong_width(self, place: Place, cells: list[str]) -> str:
         form = self.sniffed
         mark = "tab" if form.delimiter == "\t" else repr(form.delimiter)
@@ -253,7 +258,7 @@ class PairFiles:
         """At a row of another width. Where it can be read again, quotes are tried before they are blamed."""
         way_out = "mend the line, or leave such lines out with data.skip_bad_rows=true"
         if any(file.once for file in self.inputs):
-            if any(cell.startswith('"') for cell in cells) and not self.form.quoting:
+            if any(cell.startswith('"') for cell in cells) and not self.sniffed.quoting:
                 way_out += ". Do quotes enclose cells? Then give data.quoting=true"
         elif self._fits_quoted(place):
             way_out = "quotes enclose cells here: give data.quoting=true, with which the line fits"
@@ -261,17 +266,17 @@ class PairFiles:
 
     def _fits_quoted(self, place: Place) -> bool:
         """Whether reading comes past this row if quotes enclose cells."""
-        if self.form.quoting:
+        if self.sniffed.quoting:
             return False
         strict = replace(self.rules, skip_bad_rows=False)
-        quoted = PairFiles(
+        again = PairFiles(
             [file.path for file in self.inputs],
             form=replace(self.form, quoting=True),
             decoding=self.decoding,
             rules=strict,
         )
         try:
-            for at, _ in chain.from_iterable(quoted._rows(file, Tally()) for file in quoted.inputs):
+            for at, _ in chain.from_iterable(again._rows(file, Tally()) for file in again.inputs):
                 if at.file == place.file and at.line > place.line:
                     break
         except InputError:
@@ -316,8 +321,9 @@ _BLANK = {
 }
 
 
-def _inputs(paths: Path | Sequence[Path]) -> tuple[Input, ...]:
-    return tuple(map(Input, [paths] if isinstance(paths, str | os.PathLike) else paths))
+def _inputs(paths: Path | Sequence[Path | Input]) -> tuple[Input, ...]:
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    return tuple(each if isinstance(each, Input) else Input(each) for each in several)
 
 
 def _names(side: Sequence[Input]) -> str:

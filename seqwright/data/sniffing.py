@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from seqwright.data.columns import Column, Columns, Role, parse_columns
 from seqwright.data.fields import symbols_in
 from seqwright.data.objects import names_in, parse_object, value_under
+from seqwright.data.showing import shown
 from seqwright.data.tally import Place
 from seqwright.errors import ConfigError, InputError
 
+if TYPE_CHECKING:
+    from _csv import Reader
+
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 FORMATS = ("parallel", "tsv", "csv", "jsonl")
+
+# A cell may be a whole line; the module's default of 131,072 would turn a long line into an error.
+CELL_LIMIT = 1 << 30
 
 _KNOWN_NAMES = (
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
@@ -37,6 +44,7 @@ class Sniffed:
     names: tuple[str, ...] = ()
     width: int = 0
     columns: Columns | None = None
+    quoting: bool = False
     reasons: tuple[str, ...] = ()
 
     def because(self, reason: str, **changes: Any) -> Sniffed:
@@ -47,15 +55,15 @@ class Sniffed:
 class Form:
     """What is asked of the form of a file; None is left to sniffing.
 
-    Quoting is off unless asked for: in text a stray `"` is a character, and a reader that trusts it swallows
-    lines.
+    Quoting is left to sniffing in CSV alone, where commas need it: elsewhere a stray `"` is a character, and
+    a reader that trusts it swallows lines.
     """
 
     format: Format | None = None
     delimiter: str | None = None
     header: bool | None = None
     columns: str | None = None
-    quoting: bool = False
+    quoting: bool | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, *FORMATS):
@@ -64,36 +72,72 @@ class Form:
             raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character")
 
 
-Split = Callable[[str, str], list[str]]  # (line, delimiter) -> cells
+def quoted(lines: Iterable[str], delimiter: str) -> Reader:
+    """A reader of rows as RFC 4180 has them, strict: what it does not understand is a csv.Error."""
+    csv.field_size_limit(max(CELL_LIMIT, csv.field_size_limit()))
+    return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
 
 
-def sniff(lines: list[str], name: str, asked: Form, split: Split) -> Sniffed:
+def sniff(lines: list[str], name: str, asked: Form) -> Sniffed:
     """The form of a file of pairs from its first lines."""
     filled = [line for line in lines if line.strip()]
     if not filled:
         raise InputError(f"{name} has no pairs: it is empty or blank")
+    if asked.quoting is None:
+        asked = replace(asked, quoting=_quotes_cells(filled, name, asked))
     form = _format(filled, name, asked)
     if form.format == "jsonl":
         return _json_columns(form, lines, filled, name, asked)
-    rows = [split(line, form.delimiter) for line in filled]
+    if asked.quoting:
+        reasons = ("quotes enclose cells",) if any('"' in line for line in filled) else ()
+        form = replace(form, quoting=True, reasons=(*form.reasons, *reasons))
+    rows = _rows(filled, form.delimiter, asked)
     form = _header(replace(form, width=len(rows[0])), rows[0], asked)
     try:
         return _row_columns(form, rows[form.header :] or rows, name, asked)
     except InputError as error:
-        if asked.quoting or not _agree_quoted(filled, rows, form.delimiter):
+        width = _quoted_width(filled, form.delimiter)
+        if asked.quoting or width is None or {len(cells) for cells in rows} == {width}:
             raise
         raise InputError(
             f"{name}: quotes enclose cells here: give data.quoting=true; if they are text: {error}"
         ) from error
 
 
-def _agree_quoted(filled: list[str], rows: list[list[str]], delimiter: str) -> bool:
-    """Whether the first lines have one width, and another one, if quotes enclose cells."""
+def _rows(filled: list[str], delimiter: str, asked: Form) -> list[list[str]]:
+    """The rows on the first lines, one at least. If cells are quoted, those up to the first fault, which is
+    named when it is read; the last of these lines may be in the middle of a cell.
+    """
+    if not asked.quoting:
+        return [line.split(delimiter) for line in filled]
+    rows = []
     try:
-        quoted = {len(cells) for cells in csv.reader(filled, delimiter=delimiter, strict=True)}
+        for cells in quoted((line.replace("\r", " ") for line in filled), delimiter):
+            rows.append(cells)
     except csv.Error:
+        pass
+    return rows or [filled[0].split(delimiter)]
+
+
+def _quotes_cells(filled: list[str], name: str, asked: Form) -> bool:
+    """Whether quotes enclose cells: in CSV, unless its first lines fit only if they are text."""
+    try:
+        form = _format(filled, name, replace(asked, quoting=True))
+    except InputError:
         return False
-    return len(quoted) == 1 and quoted != {len(cells) for cells in rows}
+    if form.format != "csv":
+        return False
+    plain = {len(line.split(form.delimiter)) for line in filled}
+    return len(plain) > 1 or _quoted_width(filled, form.delimiter) is not None
+
+
+def _quoted_width(filled: list[str], delimiter: str) -> int | None:
+    """The width of all first lines if quotes enclose cells; None if they have no common one then."""
+    try:
+        widths = {len(cells) for cells in quoted(filled, delimiter)}
+    except csv.Error:
+        return None
+    return widths.pop() if len(widths) == 1 else None
 
 
 def _format(filled: list[str], name: str, asked: Form) -> Sniffed:
@@ -102,10 +146,10 @@ def _format(filled: list[str], name: str, asked: Form) -> Sniffed:
         return Sniffed(kind, asked.delimiter, reasons=(f"delimiter {asked.delimiter!r}: as asked",))
     if asked.format == "jsonl" or (asked.format is None and _is_object(filled[0])):
         return Sniffed("jsonl", reasons=("JSONL: the first line is an object",))
-    if asked.format in ("tsv", None) and "\t" in filled[0]:
+    if asked.format in ("tsv", None) and len(_rows(filled, "\t", asked)[0]) > 1:
         return Sniffed("tsv", "\t", reasons=("TSV: the first line has a tab",))
     if asked.format == "csv" or (asked.format is None and ".csv" in name.lower()):
-        delimiter = _steady_delimiter(filled)
+        delimiter = _steady_delimiter(filled, asked)
         if delimiter:
             return Sniffed("csv", delimiter, reasons=(f"CSV: {delimiter!r} comes in every line",))
     raise InputError(
@@ -118,13 +162,10 @@ def _is_object(line: str) -> bool:
     return line.lstrip().startswith("{") and line.rstrip().endswith("}") and "\t" not in line
 
 
-def _steady_delimiter(filled: list[str]) -> str | None:
+def _steady_delimiter(filled: list[str], asked: Form) -> str | None:
     """The separator that comes in every line, and most evenly."""
-    best = [
-        (len({line.count(mark) for line in filled}), mark)
-        for mark in ",;\t|"
-        if all(mark in line for line in filled)
-    ]
+    widths = {mark: {len(cells) for cells in _rows(filled, mark, asked)} for mark in ",;\t|"}
+    best = [(len(found), mark) for mark, found in widths.items() if min(found) > 1]
     return min(best)[1] if best else None
 
 
@@ -178,8 +219,10 @@ def _guess_columns(form: Sniffed, rows: list[list[str]], name: str) -> tuple[Col
             left, right = (k for k in (1, 2, 3) if k != marked)
             columns = parse_columns(f"{left},{marked}+:{right}")
             return columns, f"columns {columns}: column {marked} holds features"
+    first = ", ".join(shown(cell, 20) for cell in (form.names or rows[0]))
     raise InputError(
-        f"{name} has {form.width} columns; say which to use, as in data.columns=1:2 or data.columns=1,3+:2"
+        f"{name} has {form.width} columns ({first}); say which to use, as in data.columns=1:2 or "
+        "data.columns=1,3+:2"
     )
 
 

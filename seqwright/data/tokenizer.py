@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from seqwright.data.fields import FIELD, SYMBOL, split_parts
-from seqwright.errors import ConfigError, InputError, ModelError, SeqwrightError, WriteError
+from seqwright.errors import ConfigError, InputError, ModelError, SeqwrightError
+from seqwright.files import write_text
 from seqwright.registry import Registry, options_of, snake_case, unknown
 
 PAD, UNK, BEGIN, END = range(4)
@@ -255,15 +258,7 @@ class Tokenizer(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Written to the side and renamed, so that there is never half a file."""
-        beside = f"{os.fspath(path)}.{os.getpid()}.part"
-        try:
-            with open(beside, "w", encoding="utf-8", newline="\n") as file:
-                file.write(self._text())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        except OSError as error:
-            raise WriteError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from error
+        write_text(Path(path), self._text())
 
     def _text(self) -> str:
         return json.dumps(self.to_json(), ensure_ascii=False, indent=0) + "\n"
@@ -309,8 +304,8 @@ def ranked(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def at_least(name: str, value: float, least: float) -> None:
-    if not isinstance(value, int | float) or value < least:
-        raise ConfigError(f"{name} is {value!r}; it must be at least {least}")
+    if not isinstance(value, int | float) or not least <= value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be at least {least}, and finite")
 
 
 def probability(name: str, value: float) -> None:

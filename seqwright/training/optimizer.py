@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,8 @@ class Optimizer:
     """
 
     def __init__(self, model: nn.Module, *, rate: float):
-        if not rate > 0:
-            raise ConfigError(f"rate is {rate}; the learning rate must be above 0")
+        if not 0 < rate < math.inf:
+            raise ConfigError(f"rate is {rate}; the learning rate must be above 0, and finite")
         self.rate = rate
         self.names = {
             name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
@@ -82,8 +83,7 @@ class Adamw(Optimizer):
         epsilon: float = 1e-9,
         decay: float = 0.01,
     ):
-        self.options = {"betas": tuple(betas), "eps": epsilon}
-        self.decay = decay
+        self.options, self.decay = _moments(betas, epsilon), _not_negative("decay", decay)
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
@@ -108,8 +108,8 @@ class Muon(Optimizer):
         epsilon: float = 1e-9,
         decay: float = 0.01,
     ):
-        self.options = {"betas": tuple(betas), "eps": epsilon}
-        self.momentum, self.decay = momentum, decay
+        self.options, self.decay = _moments(betas, epsilon), _not_negative("decay", decay)
+        self.momentum = _below_one("momentum", momentum)
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
@@ -134,6 +134,28 @@ def adamw(
         {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, fused=True, **options)
+
+
+def _moments(betas: Sequence[float], epsilon: float) -> dict[str, object]:
+    """What torch calls the options of its moments."""
+    if not isinstance(betas, Sequence) or len(betas) != 2:
+        raise ConfigError(f"betas are {betas!r}; there must be two numbers, as in [0.9, 0.98]")
+    return {
+        "betas": tuple(_below_one("one of betas", beta) for beta in betas),
+        "eps": _not_negative("epsilon", epsilon),
+    }
+
+
+def _below_one(name: str, value: float) -> float:
+    if not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ConfigError(f"{name} is {value!r}; it must be from 0 to below 1")
+    return value
+
+
+def _not_negative(name: str, value: float) -> float:
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"{name} is {value}; it must be 0 or more, and finite")
+    return value
 
 
 class _Orthogonal(torch.optim.Optimizer):

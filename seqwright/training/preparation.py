@@ -19,7 +19,7 @@ from seqwright.data.store import Example, Store
 from seqwright.data.tally import Pair, Reason, Tally
 from seqwright.data.tokenizer import Tokenizer, train_tokenizer
 from seqwright.errors import InputError, ModelError
-from seqwright.files import reached, read_json, sha256, write_json
+from seqwright.files import reached, read_json, sha256, sync, write_json
 from seqwright.registry import parse
 from seqwright.run import CHECKPOINTS
 from seqwright.tasks.translation import Translation
@@ -140,6 +140,8 @@ def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, 
         task = Translation(
             _tokenizer(options.source, texts(0)), _tokenizer(options.target, texts(1)), options.sampled
         )
+    note.unlink(missing_ok=True)  # a kill from here on must not leave it beside other tokenizers
+    sync(data)
     task.save(folder)
     reached("prepare:tokenizer")
     write_json(note, wanted)
@@ -148,7 +150,9 @@ def _task(config: Config, corpus: Corpus, folder: Path, data: Path, files: str, 
 
 def _refuse_changed(paths: list[str], before: str, now: str) -> None:
     """A training goes on with the very files it began with."""
-    changed = [p for p, old, new in zip(paths, before.split(":"), now.split(":"), strict=True) if old != new]
+    different = dict.fromkeys(paths)  # each has one fingerprint, in however many parts it is
+    hashes = zip(different, before.split(":"), now.split(":"), strict=True)
+    changed = [path for path, old, new in hashes if old != new]
     if changed:
         raise ModelError(
             f"{', '.join(changed)} changed since this training began; put the old content back, "

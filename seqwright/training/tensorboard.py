@@ -27,7 +27,8 @@ class TensorBoard:
 
 def _scalars(report: Report) -> dict[str, float]:
     if report.validation is not None:
-        return {f"valid/{name}": value for name, value in report.validation.record().items()}
+        found = report.validation.record().items()
+        return {f"valid/{name}": value for name, value in found if isinstance(value, float)}
     if report.findings:
         return {}
     return {

@@ -52,5 +52,6 @@ def grown(saved: Tensor, wanted: Tensor, name: str) -> Tensor:
             f"{name} is {tuple(saved.shape)} in the old run and {tuple(wanted.shape)} in the new one"
         )
     unknown = saved[UNK].expand(more, *saved.shape[1:])
+    spread = unknown.std() if unknown.numel() > 1 else 0.0  # of one number there is none
     noise = torch.randn(unknown.shape, generator=torch.Generator().manual_seed(more)).to(saved.dtype)
-    return torch.cat([saved, unknown + NOISE * unknown.std() * noise])
+    return torch.cat([saved, unknown + NOISE * spread * noise])

@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 import unicodedata
 from collections import Counter
 from itertools import pairwise
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from seqwright.data.alignment import first_shift, lag_in_window
 from seqwright.data.checking import Lengths, check
-from seqwright.data.exchange import Reservoir
+from seqwright.data.exchange import SAMPLED_CHARACTERS, Reservoir, exchanged
 from seqwright.data.findings import (
     TROUBLES,
     by_gravity,
@@ -170,6 +171,21 @@ def test_exchanged_sides_are_found():
     pairs = [Pair(p.target, p.source, p.place) if p.place.line in lines else p for p in CLEAN]
     found = findings(pairs)["swapped"]
     assert {place.line for place in found.places} == lines
+
+
+def test_exchanged_sides_are_looked_for_in_linear_time():
+    """Also where hardly a bigram comes twice, as in Chinese."""
+    draw = random.Random(1)
+
+    def text() -> str:
+        return "".join(chr(draw.randrange(0x4E00, 0x9FA5)) for _ in range(SAMPLED_CHARACTERS))
+
+    pairs, seconds = [Pair(text(), text(), Place("f", line)) for line in range(1200)], []
+    for count in (300, 1200):
+        began = time.process_time()
+        exchanged(pairs[:count])
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 9 * seconds[0]  # quadratic is 16
 
 
 def test_every_trouble_has_words():

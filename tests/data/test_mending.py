@@ -140,6 +140,19 @@ def test_headers_of_further_files_are_not_rows_of_the_copy(tmp_path):
     assert done.remedies == {"removed: header of a further file": 1}
 
 
+def test_a_first_row_that_is_no_header_is_not_taken_for_one(tmp_path):
+    contents = {"a": "\nsource\ttarget\na\tx\n", "b": "b\tx\nc\tx\n"}
+    paths = [tmp_path / name for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        path.write_text(content)
+    done = mend(PairFiles(paths[0]), tmp_path / "c.tsv")
+    assert rows_of(done.copy) == ["source\ttarget", "a\tx"]
+    assert done.remedies == {"removed: a side is blank": 1}
+    with pytest.raises(InputError, match="b:1: the header should be source, target"):
+        mend(PairFiles(paths), tmp_path / "d.tsv")
+    assert not (tmp_path / "d.tsv").exists()
+
+
 def test_what_reading_changed_is_listed_but_line_ends_are_not(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"\xef\xbb\xbfa\tb\r\nc\0c\td\r\ne\rf\tg\n")
     done = mend(open_pairs([str(tmp_path / "a.tsv")], DataConfig(**LENIENT)), tmp_path / "c.tsv")

@@ -1,5 +1,6 @@
 """Reading gives every pair with its place, in every format, and counts whatever it leaves out or changes."""
 
+import csv
 import gzip
 import json
 import lzma
@@ -183,6 +184,17 @@ def test_a_pipe_can_be_sniffed_and_read_once(tmp_path):
         next(files.read(Tally()))
 
 
+def test_two_pipes_are_two_sides_from_their_first_line_on(tmp_path):
+    paths = [str(tmp_path / name) for name in ("left", "right")]
+    lines = "".join(f"line {number}\n" for number in range(150_000))  # more than is looked at to tell
+    for path in paths:
+        os.mkfifo(path)
+        threading.Thread(target=Path(path).write_text, args=(lines,), daemon=True).start()
+    pairs = list(PairFiles.from_paths(paths).read(Tally()))
+    assert len(pairs) == 150_000
+    assert texts(pairs[:1]) == [("line 0", "line 0")]
+
+
 def test_standard_input():
     program = (
         "from seqwright.data.reading import *; from seqwright.data.tally import Tally;"
@@ -200,27 +212,58 @@ def test_a_long_line_costs_linear_time(tmp_path):
     assert len(read(path, rules=Rules(max_length=10**7))[0]) == 3
 
 
-def test_quotes_are_text_unless_asked_for(tmp_path):
+@pytest.mark.parametrize(
+    "content", ["{}\tb\nc\td\n", '{{"source": "{}", "target": "b"}}\n{{"source": "c", "target": "d"}}']
+)
+def test_a_long_first_line_hides_the_form_of_no_file(tmp_path, content):
+    pairs, tally = read(write(tmp_path, "a", content.format("x" * 3_000_000)))
+    assert texts(pairs) == [("c", "d")]
+    assert tally[Reason.TOO_LONG] == 1
+    with pytest.raises(InputError, match="no tab between source and target"):
+        read(write(tmp_path, "b", "x" * 3_000_000))
+
+
+def test_quotes_are_text_except_in_csv(tmp_path):
     stray = write(tmp_path, "a.tsv", 'say "hi\tdis "salut\nb\tc\n')
     assert texts(read(stray)[0]) == [('say "hi', 'dis "salut'), ("b", "c")]
     quoted = write(tmp_path, "a.csv", '"a, b","say ""hi"""\n"two\nlines",c\n')
-    pairs, tally = read(quoted, form=Form(delimiter=",", quoting=True))
+    pairs, tally = read(quoted)
     assert texts(pairs) == [("a, b", 'say "hi"'), ("two lines", "c")]
     assert [pair.place.line for pair in pairs] == [1, 2]
     assert tally[Reason.LINE_BREAK] == 1
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "pairs"),
+    [
+        ("a.csv", '"two\nlines",c\nd,e\n', [("two lines", "c"), ("d", "e")]),
+        ("a.csv", 'source;target\n"two\nlines";"c;\n,d"\n', [("two lines", "c; ,d")]),
+        ("a.tsv", '"two\nlines"\tc\nd\te\n', [("two lines", "c"), ("d", "e")]),
+        ("a.csv", 'source,target\n"a\tb",c\n', [("a\tb", "c")]),
+        ("a.csv", f'"{"a" * 200_000}",b\n', [("a" * 200_000, "b")]),
+        ("a.csv", "a\rb,c\n", [("a b", "c")]),
+    ],
+    ids=["first row", "delimiters", "tabs", "tab in a cell", "long cell", "carriage return"],
+)
+def test_quoted_cells_are_found_where_the_form_is_not_said(tmp_path, name, content, pairs):
+    csv.field_size_limit(1 << 17)  # as it is at first
+    found, _ = read(
+        write(tmp_path, name, content), form=Form(quoting=True), rules=Rules(max_length=1_000_000)
+    )
+    assert texts(found) == pairs
+
+
+@pytest.mark.parametrize(
     ("content", "place"),
     [
-        ('b,c\n"a, b",c\n', "a.csv:2: 3 columns"),
-        ('b,c\n"a, b\n1, 2, 3\nx",c\nd,e\n', "a.csv:3: 3 columns"),
-        ('"a, b",c\nd,e\n', "a.csv: "),  # which has three columns, unless they are quoted
-        ('"a, b",c\n"d, e",f\n', "a.csv: "),
+        ('b,c\n"a, b",c\n', "a.tsv:2: 3 columns"),
+        ('b,c\n"a, b\n1, 2, 3\nx",c\nd,e\n', "a.tsv:3: 3 columns"),
+        ('"a, b",c\nd,e\n', "a.tsv: "),  # which has three columns, unless they are quoted
+        ('"a, b",c\n"d, e",f\n', "a.tsv: "),
     ],
 )
 def test_quotes_that_enclose_cells_are_tried_where_reading_stops(tmp_path, content, place):
-    path = write(tmp_path, "a.csv", content)
+    path = write(tmp_path, "a.tsv", content.replace(",", "\t"))
     with pytest.raises(InputError) as error:
         read(path)
     assert f"{tmp_path}/{place}" in str(error.value)
@@ -228,6 +271,29 @@ def test_quotes_that_enclose_cells_are_tried_where_reading_stops(tmp_path, conte
     assert advice in str(error.value)
     assert "skip_bad_rows" not in str(error.value).partition(advice)[0]
     assert read(path, form=Form(quoting=True))[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "pairs"),
+    [
+        ('"a" b,c\nd,e\n', [('"a" b', "c"), ("d", "e")]),  # closed inside a cell
+        ('a,b\n"c,d\n', [("a", "b"), ('"c', "d")]),  # never closed
+        ('a 3" pipe,b\n"c",d\n', [('a 3" pipe', "b"), ("c", "d")]),
+    ],
+)
+def test_quotes_in_csv_are_text_where_only_that_fits(tmp_path, content, pairs):
+    assert texts(read(write(tmp_path, "a.csv", content))[0]) == pairs
+
+
+def test_a_quote_that_swallows_many_lines_is_not_believed(tmp_path):
+    rows = [f"a {k},b {k}\n" for k in range(1200)]  # more than the lines that are looked at first
+    path = write(tmp_path, "a.csv", "".join([*rows, '"stray,c\n', *rows[:200], 'd,e"\n']))
+    with pytest.raises(
+        InputError, match=r"a.csv:1201: a quote that opens here closes 201 lines later; .*=false"
+    ):
+        read(path)
+    assert len(read(path, form=Form(quoting=False))[0]) == 1402
+    assert read(path, form=Form(quoting=True), rules=Rules(skip_bad_rows=True))[1][Reason.BAD_ROW] == 1
 
 
 @pytest.mark.parametrize(
@@ -240,7 +306,7 @@ def test_quotes_that_enclose_cells_are_tried_where_reading_stops(tmp_path, conte
 )
 def test_quotes_that_do_not_help_are_not_blamed(tmp_path, content):
     with pytest.raises(InputError, match=r":2: 3 columns where 2 .*skip_bad_rows=true$"):
-        read(write(tmp_path, "a.csv", content))
+        read(write(tmp_path, "a.tsv", content.replace(",", "\t")))
 
 
 def test_names_with_dots_lead_into_objects(tmp_path):

@@ -9,6 +9,8 @@ import zipfile
 
 import pytest
 
+from seqwright.config import DataConfig
+from seqwright.data.examination import examine
 from seqwright.data.lines import Decoding, guess_encoding
 from seqwright.data.reading import PairFiles, Rules, read_lines
 from seqwright.data.sniffing import Form
@@ -39,7 +41,7 @@ def write(folder, name, content):
         (b"just text\nmore text\n", "expected source<TAB>target"),
         (b"a\tb\nc\n", ":2: 1 column where 2"),
         (b"a\tb\nc\td\te\n", ":2: 3 columns where 2"),
-        (b"a\tb\tc\td\n", "4 columns; say which"),
+        (b"a\tb\tc\td\n", r"4 columns \(“a”, “b”, “c”, “d”\); say which"),
         (b"a\tb\nc\0\td\n", ":2: a NUL character at position 2"),
         (b"a\tb\nna\xefve\td\n", ":2: byte 0xef at offset 6 .*latin-1"),
         (b"\xef\xbb\xbfa\tb\nna\xefve\td\n", ":2: byte 0xef at offset 9"),
@@ -175,6 +177,25 @@ def test_wide_text_with_bad_bytes(tmp_path):
     assert [place.line for place in tally.counts[Reason.BAD_BYTES].places] == [3]
 
 
+def test_wide_text_with_bad_bytes_is_examined_without_a_guess_of_its_encoding(tmp_path):
+    path = write(tmp_path, "a.tsv", "a\tb\n".encode("utf-16") + b"\x00\xdc" + "e\tf\n".encode("utf-16-le"))
+    found = examine([path], DataConfig(encoding="utf-16"))
+    assert found.options == ()
+    (bad,) = (each for each in found.findings if each.name == "bad_bytes")
+    assert (bad.severity, [place.line for place in bad.places]) == ("error", [2])
+
+
+def test_lines_of_wide_text_are_counted_by_their_characters(tmp_path):
+    """In UTF-16 the byte 10 is a part of other characters, too, and not the last one of a line end."""
+    decoding = Decoding("utf-16-le")
+    sides = [
+        write(tmp_path, name, text.encode("utf-16-le"))
+        for name, text in (("a", "Ċ\nb\n"), ("b", "c\nd"), ("c", "e\n"))
+    ]
+    assert len(list(PairFiles(*sides[:2], decoding=decoding).read(Tally()))) == 2
+    assert "a has 2 lines, " in fault(sides[0], sides[2], decoding=decoding)
+
+
 def test_unequal_files_are_not_made_equal_by_their_neighbours(tmp_path):
     names = [write(tmp_path, name, "x\n" * count) for name, count in zip("abcd", (3, 2, 2, 3), strict=True)]
     assert "a has 3 lines" in fault(names[:2], names[2:])
@@ -206,6 +227,8 @@ def test_an_open_quote_is_named_with_the_row_it_began_in(tmp_path):
 def test_headers_of_further_files_must_agree(tmp_path):
     first, second = write(tmp_path, "a", "source\ttarget\na\tb\n"), write(tmp_path, "b", "c\td\n")
     assert "header should be source, target" in fault([first, second])
+    third = write(tmp_path, "c", "\n\t\nsource\ttarget\ne\tf\n")  # blank lines before it are no matter
+    assert [pair.source for pair in PairFiles([third, first, third]).read(Tally())] == ["e", "a", "e"]
 
 
 def test_unknown_columns_name_the_nearest(tmp_path):
@@ -216,8 +239,9 @@ def test_unknown_columns_name_the_nearest(tmp_path):
 
 
 def test_bad_options_are_named():
-    with pytest.raises(ConfigError, match="utf-9"):
-        Decoding("utf-9")
+    for encoding in ("utf-9", "hex", "undefined", "utf\0"):
+        with pytest.raises(ConfigError, match="is unknown; try utf-8"):
+            Decoding(encoding)
     with pytest.raises(ConfigError, match="on_bad_bytes"):
         Decoding(on_bad_bytes="ignore")
     with pytest.raises(ConfigError, match="format 'xml'"):

@@ -133,6 +133,30 @@ def test_a_state_of_another_model_is_refused():
 
 
 def test_a_rate_must_be_above_zero():
-    for rate in (0.0, -1.0, float("nan")):
+    for rate in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="rate is"):
             build("adamw", network(), rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"betas": [0.9]}, r"betas are \[0\.9\]"),
+        ({"betas": 0.9}, "betas are 0.9"),
+        ({"betas": [0.9, 1.0]}, "one of betas is 1.0"),
+        ({"betas": ["high", 0.9]}, "one of betas is 'high'"),
+        ({"epsilon": -1e-9}, "epsilon is -1e-09"),
+        ({"decay": -0.1}, "decay is -0.1"),
+        ({"decay": float("nan")}, "decay is nan"),
+    ],
+)
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
+def test_what_no_optimizer_can_do_is_named(name, options, words):
+    with pytest.raises(ConfigError, match=words):
+        build(name, network(), **options)
+
+
+def test_a_momentum_that_never_fades_is_refused():
+    for momentum in (1.0, -0.1):
+        with pytest.raises(ConfigError, match=f"momentum is {momentum}"):
+            build("muon", network(), momentum=momentum)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import tracemalloc
 
 import pytest
@@ -89,6 +90,15 @@ def test_24_changed_data_are_refused_and_leave_the_model_as_it_was(tmp_path):
     assert train(config, tmp_path / "run").finished
 
 
+def test_24_changed_data_are_refused_where_one_file_is_several_parts(tmp_path):
+    path = tiny.reversals(tmp_path / "pairs.tsv")
+    config = tiny.configuration(path, f"data.valid={[str(path)]}", "training.steps=1")
+    train(config, tmp_path / "run")
+    path.write_text(path.read_text().replace("a", "z"))
+    with pytest.raises(ModelError, match=r"^\S+pairs\.tsv changed since this training began"):
+        train(config, tmp_path / "run")
+
+
 def test_24_changed_data_are_refused_though_the_stores_were_removed(tmp_path):
     path = tiny.reversals(tmp_path / "pairs.tsv")
     config = tiny.configuration(path, "training.steps=5")
@@ -134,6 +144,20 @@ def test_a_training_that_never_began_may_be_configured_anew(tmp_path):
         train(tiny.configuration(path, "data.max_length=1"), tmp_path / "run")
     train(tiny.configuration(path, "training.steps=1", "tokenizer.joint=true"), tmp_path / "run")
     assert sorted(file.name for file in (tmp_path / "run").glob("tokenizer*")) == ["tokenizer.json"]
+
+
+def test_40_killed_while_it_is_prepared_anew_it_keeps_no_tokenizers_of_the_other_configuration(tmp_path):
+    path = tiny.reversals(tmp_path / "pairs.tsv")
+    before, after = tiny.configuration(path), tiny.configuration(path, "tokenizer.source=bytes")
+    folder = _folder(tmp_path, "run")
+    prepare(before, folder)
+
+    def killed() -> None:
+        with tiny.hooked(tiny.at("prepare:tokenizer", 1, tiny.die)):
+            prepare(after, folder)
+
+    assert tiny.in_child(killed) == -signal.SIGKILL
+    assert prepare(before, folder).task.source.kind == "characters"
 
 
 @given(seed=st.integers(0, 1000), held_out=st.floats(0.05, 0.3))

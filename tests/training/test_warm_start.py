@@ -56,5 +56,8 @@ def test_new_rows_are_nearly_those_of_the_unknown_symbol() -> None:
     assert torch.equal(wanted[:6], saved)
     assert (wanted[6:] - saved[UNK]).abs().max() < 0.2 * saved[UNK].std()
     assert not torch.equal(wanted[6], wanted[7])
+    assert torch.equal(
+        grown(saved[:, 0], torch.empty(7), "bias")[6], saved[UNK, 0]
+    )  # one more, of one number
     with pytest.raises(ModelError, match=r"embedding is \(6, 4\) in the old run and \(5, 4\)"):
         grown(saved, torch.empty(5, 4), "embedding")
