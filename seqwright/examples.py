@@ -78,7 +78,7 @@ def read_examples(folder: str | os.PathLike[str]) -> Examples:
     if isinstance(table.get("format"), int) and table["format"] > FORMAT:
         raise ModelError(f"{path} has format {table['format']}, newer than {FORMAT}; update Seqwright")
     try:
-        return Examples(table.get("weights", ""), tuple(_example(each) for each in table["examples"]))
+        return Examples(str(table.get("weights", "")), tuple(_example(each) for each in table["examples"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} does not hold examples ({error}); restore it from a copy") from error
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import reprlib
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from seqwright.config import Config, DataConfig, override, parse, read, read_toml
 from seqwright.data.showing import amount
 from seqwright.data.splitting import ENOUGH, NAMES, Part
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
 from seqwright.presets import PRESETS
 from seqwright.recipes import Choice, Recipe, choose
 from seqwright.registry import unknown
-from seqwright.run import RUNS, Run, check_home
+from seqwright.run import RUNS, WEIGHTS, Run, check_home
 from seqwright.runtime import machine, threads
 from seqwright.sources import Source, pairs_of, paths_of
 from seqwright.survey import Survey, survey
@@ -119,10 +120,12 @@ def train(
     """
     from seqwright.predictor import load
 
+    held_out = {"valid": _files(valid, "valid"), "test": _files(test, "test")}
     files = paths_of(pairs)
     if not files:
         files = [_written(pairs, out)]  # type: ignore[arg-type]
-    asked = {"data": {"train": files, "valid": paths_of(valid), "test": paths_of(test), "columns": columns}}
+    given = {"train": files, **held_out, "columns": columns}
+    asked = {"data": {name: value for name, value in given.items() if value}}
     ends = {name: end for name, end in zip(ENDS, (minutes, steps, epochs), strict=True) if end is not None}
     folder = Path(out) if out is not None else folder_for(files[0])
     designed = design(merged({**asked, "training": ends}, tables), folder=folder)
@@ -155,15 +158,17 @@ def design(
     config = _checked(asked)
     if folder is not None:
         check_home(folder)
+        _check_untrained(folder)
     if not config.data.train:
         raise ConfigError("no file of pairs was named; give a TSV, two parallel files, or a configuration")
+    begun = _begun(folder) if by_recipe and folder is not None else None
+    if begun is not None and begun.table["data"]["train"] == list(config.data.train):
+        config = parse(merged(begun.table, asked))  # other files are refused later, and not read like these
     found = survey(config.data, config.seed)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "as the configuration says"),))
-    elif folder is not None and (begun := _begun(folder)):
-        recipe = Recipe((begun,))
     else:
-        recipe = _chosen(config, found, asked)
+        recipe = _chosen(config, found, asked) if begun is None else Recipe((begun,))
     config = parse(merged(recipe.table(), _with_columns(asked, found)))
     return Design(config, found, recipe.choices, changes)
 
@@ -171,7 +176,7 @@ def design(
 def from_file(path: str) -> dict[str, Any]:
     """The tables of a TOML configuration."""
     try:
-        return read_toml(Path(path).read_text(encoding="utf-8"), path)
+        return read_toml(Path(path).read_text(encoding="utf-8-sig"), path)  # some editors begin with a mark
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
@@ -229,9 +234,11 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     with threads(design.config.threads):
         evaluation = evaluate(predictor, pairs, file=named)
         write_examples(folder, predictor, evenly(source for source, _ in pairs))
-    write_json(folder / EVALUATION, {**evaluation.to_json(), "part": part, "step": step})
+    document = {**evaluation.to_json(), "part": part}
+    write_json(folder / EVALUATION, document)
     write_report(folder)
     write_card(folder)
+    write_json(folder / EVALUATION, {**document, "step": step})  # last: now there is nothing left to do
     return evaluation
 
 
@@ -243,9 +250,9 @@ def evenly(sources: Iterable[str]) -> list[str]:
 
 def next_commands(folder: Path, example: str) -> list[str]:
     """What one would do now, ready to be copied; `example` is a line of input."""
-    run, text = shlex.quote(str(folder)), shlex.quote(example)
-    if "\t" in example:  # a tab is lost when it is copied
-        text = "$" + text.replace("\\", "\\\\").replace("\t", "\\t")
+    from seqwright.report.wording import shell_word
+
+    run, text = shlex.quote(str(folder)), shell_word(example)
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned to"
     return [
         "next:",
@@ -272,15 +279,29 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
+def _files(given: Any, part: Part) -> list[str]:
+    """The files of a part, none if none are given; what is held out is not read from memory."""
+    files = paths_of(given)
+    if not files and not (given is None or (isinstance(given, Sequence) and not given)):
+        raise InputError(
+            f"{part} is {reprlib.repr(given)}; name files that hold its pairs, or leave it out, and a share "
+            "of the others is taken"
+        )
+    return files
+
+
 def _written(pairs: Iterable[tuple[str, str]], out: Files | None) -> str:
     """Pairs from memory as a file beside the run folder, for a training reads its files again when it goes
-    on.
+    on. A file of that name that holds something else stays, and this one has its hash in its name.
     """
     lines = b"".join(encode_json(_object(*pair)) for pair in pairs_of(pairs))
     if not lines:
         raise InputError("no pairs were given to train on")
     name = hashlib.sha256(lines).hexdigest()[:12]
-    path = Path(f"{os.fspath(out)}.jsonl") if out is not None else Path(RUNS, f"pairs-{name}.jsonl")
+    folder = Path(out) if out is not None else Path(RUNS, f"pairs-{name}")
+    path = Path(f"{folder}.jsonl")
+    if path.is_file() and path.read_bytes() != lines:
+        path = Path(f"{folder}-{name}.jsonl")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_bytes() != lines:
@@ -325,6 +346,15 @@ def _model_keys() -> list[str]:
     from seqwright.evaluation.sizes import options_of
 
     return [f"model.{key}" for key in sorted(set().union(*map(options_of, PRESETS)))]
+
+
+def _check_untrained(folder: Path) -> None:
+    """Refuses to begin anew over a model, where the state of its training is gone."""
+    if Run.exists(folder) and (folder / WEIGHTS).exists() and not Run.open(folder).checkpoints().steps():
+        raise ModelError(
+            f"{folder} holds a model without checkpoints to go on from, and a new training would take its "
+            "place; train into another folder, or remove this one"
+        )
 
 
 def _begun(folder: Path) -> Choice | None:

@@ -287,11 +287,17 @@ class Predictor:
         )
 
     def score(self, pairs: Iterable[tuple[Source, str]]) -> list[float]:
-        """log p(target | source) of each pair."""
+        """log p(target | source) of each pair. A symbol that the model does not know counts as any such."""
         given = list(pairs_of(pairs))
         sources = self.task.source.encode_batch([source_of(source, self.fields) for source, _ in given])
         targets = self.task.target.encode_batch([target for _, target in given])
         self._check_lengths(sources, targets)
+        if strange := [number for number, row in enumerate(targets, start=1) if UNK in row]:
+            logger.warning(
+                "%d of %d targets have symbols that the model does not know, first that of pair %d; one such "
+                "symbol scores like any other",
+                *(len(strange), len(targets), strange[0]),
+            )
         scores = np.zeros(len(given))
         lengths = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
         order = sorted(range(len(given)), key=lambda i: (lengths[i], len(sources[i])))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,16 @@ import torch
 import seqwright
 from seqwright.config import parse
 from seqwright.errors import ConfigError, InputError, ModelError
-from seqwright.pipeline import DATA, EVALUATION, carry_out, design, folder_for, merged
+from seqwright.pipeline import (
+    DATA,
+    EVALUATION,
+    carry_out,
+    design,
+    folder_for,
+    from_file,
+    merged,
+    next_commands,
+)
 from seqwright.run import Run
 from seqwright.training.preparation import Corpus
 from seqwright.training.telling import Teller
@@ -114,6 +125,20 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"6 different sources, .*held_out = 0.001 none .* for validation"):
         carry_out(made, folder, Teller(None))
     assert not folder.exists()
+
+
+def test_the_text_of_a_command_to_copy_stays_one_text() -> None:
+    for text in ("it's", "don't\tV;PST", "a\\b\t'", '$x `y` "z"'):
+        (line,) = (line for line in next_commands(Path("run"), text) if " look " in line)
+        word = line.partition(" run ")[2].partition(" -o ")[0]
+        assert "\t" not in word  # it would be lost
+        said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+        assert said.stdout.decode() == text
+
+
+def test_a_configuration_may_begin_with_the_mark_of_its_encoding(pairs: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("seed = 3\n", encoding="utf-8-sig")
+    assert from_file(str(tmp_path / "x.toml")) == {"seed": 3}
 
 
 def test_a_key_that_stands_elsewhere_is_named_with_its_place(pairs: Path) -> None:
@@ -228,6 +253,40 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 
 
+def test_what_goes_on_is_read_as_it_was_begun(pairs: Path, tmp_path: Path) -> None:
+    """Columns, encoding and seed stand in the folder: what is said and written down is of these."""
+    latin, folder = tmp_path / "latin.tsv", tmp_path / "run"
+    latin.write_bytes("".join(f"{word}\t{' '.join(word)} é\n" for word in WORDS).encode("latin-1"))
+    begun = merged(small(latin), {"data": {"columns": "2:1", "encoding": "latin-1"}, "seed": 5})
+    carry_out(design(begun, folder=folder), folder, Teller(None))
+    going_on = design(small(latin, steps=4), folder=folder)
+    corpus = Corpus(going_on.config.data, going_on.config.seed)
+    counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
+    assert (going_on.config.data.columns, going_on.config.seed) == ("2:1", 5)
+    assert going_on.to_json()["split"] == counts
+    assert going_on.survey.report.source.characters.mean == 7
+    other = design(small(pairs), folder=folder)  # which the training will refuse
+    assert other.survey.report.source.characters.mean == 3
+
+
+def test_a_run_that_was_left_before_its_card_was_written_is_finished_by_the_next(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def left(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "run"
+    for writer in ("write_report", "write_card"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"seqwright.report.{writer}", left)
+            with pytest.raises(KeyboardInterrupt):
+                carry_out(design(small(pairs)), folder, Teller(None))
+    assert carry_out(design(small(pairs)), folder, Teller(None)) is not None
+    assert (folder / "README.md").exists()
+    assert (folder / "report.html").exists()
+    assert carry_out(design(small(pairs)), folder, Teller(None)) is None
+
+
 def test_without_a_test_the_score_is_said_to_be_of_the_pairs_that_chose_the_model(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +303,16 @@ def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="has not ended, and no model yet; the same command goes on"):
         seqwright.load(folder)
+
+
+def test_a_model_without_checkpoints_is_not_trained_over(pairs: Path, tmp_path: Path) -> None:
+    """They may have been removed, which prediction does not need, or never been there, as after pruning."""
+    folder = tmp_path / "run"
+    carry_out(design(small(pairs)), folder, Teller(None))
+    shutil.rmtree(folder / "checkpoints")
+    for by_recipe in (True, False):
+        with pytest.raises(ModelError, match="holds a model without checkpoints to go on from"):
+            design(small(pairs), folder=folder, by_recipe=by_recipe)
 
 
 def test_fine_tuning_takes_tokenizers_and_model_of_its_start(pairs: Path, tmp_path: Path) -> None:
@@ -269,6 +338,35 @@ def test_pairs_from_memory_train_and_go_on(tmp_path: Path, monkeypatch: pytest.M
     before = (folder / "model.safetensors").stat().st_mtime_ns
     seqwright.train(memory, steps=2, quiet=True, **SMALL)
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path: Path) -> None:
+    memory = [(word, " ".join(word)) for word in WORDS]
+    (tmp_path / "mine.jsonl").write_text("precious", encoding="utf-8")
+    for steps in (1, 2):
+        seqwright.train(memory, out=f"{tmp_path}/mine/", steps=steps, quiet=True, **SMALL)
+    assert (tmp_path / "mine.jsonl").read_text(encoding="utf-8") == "precious"
+    (pairs,) = tmp_path.glob("mine-*.jsonl")
+    assert Run.open(tmp_path / "mine").config["data"]["train"] == [str(pairs)]
+
+
+def test_what_python_leaves_open_is_as_it_was_begun(pairs: Path, tmp_path: Path) -> None:
+    held = tmp_path / "held.tsv"
+    held.write_text("m g a\tagm\n", encoding="utf-8")
+    how = {"out": tmp_path / "run", "quiet": True}
+    seqwright.train(pairs, columns="2:1", valid=held, steps=1, **how, **SMALL)
+    seqwright.train(pairs, steps=2, **how)
+    config = Run.open(tmp_path / "run").config
+    assert (config["data"]["columns"], config["data"]["valid"]) == ("2:1", [str(held)])
+    assert config["training"]["steps"] == 2
+
+
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_held_out_pairs_are_not_passed_over(part: str, pairs: Path, tmp_path: Path) -> None:
+    for given in ([("a", "b")], iter([("a", "b")]), 3):
+        with pytest.raises(InputError, match=f"{part} is .*; name files that hold its pairs"):
+            seqwright.train(pairs, out=tmp_path / "run", quiet=True, **{part: given})
+    assert not (tmp_path / "run").exists()
 
 
 def test_files_may_be_paths_one_or_several(pairs: Path, tmp_path: Path) -> None:

@@ -119,6 +119,15 @@ def test_scores_of_all_targets_sum_to_no_more_than_one(model):
     assert 0 < sum(map(math.exp, model.score([("ab", target) for target in targets]))) <= 1
 
 
+def test_21_it_is_said_that_unknown_symbols_of_targets_score_alike(model, caplog):
+    first, second, known = model.score([("ab", "Aé"), ("ab", "Aö"), ("ab", "AB")])
+    assert first == second != known
+    assert "2 of 3 targets have symbols that the model does not know, first that of pair 1" in caplog.text
+    caplog.clear()
+    model.score([("éé", "AB")])  # what is unknown in a source changes no target
+    assert caplog.text == ""
+
+
 @given(text=st.text(LETTERS, min_size=1, max_size=5), prefix=st.text("ABCD", max_size=4))
 def test_the_prefix_is_what_an_output_begins_with(model, text, prefix):
     assert model.predict(text, prefix=prefix)[0].text.startswith(prefix)

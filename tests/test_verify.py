@@ -88,6 +88,7 @@ def test_a_changed_output_or_probability_is_a_difference(folder, capsys):
         (lambda f: (f / EXAMPLES).unlink(), "examples", "examples.json does not exist"),
         (lambda f: (f / EXAMPLES).write_text('{"format": 9}'), "examples", "format 9"),
         (lambda f: (f / EXAMPLES).write_text('{"examples": [1]}'), "examples", "does not hold examples"),
+        (lambda f: edit(f / EXAMPLES, lambda t: t.update(weights=None)), "examples", "SHA-256 None"),
         (lambda f: (f / "config.json").unlink(), "configuration", "is not a run"),
         (lambda f: edit(f / "config.json", lambda t: t.update(format=9)), "configuration", "format 9"),
         (

@@ -13,6 +13,9 @@ from seqwright.commands.evaluate import judging, judging_arguments, reading, rea
 if TYPE_CHECKING:
     from seqwright.evaluation import Evaluation
 
+TRAINING = ("families", "valid", "test", "out", "paper_size", "seed", "minutes", "steps", "epochs")
+UNSAID: tuple[Any, ...] = (None, [])  # 0 is said
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -29,7 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     families.add_argument("--test", action="append", default=[], metavar="F", help="pairs for the table")
     families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,luong2015-general,tiny")
     families.add_argument("--out", metavar="DIR", help="a folder for the runs (default: runs/families)")
-    families.add_argument("--paper-size", action="store_true", help="keep the sizes of the papers")
+    families.add_argument(
+        "--paper-size", action="store_true", default=None, help="keep the sizes of the papers"
+    )
     families.add_argument("--seed", type=int, metavar="N")
     end = families.add_mutually_exclusive_group()
     end.add_argument("--minutes", type=float, metavar="M", help="how long to train each")
@@ -42,8 +47,11 @@ def run(options: argparse.Namespace) -> int:
 
     if options.train:
         return _families(options)
-    if options.families:
-        raise ConfigError("--families are trained, and --train is not there; name the pairs to train on")
+    if given := [f"--{name.replace('_', '-')}" for name in TRAINING if getattr(options, name) not in UNSAID]:
+        raise ConfigError(
+            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for families that are trained, and "
+            "--train is not there; name the pairs to train on"
+        )
     if len(options.inputs) < 3:
         raise ConfigError(
             f"{len(options.inputs)} of RUN RUN FILE were named; give two run folders and a file of pairs, "
@@ -56,12 +64,18 @@ def run(options: argparse.Namespace) -> int:
 def _runs(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
+    from seqwright.data.files import Input
+    from seqwright.errors import ConfigError, InputError
     from seqwright.evaluation import compare
     from seqwright.run import check_order
 
     first, second, *files = options.inputs
     for folder in (first, second):
         check_order(folder, *files)
+    if os.path.realpath(first) == os.path.realpath(second):
+        raise ConfigError(f"{first} and {second} are the same run; name two different ones")
+    for pipe in (file for file in map(Input, files) if file.once):
+        raise InputError(f"{pipe.name} is a pipe, and each of the two runs reads it; save it to a file first")
     how, judged = reading(options), judging(options)
     one = _evaluated(first, files, **how, judging=judged)
     other = _evaluated(second, files, **how, judging=replace(judged, writing=one.writing))
@@ -102,7 +116,7 @@ def _families(options: argparse.Namespace) -> int:
     base = design(with_flags({"data": data, "search": search}, options), options.inputs)
     teller.lines(base.lines())
     try:
-        ready = families(names, base, folder, paper_size=options.paper_size)
+        ready = families(names, base, folder, paper_size=bool(options.paper_size))
         _print(
             train_families(ready, folder, name=base.survey.name, say=teller.line, listener=teller), options
         )

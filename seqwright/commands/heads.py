@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     from seqwright.config import parse
+    from seqwright.errors import WriteError
     from seqwright.lens.importance import Yardstick, ascending
     from seqwright.lens.pruning import curve, prunable
     from seqwright.predictor import load
@@ -68,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.out:
         check_home(options.out)
+        if Run.exists(options.out):
+            raise WriteError(f"{options.out} holds a run already; choose another folder")
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     predictor, tell = load(options.folder), _telling()
@@ -95,6 +98,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """What was asked for fits together; found before anything is loaded."""
+    import math
+
     from seqwright.errors import ConfigError
 
     writes = options.gates or options.prune is not None
@@ -105,6 +110,10 @@ def _check(options: argparse.Namespace) -> None:
         (options.gates and options.keep is None, "--gates needs to know how many heads stay: --keep N"),
         (not options.gates and options.keep is not None, "--keep is for --gates; --prune N removes N heads"),
         (not options.gates and options.minutes is not None, "--minutes is for --gates"),
+        (
+            options.minutes is not None and not 0 < options.minutes < math.inf,
+            f"--minutes is {options.minutes}; it must be a finite number above 0",
+        ),
         (options.pairs < 1, f"--pairs is {options.pairs}; it must be at least 1"),
         (options.threads is not None and options.threads < 1, f"--threads is {options.threads}; at least 1"),
     ]

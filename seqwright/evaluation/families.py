@@ -149,7 +149,10 @@ def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
     """Refuses presets that are not there, and `changes` of the model that none of them knows; those that are
     left are the options asked for.
     """
-    asked = override({}, [change for change in changes if change.startswith("model.")]).get("model", {})
+    table = override({}, changes)
+    asked = table.get("model", {})
+    if not isinstance(asked, dict):
+        asked = {"preset": asked}  # as a model that is only named
     for name in names:
         if name not in PRESETS:
             raise ConfigError(unknown("preset", name, list(PRESETS)))
@@ -157,6 +160,8 @@ def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
         raise ConfigError(
             f"model.preset is {asked['preset']!r}, but the families are presets already; leave it out"
         )
+    if "start" in table:
+        raise ConfigError(f"start is {table['start']!r}, but families are trained from nothing; leave it out")
     known = sorted(set().union(*map(options_of, names)))
     for key in asked:
         if key not in known:

@@ -41,6 +41,7 @@ from seqwright.tasks.metrics import (
     Interval,
     Measured,
     Writing,
+    as_written,
     build_metric,
     group_references,
     in_words,
@@ -210,7 +211,7 @@ def evaluate(
     if not texts:
         raise InputError("there is nothing to evaluate; give at least one pair")
     writing = judging.writing or writing_of(task.target.kind, [target for _, target in texts])
-    sources, references = group_references((source, _as_written(target, writing)) for source, target in texts)
+    sources, references = group_references((source, as_written(target, writing)) for source, target in texts)
     outputs, speed = timed(predictor, sources, beam, check)
     said = [output.text for output in outputs]
     measured = _measured(said, references, writing, judging)
@@ -256,8 +257,14 @@ def evaluate_files(
             columns=columns or data.columns,
             encoding=encoding or data.encoding,
         )
-    tally = Tally()
-    pairs = list(Corpus(data, config.seed).pairs("test", tally)) if data.test or data.train else []
+    elif said := columns or encoding:
+        raise ConfigError(
+            f"{said!r} says how to read files, and none is named; name one, or leave it out: what the "
+            "training put aside is read as the training reads it"
+        )
+    tally, corpus = Tally(), Corpus(data, config.seed)
+    _check_named_once(corpus, paths)
+    pairs = list(corpus.pairs("test", tally)) if data.test or data.train else []
     if not pairs:
         raise InputError("the model has no pairs put aside for a test; name a file of pairs")
     if predictor.fields == ONE_TEXT and has_fields(pairs[0].source):
@@ -270,9 +277,16 @@ def evaluate_files(
     return replace(evaluation, findings=(*left_out, *evaluation.findings))
 
 
-def _as_written(target: str, writing: Writing) -> str:
-    """Spaces between symbols are no part of them: one is as good as two."""
-    return " ".join(target.split()) if writing == "symbols" else target
+def _check_named_once(corpus: Corpus, paths: tuple[str, ...]) -> None:
+    """No file is to be read twice; but one may be both sides, of a model that copies."""
+    if len(set(map(os.path.realpath, paths))) == len(paths):
+        return
+    files = corpus.files(paths)
+    for side in (files.inputs, files.targets):
+        places = [os.path.realpath(file.path) for file in side]
+        for number, file in enumerate(side):
+            if places[number] in places[:number]:
+                raise ConfigError(f"{file.name} is named twice; name each file once")
 
 
 def _measured(

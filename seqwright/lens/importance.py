@@ -18,7 +18,7 @@ from seqwright.errors import InputError
 from seqwright.lens.gates import Head, Place, Site, closed, gated, sites
 from seqwright.models import Model
 from seqwright.predictor import Predictor, evaluating
-from seqwright.tasks.metrics import Better, build_metric, group_references, writing_of
+from seqwright.tasks.metrics import Better, as_written, build_metric, group_references, writing_of
 from seqwright.tasks.translation import Translation
 
 TOKENS = 2048  # of a batch, padding included: the weights of all attentions are kept at once
@@ -119,7 +119,9 @@ class Yardstick:
         self._metric = None if metric == "loss" else build_metric(metric, writing)
         self.better: Better = "lower" if self._metric is None else self._metric.better
         self._batches = batches_of(predictor.task, pairs)
-        self._sources, self._references = group_references(pairs)
+        self._sources, self._references = group_references(
+            (source, as_written(target, writing)) for source, target in pairs
+        )
         longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
         self._max_length = min(longest, predictor.search.max_length)
 

@@ -16,6 +16,7 @@ from seqwright.report.markup import Markup, element, join
 from seqwright.report.mistakes import errors, examples
 from seqwright.report.record import Record
 from seqwright.report.summary import facts, header
+from seqwright.report.wording import shell_word
 
 REPORT = "report.html"
 # Nothing is loaded and nothing runs, whatever a text in the data may try.
@@ -57,7 +58,7 @@ def commands(record: Record) -> Markup:
     """What one can do with the model now."""
     run = shlex.quote(record.name)
     stored = record.examples.examples if record.examples else []
-    text = shlex.quote(stored[0].source if stored else "a text")
+    text = shell_word(stored[0].source if stored else "a text")
     listed = (
         (f"seqwright predict {run} < input.txt", "outputs, line by line"),
         (f"seqwright evaluate {run} test.tsv", "scores on other pairs"),

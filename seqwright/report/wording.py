@@ -1,8 +1,9 @@
-"""Numbers, metrics and models in words, for the page and the card alike."""
+"""Numbers, metrics, models and texts in words, for the page and the card alike."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -99,6 +100,14 @@ def _kind(given: Any, known: Any) -> str:
         if kind is not None:
             return str(kind)
     return "transformer"
+
+
+def shell_word(text: str) -> str:
+    """A text as one word of a command that is copied, where a tab would be lost."""
+    if "\t" not in text:
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")
+    return f"$'{escaped}'"
 
 
 def article(words: str) -> str:

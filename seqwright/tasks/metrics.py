@@ -337,6 +337,13 @@ def edits_for(writing: Writing) -> SymbolErrorRate | WordEditRate:
     return _WordsAndSigns() if writing == "text" else SymbolErrorRate(separator=_SEPARATORS[writing])
 
 
+def as_written(target: str, writing: Writing) -> str:
+    """A reference as an output would have it: spaces between symbols are no part of them, one is as good as
+    two.
+    """
+    return " ".join(target.split()) if writing == "symbols" else target
+
+
 def perplexity(total: float, count: int) -> float:
     """exp(total / count): total negative log-likelihood in nats over that many tokens."""
     if count < 1:

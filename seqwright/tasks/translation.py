@@ -73,4 +73,4 @@ class Translation:
 
     def text(self, tokens: Sequence[int]) -> str:
         """The text of an output; what a model says is one line."""
-        return self.target.decode(tokens).replace("\n", " ")
+        return self.target.decode(tokens).replace("\n", " ").replace("\r", " ")  # as reading does

@@ -68,6 +68,13 @@ def test_two_files_are_two_sides(run, test_file, tmp_path, capsys):
     assert documents[0]["metrics"] == documents[1]["metrics"]
 
 
+def test_one_file_may_be_both_sides(run, tmp_path, capsys):
+    """Of a model that is to copy; a side has no file twice."""
+    (tmp_path / "words.txt").write_text("ab\nbc\n", encoding="utf-8")
+    assert cli.main(["evaluate", str(run), *[str(tmp_path / "words.txt")] * 2, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["pairs"] == 2
+
+
 def test_columns_of_the_file_can_be_named(run, tmp_path, capsys):
     (tmp_path / "x.tsv").write_text("AB\tignored\tab\n", encoding="utf-8")
     assert cli.main(["evaluate", str(run), str(tmp_path / "x.tsv"), "--columns", "3:1", "--json"]) == 0
@@ -75,10 +82,11 @@ def test_columns_of_the_file_can_be_named(run, tmp_path, capsys):
     assert (example["source"], example["references"]) == ("ab", ["AB"])
 
 
-def test_compare_a_run_with_itself_finds_no_difference(run, test_file, capsys):
-    assert cli.main(["compare", str(run), str(run), str(test_file)]) == 0
+def test_compare_a_run_with_its_copy_finds_no_difference(run, test_file, tmp_path, capsys):
+    runs = [str(run), str(shutil.copytree(run, tmp_path / "copy"))]
+    assert cli.main(["compare", *runs, str(test_file)]) == 0
     assert "No difference" in capsys.readouterr().out
-    assert cli.main(["compare", str(run), str(run), str(test_file), "--json"]) == 0
+    assert cli.main(["compare", *runs, str(test_file), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {each["p_value"] for each in document["metrics"].values()} == {1}
 
@@ -104,14 +112,23 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
         (["compare", "{run}", "{file}", "{run}"], 2, "name the run first"),
         (["compare", "{run}", "{tmp}", "{file}"], 3, "is not a run"),
         (["compare", "{run}", "{file}"], 2, "give two run folders and a file"),
+        (["compare", "{run}", "{run}/../run", "{file}"], 2, "are the same run; name two different ones"),
+        (["compare", "{run}", "{run}", "{file}", "--seed", "0", "--out", "x"], 2, "--out and --seed are for"),
+        (["compare", "{run}", "{other}", "-"], 2, "standard input is a pipe, and each of the two runs"),
+        (["compare", "{run}", "{run}", "{file}", "--paper-size"], 2, "--paper-size is for families"),
+        (["evaluate", "{run}", "{file}", "{file}"], 2, "test.tsv is named twice"),
+        (["evaluate", "{run}", "--columns", "2:1"], 2, "'2:1' says how to read files, and none is named"),
+        (["evaluate", "{run}", "--encoding", "latin-1"], 2, "'latin-1' says how to read files"),
         (["compare", "--train", "{file}"], 2, "--train needs --families"),
+        (["compare", "--train", "{file}", "--families", "tiny", "model=tiny"], 2, "are presets already"),
+        (["compare", "--train", "{file}", "--families", "tiny", "start={run}"], 2, "trained from nothing"),
         (["compare", "--families", "tiny"], 2, "--train is not there"),
         (["compare", "--train", "{file}", "--families", "tiny", "--lowercase"], 2, "when they are trained"),
         (["compare", "--train", "nowhere.tsv", "--families", "tiny"], 2, "nowhere.tsv does not exist"),
     ],
 )
-def test_an_error_is_one_line_and_a_code(arguments, code, part, run, test_file, tmp_path, capsys):
-    filled = [text.format(run=run, file=test_file, tmp=tmp_path) for text in arguments]
+def test_an_error_is_one_line_and_a_code(arguments, code, part, run, other, test_file, tmp_path, capsys):
+    filled = [text.format(run=run, other=other, file=test_file, tmp=tmp_path) for text in arguments]
     assert cli.main(filled) == code
     captured = capsys.readouterr()
     assert captured.out == ""

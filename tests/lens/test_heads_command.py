@@ -125,6 +125,7 @@ def test_parses_are_asked_for_syntax(run, tmp_path, capsys):
         (["--metric", "blue"], "did you mean 'bleu'"),
         (["--data", "nowhere.tsv"], "nowhere.tsv"),
         (["--pairs", "0"], "--pairs is 0"),
+        (["--gates", "--keep", "2", "--minutes", "nan", "--out", "{tmp}/x"], "--minutes is nan; it must be"),
     ],
 )
 def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
@@ -133,3 +134,9 @@ def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
     assert part in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_taken_is_refused_before_the_work(run, capsys, monkeypatch):
+    monkeypatch.setattr("seqwright.predictor.load", lambda folder: pytest.fail("it was loaded"))
+    assert heads(run, "--prune", 2, "--out", run) == 4
+    assert "holds a run already; choose another folder" in capsys.readouterr().err

@@ -7,8 +7,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.gates import Head, closed, gated, sites
 from seqwright.lens.importance import Yardstick, ablations, ascending, batches_of, slopes
+from seqwright.prediction import Prediction, Predictions
+from seqwright.tasks.translation import Translation
 
 PAIRS = headed.pairs(6)
 MODELS = {
@@ -139,3 +142,13 @@ def test_a_model_that_finds_no_end_is_cut_at_twice_the_longest_target(monkeypatc
     Yardstick(predictor, pairs, "exact_match")()
     longest = max(len(target) for _, target in pairs) + 1  # with its end
     assert max(len(output.token_scores) for output in said) == 2 * longest < predictor.search.max_length
+
+
+def test_spaces_between_symbols_are_no_error(monkeypatch):
+    """As in an evaluation, what a tokenizer reads alike is alike."""
+    predictor = headed.predictor()
+    symbols = train_tokenizer("symbols", ["a b", "c d"])
+    predictor.task = Translation(predictor.task.source, symbols)
+    said = Predictions(Prediction(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
+    monkeypatch.setattr(predictor, "predict", lambda texts, **asked: said)
+    assert Yardstick(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100

@@ -279,3 +279,10 @@ def test_fields_of_a_source_are_told_apart():
 def test_without_examples_of_a_test_the_stored_ones_are_shown(folder):
     write(folder, "evaluation", {})
     assert "stored examples" in page_of(folder)
+
+
+def test_the_fields_of_a_source_survive_copying_a_command(folder):
+    """A page shows a tab as a space, and it is copied as one."""
+    write(folder, "examples", {"examples": [{"source": "don't\tV", "output": "x", "log_prob": -0.5}]})
+    (line,) = (text for text in Reader(page_of(folder)).text if "seqwright look" in text)
+    assert line == r"seqwright look run $'don\'t\tV' -o look.html"

@@ -88,8 +88,9 @@ def test_what_was_saved_before_does_not_come_back(tmp_path):
 
 
 def test_an_output_is_one_line():
-    task = Translation(*(train_tokenizer("characters", ["a\nb"]) for _ in range(2)))
+    task = Translation(*(train_tokenizer("characters", ["a\n\rb"]) for _ in range(2)))
     assert task.text(task.target.encode("a\nb")) == "a b"
+    assert task.text(task.target.encode("a\rb")) == "a b"  # text files of Python end a line there, too
 
 
 def test_inputs_end_with_the_end(store):
