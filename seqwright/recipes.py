@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ PARTS = 2  # of a batch, each for a core of its own
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
 OFTEN = 100  # times that a word comes on average
+SYLLABLES = 2000  # a side of at most so many different words that are short, and hardly one of them rare, too
 LONG = 50_000, 15  # pairs and passes from which on words take a wider model, in larger batches
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
@@ -105,10 +107,21 @@ def _kind(side: Side, texts: Sequence[str]) -> str:
     letters = (side.characters.mean - (words - 1)) / words  # in a word
     if words >= 2 and different <= SYMBOLS and (letters <= 3 or len(said) >= OFTEN * different):
         return "symbols"
+    if words >= 2 and letters <= 4 and _closed(texts):
+        return "symbols"
     if words >= 2:
         return "bpe"
     letters_only = set(unicodedata.normalize("NFD", "".join(side.alphabet)))
     return "letters" if len(letters_only) <= len(side.alphabet) / COMPOSED else "characters"
+
+
+def _closed(texts: Sequence[str]) -> bool:
+    """Whether the words are a closed set, such as the syllables of a language: most have come several times
+    already. In running text about half of the different words come once, however much of it there is (Zipf).
+    """
+    counts = Counter(word for text in set(texts) for word in text.split())
+    once = sum(count == 1 for count in counts.values())
+    return len(counts) <= SYLLABLES and counts.total() >= 10 * len(counts) and 5 * once <= len(counts)
 
 
 def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:

@@ -76,6 +76,21 @@ def test_kinds_of_pairs_are_told_apart(make, source, target, metric):
     assert config.training.metric == metric
 
 
+@pytest.mark.parametrize(("common", "target"), [(1.0, "symbols"), (0.5, "bpe")])
+def test_a_closed_set_of_syllables_is_told_from_words_of_which_half_are_rare(common, target):
+    onsets, rests = "bcdfghjklmnprstwz", ["a", "e", "i", "o", "u", "an", "en", "in", "on", "ai", "ao", "ou"]
+    often = [onset + rest + tone for onset in onsets for rest in rests for tone in "1234"]
+
+    def romanised(draw: random.Random) -> tuple[str, str]:
+        said = draw.choices(often, k=3)
+        if draw.random() >= common:
+            said[0] = "".join(draw.choices("bcdaeiou", k=4))  # one of 4,096
+        return chr(draw.randrange(0x4E00, 0x9FA5)) * 3, " ".join(said)
+
+    table = recipe_for(romanised, count=4000).table()["tokenizer"]["target"]
+    assert (table if isinstance(table, str) else table["kind"]) == target
+
+
 @pytest.mark.parametrize("make", [pronunciation, syllables, inflection, sentence, figures])
 def test_a_recipe_can_be_built_and_says_why(make):
     recipe = recipe_for(make)
