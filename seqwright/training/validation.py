@@ -25,6 +25,7 @@ from seqwright.tasks.metrics import (
     Better,
     Score,
     Writing,
+    as_written,
     build_metric,
     group_references,
     writing_of,
@@ -95,10 +96,13 @@ class Validator:
         self.picked = evenly(len(store), PAIRS)
         lengths = Lengths(*(side[self.picked] for side in store.lengths))
         self.epoch = Plan(lengths, Batching(tokens=tokens, shuffle=False), seed=0).epoch(0)
-        sources, references = group_references(store.texts(i) for i in range(len(store)))
+        texts = [store.texts(i) for i in range(len(store))]
+        writing = writing_of(task.target.kind, [target for _, target in texts])
+        sources, references = group_references(
+            (source, as_written(target, writing)) for source, target in texts
+        )
         chosen = evenly(len(sources), decode).tolist()
         self.sources, self.references = [sources[i] for i in chosen], [references[i] for i in chosen]
-        writing = writing_of(task.target.kind, (text for texts in references for text in texts))
         names = dict.fromkeys([*USUAL[writing], *([] if metric == "loss" else [metric])])
         self.metrics = [build_metric(name, writing) for name in names]
 

@@ -69,6 +69,14 @@ def test_equal_sources_are_one_item_with_all_their_references(prepared, model):
     assert next(item for item in items if item.source == "abc").references == ("cba", "bca")
 
 
+def test_spaces_between_symbols_are_no_part_of_a_reference(tmp_path):
+    pairs = tiny.write_pairs(tmp_path / "pairs.tsv", [(word, " ".join(word)) for word in tiny.words(50)])
+    valid = tiny.write_pairs(tmp_path / "valid.tsv", [("abc", "a  b c"), ("abc", "a b c"), ("ca", "c a ")])
+    changes = f"data.valid={[str(valid)]}", "tokenizer.target=symbols"
+    prepared = prepare(tiny.configuration(pairs, *changes), tmp_path)
+    assert validator(prepared).references == [["a b c"], ["c a"]]
+
+
 def test_unknown_symbols_are_counted_once(prepared, model):
     """é stands for f in the training targets: each f of the validation targets is unknown."""
     checked = validator(prepared)
