@@ -163,8 +163,7 @@ def _subwords(pairs: int) -> int:
 
 
 def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, wide: bool) -> Choice:
-    heart = 2 * passes if wide else passes  # a wider one learns by heart sooner
-    dropout = next(rate for most, rate in DROPOUT if heart < most)
+    dropout = next(rate for most, rate in DROPOUT if passes < most)
     often = "once" if round(passes) == 1 else f"{passes:.0f} times" if passes >= 1 else f"{passes:.1g} times"
     read = f"on two quiet cores there is time to read each pair about {often}"
     if words and free:
