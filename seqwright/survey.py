@@ -19,16 +19,19 @@ from seqwright.training.preparation import Corpus
 FORMAT = 1
 SAMPLE = 5000  # pairs that are kept to look at the kind of the sides
 SHOWN = 4  # findings in the terminal; the rest is for the doctor
+READING = ("format", "delimiter", "header", "columns", "quoting", "encoding", "on_bad_bytes", "skip_bad_rows")
 
 
 @dataclass(frozen=True)
 class Survey:
-    """`leaks` are those of the parts that have files of their own; `places` are the numbers from 0 to 1 that
-    decide in which part a pair of the training files is, one for each.
+    """`options` are what was asked of the form of the files, as key=value; `leaks` are those of parts that
+    have files of their own; `places` are the numbers from 0 to 1 that decide in which part a pair of the
+    training files is, one for each.
     """
 
     name: str
     paths: tuple[str, ...]
+    options: tuple[str, ...]
     form: tuple[str, ...]
     columns: str | None
     report: Report
@@ -61,7 +64,7 @@ class Survey:
             lines.append(f"  {finding.severity}: {finding.sentence}{at}; {finding.way_out}")
         if len(found) > SHOWN:
             more = amount(len(found) - SHOWN, "more finding")
-            lines.append(f"  {more}: {shlex.join(['seqwright', 'doctor', *self.paths])}")
+            lines.append(f"  {more}: {shlex.join(['seqwright', 'doctor', *self.paths, *self.options])}")
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -99,6 +102,7 @@ def survey(data: DataConfig, seed: int) -> Survey:
     return Survey(
         name=files.name,
         paths=data.train,
+        options=_options(data),
         form=sniffed.reasons,
         columns=str(sniffed.columns) if sniffed.columns else None,
         report=checker.report(),
@@ -106,6 +110,16 @@ def survey(data: DataConfig, seed: int) -> Survey:
         tally=tally,
         leaks=dict(zip(parts, waiting.overlaps(), strict=True)),
         places=places,
+    )
+
+
+def _options(data: DataConfig) -> tuple[str, ...]:
+    """What is asked of the form of the files, as the doctor takes it."""
+    said = {name: (getattr(data, name), getattr(DataConfig(), name)) for name in READING}
+    return tuple(
+        f"data.{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, (value, default) in said.items()
+        if value != default
     )
 
 

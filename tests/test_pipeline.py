@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import seqwright
-from seqwright.config import parse
+from seqwright.config import DataConfig, parse
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.pipeline import (
     DATA,
@@ -24,6 +24,7 @@ from seqwright.pipeline import (
     next_commands,
 )
 from seqwright.run import Run
+from seqwright.survey import survey
 from seqwright.training.preparation import Corpus
 from seqwright.training.telling import Teller
 
@@ -399,3 +400,12 @@ def test_what_is_no_pair_is_named(given, words: str, tmp_path: Path) -> None:
 def test_no_pairs_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no pairs"):
         seqwright.train([], out=tmp_path / "run", quiet=True)
+
+
+def test_the_doctor_is_called_as_the_files_were_read(tmp_path):
+    rows = [f'"{text}",{text},x' for text in ("a  b", "c ", "d\u2028e", "f\ufffd", "g", "g", "Ã©")]
+    (tmp_path / "a.csv").write_text("english,ukrainian,list\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    data = DataConfig(train=(str(tmp_path / "a.csv"),), columns="english:ukrainian", quoting=True)
+    found = survey(data, seed=1)
+    command = next(line for line in found.lines() if "more finding" in line)
+    assert command.endswith("a.csv data.columns=english:ukrainian data.quoting=true")
