@@ -142,7 +142,7 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
         "tokens_per_second": sorted(speeds)[len(speeds) // 2],
         "parameters": parameters,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
-        "model": config["model"],
+        "model": {key: value for key, value in config["model"].items() if key != "preset_model"},
         "seed": seed,
         "version": seqwright.__version__,
     }

@@ -20,7 +20,7 @@ from seqwright.data.showing import amount
 from seqwright.data.splitting import ENOUGH, NAMES, Part
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
-from seqwright.presets import PRESETS
+from seqwright.presets import PINNED, PRESETS
 from seqwright.recipes import Choice, Recipe, choose
 from seqwright.registry import unknown
 from seqwright.run import RUNS, WEIGHTS, Run, check_home
@@ -32,7 +32,7 @@ from seqwright.training.forecast import Forecast
 from seqwright.training.moments import TRACES
 from seqwright.training.preparation import Corpus
 from seqwright.training.telling import Teller
-from seqwright.training.trainer import Listener, Report
+from seqwright.training.trainer import Listener, Progress, Report
 
 if TYPE_CHECKING:
     from seqwright.evaluation import Evaluation
@@ -202,11 +202,19 @@ def carry_out(
     teller.end(progress, folder)
     evaluation = finish(design, folder)
     if evaluation is None:
-        teller.line("it was finished before; a longer --minutes, --steps or --epochs goes on with it")
+        teller.line(f"it was finished before; {_further(design.config.training.patience, progress)}")
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
         teller.lines([str(evaluation), *next_commands(folder, example)])
     return evaluation
+
+
+def _further(patience: int | None, progress: Progress) -> str:
+    """How a training goes on that has ended."""
+    if patience is not None and progress.worse >= patience:
+        worse = f"{amount(progress.worse, 'validation')} without a better one ended it"
+        return f"{worse}, and a larger training.patience goes on with it"
+    return "a longer --minutes, --steps or --epochs goes on with it"
 
 
 def finish(design: Design, folder: Path) -> Evaluation | None:
@@ -266,11 +274,13 @@ def next_commands(folder: Path, example: str) -> list[str]:
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Both tables in one; where both have a value, that of `above`. One end of a training replaces
-    another.
+    another, and one preset all that the other said.
     """
     result = dict(below)
     if any(end in above for end in ENDS):
         result = {key: value for key, value in result.items() if key not in ENDS}
+    if above.get("preset", result.get("preset")) != result.get("preset"):
+        result.pop(PINNED, None)
     for key, value in above.items():
         inner = result.get(key)
         result[key] = (

@@ -32,7 +32,7 @@ from seqwright.errors import ConfigError, InputError
 from seqwright.models import Model
 from seqwright.nn.positions import Learned
 from seqwright.prediction import Prediction, Predictions, Reading
-from seqwright.presets import PARTS, build_model
+from seqwright.presets import PARTS, PINNED, build_model
 from seqwright.search import BeamOptions, Hypothesis, Lattice, SamplingOptions, Start, beam_search, generate
 from seqwright.sources import ONE_TEXT, Source, line_of, pairs_of, paths_of, roles_of, source_of, sources_of
 from seqwright.tasks.translation import Translation
@@ -417,7 +417,7 @@ def _name(model: Spec) -> str:
     if isinstance(model, str):
         return model
     if "preset" in model:
-        return f"{model['preset']}, changed" if len(model) > 1 else model["preset"]
+        return f"{model['preset']}, changed" if model.keys() - {"preset", PINNED} else model["preset"]
     parts = [model.get(part, "transformer") for part in PARTS]
     return " → ".join(part if isinstance(part, str) else part.get("kind", "transformer") for part in parts)
 

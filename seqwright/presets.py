@@ -1,7 +1,7 @@
 """Named models: those of the papers, with their sizes, and our own. Plain data; nothing here needs torch.
 
 `resolve` turns what a user writes (a preset, options for the whole model, options for a part) into the
-complete description of a model.
+complete description of a model; `pinned` is how it is written down for later.
 """
 
 from __future__ import annotations
@@ -169,7 +169,25 @@ PRESETS: dict[str, Preset] = {
 }
 
 PARTS = ("encoder", "decoder")
+PINNED = "preset_model"  # the key of what a preset said when its name was written down
 KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
+
+
+def pinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The same description with what its preset says beside the name: it means the same when the preset has
+    become another.
+    """
+    given = {"preset": model} if isinstance(model, str) else dict(model)
+    name = given.get("preset")
+    if name is None or PINNED in given:
+        return given
+    return {**given, PINNED: _preset(name)}
+
+
+def _preset(name: Any) -> dict[str, Any]:
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConfigError(unknown("preset", str(name), list(PRESETS)))
+    return copy.deepcopy(PRESETS[name].model)
 
 
 def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -181,11 +199,9 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     """
     from seqwright.models import MODELS  # torch is loaded only now
 
-    given = {"preset": model} if isinstance(model, str) else dict(model)
-    name = given.pop("preset", None)
-    if name is not None and (not isinstance(name, str) or name not in PRESETS):
-        raise ConfigError(unknown("preset", str(name), list(PRESETS)))
-    start = {} if name is None else copy.deepcopy(PRESETS[name].model)
+    given = pinned(model)
+    given.pop("preset", None)
+    start = copy.deepcopy(given.pop(PINNED, {}))
     kind = given.pop("kind", start.get("kind", "encoder_decoder"))
     own = MODELS.options(kind)
     parts = {part: _part(part, start.get(part), given.pop(part, None)) for part in PARTS if part in own}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from seqwright.pipeline import (
     merged,
     next_commands,
 )
+from seqwright.presets import PINNED, PRESETS
 from seqwright.run import Run
 from seqwright.survey import survey
 from seqwright.training.preparation import Corpus
@@ -254,6 +257,16 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 
 
+def test_what_its_patience_ended_says_how_it_goes_on(pairs: Path, tmp_path: Path) -> None:
+    folder, said = tmp_path / "run", io.StringIO()
+    impatient = {"patience": 1, "validate_every": 1, "optimizer": {"rate": 10.0}}
+    table = merged(small(pairs, steps=50), {"training": impatient})
+    for _ in range(2):
+        carry_out(design(table, folder=folder), folder, Teller(said))
+    assert "1 validation without a better one ended it, and a larger training.patience" in said.getvalue()
+    assert max(Run.open(folder).checkpoints().steps()) < 50
+
+
 def test_what_goes_on_is_read_as_it_was_begun(pairs: Path, tmp_path: Path) -> None:
     """Columns, encoding and seed stand in the folder: what is said and written down is of these."""
     latin, folder = tmp_path / "latin.tsv", tmp_path / "run"
@@ -314,6 +327,34 @@ def test_a_model_without_checkpoints_is_not_trained_over(pairs: Path, tmp_path: 
     for by_recipe in (True, False):
         with pytest.raises(ModelError, match="holds a model without checkpoints to go on from"):
             design(small(pairs), folder=folder, by_recipe=by_recipe)
+
+
+def test_a_run_outlives_a_change_of_its_preset(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loads, goes on, by recipe and by configuration, and can be the start of another."""
+    folder, asked = tmp_path / "run", {"preset": "bahdanau2015", "size": 8, "embedding_size": 8}
+    table = {**small(pairs), "model": {**asked, "readout_size": 4}}
+    carry_out(design(table, folder=folder), folder, Teller(None))
+    said = seqwright.load(folder).predict("agm")[0].text
+    preset = PRESETS["bahdanau2015"]
+    changed = {**preset.model, "encoder": {**preset.model["encoder"], "layers": 3}}
+    monkeypatch.setitem(PRESETS, "bahdanau2015", replace(preset, model=changed))
+    assert seqwright.load(folder).predict("agm")[0].text == said
+    longer = merged(table, {"training": {"steps": 4}})
+    carry_out(design(longer, folder=folder), folder, Teller(None))
+    plain = merged(Run.open(folder).config, {"training": {"steps": 5}, "model": table["model"]})
+    plain["model"].pop(PINNED)
+    carry_out(design(plain, folder=folder, by_recipe=False), folder, Teller(None))
+    assert Run.open(folder).checkpoints().steps()[-1] == 5
+    other = merged(plain, {"model": {"preset": "cho2014"}})
+    with pytest.raises(ModelError, match=r'begun .* \(model.preset: "bahdanau2015" -> "cho2014"\);'):
+        carry_out(design(other, folder=folder, by_recipe=False), folder, Teller(None))
+    start = {"data": table["data"], "training": {"steps": 1}, "start": str(folder)}
+    carry_out(design(start), tmp_path / "tuned", Teller(None))
+    carry_out(design(merged(start, {"model": table["model"]})), tmp_path / "named", Teller(None))
+    with pytest.raises(ModelError, match="has another model"):
+        carry_out(design(merged(start, {"model": {"preset": "cho2014"}})), tmp_path / "other", Teller(None))
 
 
 def test_fine_tuning_takes_tokenizers_and_model_of_its_start(pairs: Path, tmp_path: Path) -> None:

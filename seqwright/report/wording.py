@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from seqwright.presets import PRESETS
+from seqwright.presets import PINNED, PRESETS
 from seqwright.tasks.metrics import Item, in_words
 
 
@@ -86,7 +86,7 @@ def family(model: Any) -> str:
     """What kind of model a description means: by its parts, or by those of its preset."""
     given: Mapping[str, Any] = model if isinstance(model, Mapping) else {"preset": model}
     preset = PRESETS.get(str(given.get("preset")))
-    known = preset.model if preset else {}
+    known = given.get(PINNED) or (preset.model if preset else {})
     encoder, decoder = (_kind(given.get(part), known.get(part)) for part in ("encoder", "decoder"))
     names = {"transformer": "Transformer", "rnn": "RNN"}
     if encoder == decoder:

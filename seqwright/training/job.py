@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from seqwright.config import parse as parse_config
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError
 from seqwright.models import Model
-from seqwright.presets import build_model, resolve
+from seqwright.presets import PINNED, build_model, pinned, resolve
 from seqwright.run import Run, differences
 from seqwright.runtime import threads
 from seqwright.tasks.metrics import METRICS
@@ -58,6 +59,7 @@ def train(
     `announce` is told before the first step what the training will take.
     """
     interrupt = interrupt or Interrupt()
+    config = settled(config, Path(folder))
     check_parts(config)  # before there is a folder that would go on asking for the wrong configuration
     run = open_or_create(config, Path(folder))
     with run.lock(), interrupt.listening():
@@ -124,14 +126,25 @@ def begun(config: Config, folder: Path) -> Run | None:
     if not Run.exists(folder):
         return None
     run = Run.open(folder)
-    known = parse_config(run.config).to_dict()
-    changed = [line for line in differences(known, config.to_dict()) if not line.startswith(FREE)]
+    known, wanted = (settled(each, folder).to_dict() for each in (parse_config(run.config), config))
+    changed = [line for line in differences(known, wanted) if not line.startswith(FREE)]
+    if any(line.startswith("model.preset:") for line in changed):  # whose names say enough
+        changed = [line for line in changed if not line.startswith(f"model.{PINNED}.")]
     if changed and run.checkpoints().steps():
         raise ModelError(
             f"{folder} was begun with another configuration ({'; '.join(changed)}); "
             "run it with the old one, or train into another folder"
         )
     return run
+
+
+def settled(config: Config, folder: Path) -> Config:
+    """With what the model's preset says, or said when a run of it was begun in this folder."""
+    known = parse_config(Run.open(folder).config).model if Run.exists(folder) else {}
+    model = {"preset": config.model} if isinstance(config.model, str) else config.model
+    if isinstance(known, dict) and PINNED in known and known.get("preset") == model.get("preset"):
+        model = {PINNED: known[PINNED], **model}
+    return replace(config, model=pinned(model))
 
 
 def check_parts(config: Config) -> None:
