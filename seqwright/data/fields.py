@@ -32,6 +32,11 @@ def has_fields(source: str) -> bool:
     return FIELD in source or SYMBOL in source
 
 
+def is_blank(source: str) -> bool:
+    """Whether there is neither text nor a symbol in it."""
+    return not source or source.isspace() or (FIELD in source and not source.replace(FIELD, "").strip())
+
+
 def plain(text: str) -> str:
     """Text from outside, so that none of it reads as a marker."""
     return _MARKS.sub(REPLACEMENT, text) if has_fields(text) else text

@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 
 from seqwright.data.checking import CONTROLS, Accents
 from seqwright.data.columns import Column, Columns, Role
+from seqwright.data.fields import is_blank
 from seqwright.data.lines import cleaned
 from seqwright.data.objects import cells_of, parse_object
 from seqwright.data.reading import PairFiles, source_from_cells
@@ -227,7 +228,7 @@ class _Mender:
 
     def _alone(self, source: str, target: str) -> Remedy | None:
         """Why a pair goes, whatever the others are."""
-        if not source or not target:
+        if is_blank(source) or not target:
             return Remedy.BLANK
         if max(len(source), len(target)) > self.files.rules.max_length:
             return Remedy.TOO_LONG

@@ -21,7 +21,7 @@ import numpy as np
 
 from seqwright.data.alignment import Lengths, first_shift
 from seqwright.data.columns import Role
-from seqwright.data.fields import join_fields, symbols_in
+from seqwright.data.fields import is_blank, join_fields, symbols_in
 from seqwright.data.files import Input
 from seqwright.data.lines import Decoding, cleaned, count_lines, first_lines, read_blocks
 from seqwright.data.objects import cells_of, parse_object
@@ -98,7 +98,7 @@ class PairFiles:
         """The pairs in order; `tally` counts what is skipped or changed. No pair at all is an error."""
         limit, kept, longest = self.rules.max_length, 0, 0
         for source, target, place in self.sides(tally) if self.targets else self._joined(tally):
-            no_source, no_target = not source or source.isspace(), not target or target.isspace()
+            no_source, no_target = is_blank(source), is_blank(target)
             if no_source or no_target:
                 tally.add(_BLANK[no_source, no_target], place)
             elif len(source) > limit or len(target) > limit:

@@ -148,6 +148,13 @@ def test_blank_and_long_sides_are_skipped_and_counted(tmp_path):
     assert "1 skipped: too long" in "\n".join(tally.summary())
 
 
+def test_a_source_of_blank_fields_is_blank(tmp_path):
+    content = "a\tV;PST\t1\tx\n\tPST\t\tx\n \t\t\tx\nb\t\t \tx\n"
+    pairs, tally = read(write(tmp_path, "a.tsv", content), form=Form(columns="1,2+,3:4"))
+    assert [pair.place.line for pair in pairs] == [1, 2, 4]
+    assert tally[Reason.BLANK_SOURCE] == 1
+
+
 def test_blank_lines_never_shift_a_side(tmp_path):
     """The fault of filtering each side on its own: one blank line, and everything after it is wrong."""
     left = write(tmp_path, "a", "1\n\n3\n4\n")
