@@ -83,3 +83,11 @@ def test_a_task_that_was_asked_for_is_not_exchanged(tmp_path, monkeypatch, capsy
 
 def _missing(name: str) -> list:
     raise demos.metadata.PackageNotFoundError(name)
+
+
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path, capsys) -> None:
+    own = tmp_path / "numbers.tsv"
+    own.write_text("1\tuno\n")
+    assert cli.main(["demo", "--task", "numbers", "--out", str(tmp_path)]) == 4
+    assert own.read_text() == "1\tuno\n"
+    assert "numbers.tsv is there and holds something else" in capsys.readouterr().err

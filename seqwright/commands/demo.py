@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from seqwright.demos import DEMOS, GENERATED
-    from seqwright.errors import InputError
+    from seqwright.errors import InputError, WriteError
     from seqwright.files import write_text, writing
     from seqwright.pipeline import carry_out, design
     from seqwright.predictor import load
@@ -43,7 +43,10 @@ def run(options: argparse.Namespace) -> int:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     pairs = folder / f"{task}.tsv"
-    write_text(pairs, "".join(f"{source}\t{target}\n" for source, target in demo.pairs))
+    text = "".join(f"{source}\t{target}\n" for source, target in demo.pairs)
+    if pairs.exists() and pairs.read_bytes() != text.encode():
+        raise WriteError(f"{pairs} is there and holds something else; give another folder with --out")
+    write_text(pairs, text)
     table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
     designed = design(table, folder=folder / task)
     teller.lines(designed.lines())

@@ -79,6 +79,15 @@ def test_letters_of_syllables():
     assert [piece.text for piece in letters.pieces("날")] == ["날"] * 3
 
 
+@given(st.text(st.sampled_from("aé\u0301\u0316\u0323\u0308한글"), min_size=1))
+def test_each_letter_is_where_it_was_written(text):
+    """Also where marks are written in another order than Unicode's."""
+    pieces = train_tokenizer("letters", [text]).pieces(text)
+    parts = [unicodedata.normalize("NFD", piece.text) for piece in pieces]
+    whole = unicodedata.normalize("NFD", text)
+    assert all(letter in part for letter, part in zip(whole, parts, strict=True))
+
+
 @given(text=TEXTS)
 def test_bytes_bring_everything_back(text):
     assert TRAINED["bytes"].decode(TRAINED["bytes"].encode(text)) == text

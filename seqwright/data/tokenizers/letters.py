@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import accumulate
 
 from seqwright.data.segmentation.tables import TableTokenizer
 
@@ -17,9 +18,12 @@ class Letters(TableTokenizer):
         return list(unicodedata.normalize("NFD", text))
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        return [
-            (k, k + 1) for k, character in enumerate(text) for _ in unicodedata.normalize("NFD", character)
-        ]
+        """Marks on one letter are in the order of their classes, as the form NFD has them."""
+        parts = [(k, part) for k, each in enumerate(text) for part in unicodedata.normalize("NFD", each)]
+        classes = [unicodedata.combining(part) for _, part in parts]
+        letters = accumulate(not each for each in classes)  # a mark has the number of the letter before it
+        places = sorted(zip(letters, classes, (k for k, _ in parts), strict=True))
+        return [(k, k + 1) for _, _, k in places]
 
     def _join(self, pieces: list[str]) -> str:
         return unicodedata.normalize("NFC", "".join(pieces))
