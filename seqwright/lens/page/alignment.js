@@ -5,7 +5,7 @@ import { branchesAt, turner } from "./branch.js";
 import { bold, button, choice, element, fill, menu, paragraph, scroll, toggle } from "./elements.js";
 import { heatmap, legend } from "./heatmap.js";
 import { lines } from "./lines.js";
-import { percent, short } from "./numbers.js";
+import { percent, probability, short } from "./numbers.js";
 import { plural } from "./text.js";
 import { KINDS } from "./trace.js";
 
@@ -51,7 +51,7 @@ export function unitChoice(state, set) {
 export function kindChoice(kinds, state, set) {
   const options = kinds.map((kind) => [kind, KINDS[kind].name, KINDS[kind].title]);
   const change = (kind) => set({ kind, layer: -1, head: "all", ...UNPINNED });
-  return options.length > 1 && choice("Which attention", options, state.kind, change);
+  return kinds.some((kind) => kind !== state.kind) && choice("Which attention", options, state.kind, change);
 }
 
 /** Menus of layers and heads, where there is more than one. */
@@ -73,7 +73,9 @@ async function draw(page) {
   const scale = { colours, name: "ramp", low: 0, high: peak(matrix.values) };
   const row = rowOf(matrix, state);
   const beside = state.kind !== "enc" && aside(page, matrix, row);
-  const readout = paragraph("readout", "Point, or move with the arrow keys, to read a weight.");
+  const drawn = state.layout === "lines";
+  const hint = drawn ? "Point at a line" : "Point, or move with the arrow keys,";
+  const readout = paragraph("readout", `${hint} to read a weight.`);
   readout.setAttribute("role", "status");
   const pinned = pins(page, matrix);
   const shared = {
@@ -83,14 +85,15 @@ async function draw(page) {
   };
   const pick = picker(page, matrix);
   const cells = { label: "Weights", lit: pinned.lit, cell: cellOf(matrix, state), pick };
-  const picture = state.layout === "lines"
+  const picture = drawn
     ? lines(matrix, { ...shared, high: scale.high, pinned, pick: pinned.pick })
     : heatmap(matrix, scale, { ...shared, ...cells });
-  const colourScale = state.layout === "matrix" && legend(scale);
-  const foot = element("div", { class: "foot" }, colourScale, notes(page, matrix));
+  const colourScale = !drawn && legend(scale);
+  const foot = element("div", { class: "foot" }, colourScale, notes(page, matrix, pinned.some));
   const main = element("div", { class: "main" }, scroll(picture), readout, foot);
   const node = element("div", { class: "beside" }, main, beside);
-  return { node, picture, table: shownTable(matrix, row), whole: () => wholeTable(matrix) };
+  const listed = row ?? matrix.rowOf[Math.floor(Math.max(0, state.q) / matrix.blocks[0])];
+  return { node, picture, table: shownTable(matrix, listed), whole: () => wholeTable(matrix) };
 }
 
 /** The row of the current step; null where the queries are not steps, or there are fewer of them. */
@@ -123,8 +126,9 @@ function cellOf(matrix, state) {
 
 /** The pinned rows and columns, which are lit, and what a click on a word does to them: Shift adds. */
 function pins({ state, set }, matrix) {
-  const parse = (text) => new Set(text.split(",").filter(Boolean).map(Number));
-  const found = { rows: parse(state.rows), columns: parse(state.columns) };
+  const inside = (side) => (place) => Number.isInteger(place) && place >= 0 && place < matrix[side];
+  const parse = (side) => new Set(state[side].split(",").filter(Boolean).map(Number).filter(inside(side)));
+  const found = { rows: parse("rows"), columns: parse("columns") };
   const pick = (side, place, event) => {
     const held = found[side].has(place);
     const next = event.shiftKey ? new Set(found[side]) : new Set();
@@ -135,24 +139,32 @@ function pins({ state, set }, matrix) {
     set({ [side]: [...next].join(), t, playing: "" });
   };
   const seen = (set) => (place) => !set.size || set.has(place);
-  const lit = state.rows || state.columns ? { rows: seen(found.rows), columns: seen(found.columns) } : null;
-  return { ...found, pick, lit };
+  const some = found.rows.size + found.columns.size > 0;
+  return { ...found, pick, some, lit: some && { rows: seen(found.rows), columns: seen(found.columns) } };
 }
 
-function notes({ trace, state, set }, matrix) {
+function notes({ trace, state, set }, matrix, pinned) {
   const [mark, how] = [state.kind === "dec" ? "begin" : "end", state.join === "max" ? "largest" : "mean"];
   const hidden = percent(matrix.hidden);
+  const weighted = state.join === "weighted" ? ", weighted by their importance" : "";
   const said = [
-    matrix.count > 1 && `The ${how} of ${plural(matrix.count, "head")}.`,
+    matrix.count > 1 && `The ${how} of ${plural(matrix.count, "head")}${weighted}.`,
     matrix.hidden > 0.005 && `${hidden} of the weight goes to the ${mark} mark and is not shown.`,
     Math.max(...matrix.blocks) > 1 && trace.absent("attention", "the weights were stored in blocks"),
   ];
   const link = (text, changes) => button(text, () => set(changes), { class: "link" });
   return [
     element("span", {}, said.filter(Boolean).join(" ")),
-    (state.rows || state.columns) && link("Unpin", UNPINNED),
-    matrix.count === 1 && state.k >= 0 && link("How was this number computed?", { view: "number" }),
+    pinned && link("Unpin", UNPINNED),
+    isOneNumber(trace, state, matrix) && link("How was this number computed?", { view: "number" }),
   ];
+}
+
+/** Whether the chosen cell is a weight whose vectors are known: of one head, from one piece to one piece. */
+function isOneNumber(trace, state, matrix) {
+  const [one, ...others] = chosenHeads(trace, state);
+  const known = !others.length && trace.attention(state.kind, one.layer).vectors;
+  return known && Math.max(...matrix.blocks) === 1 && state.unit === "pieces" && cellOf(matrix, state);
 }
 
 /** The step in words: what was said, where it looked, what else it could have said. */
@@ -170,19 +182,18 @@ function aside(page, matrix, row) {
   const looks = best(matrix, row, 5).map(([column, weight]) => line(matrix.columnLabels[column], weight));
   const others = step.top.slice(0, 5)
     .map(([id, logProb]) => (
-      line(turns.has(id) ? link(id) : trace.symbol(id), Math.exp(logProb), id === step.id)));
+      line(turns.has(id) ? link(id) : trace.symbol(id), probability(logProb), id === step.id)));
   return element("aside", { class: "side", "aria-label": "This step" },
     element("p", {}, "Step ", bold(state.t + 1), " says ", bold(trace.symbol(step.id), "now"),
-      ` with probability ${percent(Math.exp(step.log_prob))}.`),
+      ` with probability ${percent(probability(step.log_prob))}.`),
     element("h3", {}, "It looks at"), element("ul", { class: "bars" }, looks),
     element("h3", {}, "It could have said"), element("ul", { class: "bars" }, others),
     button("More of the next piece", () => set({ view: "next" }), { class: "link" }));
 }
 
-/** A table of the whole where that can be read, else of the row of the step. */
-function shownTable(matrix, row) {
+/** A table of the whole where that can be read, else of one row. */
+function shownTable(matrix, at) {
   if (matrix.columns <= COLUMNS) return wholeTable(matrix);
-  const at = row ?? 0;
   const line = matrix.values.subarray(at * matrix.columns, (at + 1) * matrix.columns);
   return {
     columns: ["place", "looked at", `weight from ${matrix.rowLabels[at]}`],

@@ -1,24 +1,35 @@
 // Which weights are looked at: of one head or many, between pieces or words, with the end mark or without.
 
+import { total } from "./numbers.js";
 import { KINDS } from "./trace.js";
 
 /**
  * The chosen matrix with its labels. Layer −1 and head "all" join matrices: by their mean, their maximum, or
- * a mean weighted by the importance of the heads. `hidden` is the mean weight on the columns left out;
- * `rowOf[i]` and `columnOf[j]` are the places of pieces (−1: left out). `leftward`: the columns are a text
- * that runs from right to left, and are drawn so; `rowsLeftward`: so are the rows, side by side.
+ * a mean weighted by the importance of the heads. `hidden` is the weight on the columns left out, a mean of
+ * rows and heads; `rowOf[i]` and `columnOf[j]` are the places of pieces (−1: left out). `leftward`: the
+ * columns are a text that runs from right to left, and are drawn so; `rowsLeftward`: so are the rows, side by
+ * side.
  */
 export async function chosenMatrix(trace, { kind, layer, head, join, unit, sink }) {
   const key = `matrix ${[kind, layer, head, join, unit, sink]}`;
   return trace.once(key, async () => {
-    const joined = await joinedHeads(trace, kind, layer, head, join);
-    const [downBlock, acrossBlock] = trace.layers(kind)[0].block;
-    const rows = groups(trace, KINDS[kind].rows, downBlock, unit, true);
-    const columns = groups(trace, KINDS[kind].columns, acrossBlock, unit, sink);
+    const chosen = chosenHeads(trace, { kind, layer, head });
+    const blocks = blocksOf(trace, { kind, layer, head });
+    const heads = await Promise.all(chosen.map((one) => weightsIn(trace, kind, one, blocks)));
+    const shares = sharesOf(chosen, join);
+    const rows = groups(trace, KINDS[kind].rows, blocks[0], unit, true);
+    const columns = groups(trace, KINDS[kind].columns, blocks[1], unit, sink);
+    const hidden = total(heads.map((one, place) => shares[place] * hiddenWeight(one, columns.of)));
     const [rowsLeftward, leftward] = ["rows", "columns"].map((side) => trace.leftward[KINDS[kind][side]]);
-    const blocks = [downBlock, acrossBlock];
-    return { ...merged(joined, rows, columns), count: joined.count, blocks, leftward, rowsLeftward };
+    const matrix = merged(joined(heads, shares, join), rows, columns);
+    return { ...matrix, hidden, count: chosen.length, blocks, leftward, rowsLeftward };
   });
+}
+
+/** How many queries and keys one weight of the chosen heads stands for; the most where layers differ. */
+export function blocksOf(trace, choice) {
+  const found = chosenHeads(trace, choice).map((one) => trace.attention(choice.kind, one.layer).block);
+  return [0, 1].map((side) => Math.max(1, ...found.map((block) => block[side])));
 }
 
 /** The heads that a choice stands for: [{layer, head, importance}, …]. */
@@ -30,22 +41,65 @@ export function chosenHeads(trace, { kind, layer, head }) {
     .map((one) => ({ ...one, importance: trace.head(kind, one.layer, one.head)?.importance ?? null }));
 }
 
-async function joinedHeads(trace, kind, layer, head, join) {
-  const chosen = chosenHeads(trace, { kind, layer, head });
+/** The choice of heads that look at the source: the present one, or all where that looks elsewhere. */
+export function crossHeads({ kind, layer, head }) {
+  return { kind: "cross", ...(kind === "cross" ? { layer, head } : { layer: -1, head: "all" }) };
+}
+
+/** The part that each head has in a mean: by importance if that is asked for and there is any, else alike. */
+function sharesOf(chosen, join) {
   const weighted = join === "weighted" && chosen.every((one) => one.importance !== null);
-  const mass = weighted ? chosen.reduce((sum, one) => sum + one.importance, 0) : chosen.length;
-  let sum = null;
-  let shape = {};
-  for (const one of chosen) {
-    const { values, rows, columns } = await trace.weights(kind, one.layer, one.head);
-    const share = (weighted ? one.importance : 1) / (mass || 1);
-    shape = { rows, columns };
-    sum ??= new Float32Array(values.length);
-    for (let index = 0; index < sum.length; index++) {
-      sum[index] = join === "max" ? Math.max(sum[index], values[index]) : sum[index] + share * values[index];
+  const mass = weighted ? total(chosen.map((one) => one.importance)) : 0;
+  return chosen.map((one) => (mass > 0 ? one.importance / mass : 1 / chosen.length));
+}
+
+function joined(heads, shares, join) {
+  const [{ values: { length }, rows, columns }] = heads;
+  const values = new Float32Array(length);
+  heads.forEach((one, place) => {
+    for (let index = 0; index < length; index++) {
+      const value = one.values[index];
+      values[index] = join === "max" ? Math.max(values[index], value) : values[index] + shares[place] * value;
+    }
+  });
+  return { values, rows, columns };
+}
+
+/** The weights of a head in given blocks, those of its layer or larger ones. */
+async function weightsIn(trace, kind, { layer, head }, blocks) {
+  const found = await trace.weights(kind, layer, head);
+  const { block, queries, keys } = trace.attention(kind, layer);
+  if (block.join() === blocks.join()) return found;
+  const [down, across] = [overlaps(queries, block[0], blocks[0]), overlaps(keys, block[1], blocks[1])];
+  const [rows, columns] = [Math.ceil(queries / blocks[0]), Math.ceil(keys / blocks[1])];
+  const values = new Float32Array(rows * columns);
+  for (const [row, to, , mean] of down) {
+    for (const [column, at, sum] of across) {
+      values[to * columns + at] += mean * sum * found.values[row * found.columns + column];
     }
   }
-  return { values: sum, ...shape, count: chosen.length };
+  return { values, rows, columns };
+}
+
+/** Blocks and larger blocks of `count` places that share some: [one, other, share of one, of the other]. */
+function overlaps(count, small, large) {
+  const found = [];
+  for (let start = 0, end; start < count; start = end) {
+    const [one, other] = [Math.floor(start / small), Math.floor(start / large)];
+    const [ends, others] = [Math.min(count, (one + 1) * small), Math.min(count, (other + 1) * large)];
+    end = Math.min(ends, others);
+    found.push([one, other, (end - start) / (ends - one * small), (end - start) / (others - other * large)]);
+  }
+  return found;
+}
+
+/** The weight of a row on columns that are left out, on average. */
+function hiddenWeight({ values, rows, columns }, of) {
+  let sum = 0;
+  of.forEach((group, column) => {
+    for (let row = 0; group < 0 && row < rows; row++) sum += values[row * columns + column];
+  });
+  return sum / rows;
 }
 
 /** The pieces of an axis in their order, gathered: {labels, members: [[place, …], …], of: place -> group}. */
@@ -73,21 +127,16 @@ function groups(trace, name, block, unit, sink) {
 /** Between words: the sum over the pieces of a key, the mean over those of a query (Voita et al. 2019). */
 function merged({ values, rows: height, columns: width }, rows, columns) {
   const result = new Float32Array(rows.members.length * columns.members.length);
-  let all = 0;
   for (let row = 0; row < height; row++) {
     const start = rows.of[row] * columns.members.length;
     const share = 1 / rows.members[rows.of[row]].length;
     for (let column = 0; column < width; column++) {
       if (columns.of[column] < 0) continue;
-      const value = values[row * width + column];
-      all += value;
-      result[start + columns.of[column]] += share * value;
+      result[start + columns.of[column]] += share * values[row * width + column];
     }
   }
-  let sum = 0;
-  for (let index = 0; index < values.length; index++) sum += values[index];
   return {
-    values: result, hidden: (sum - all) / height,
+    values: result,
     rows: rows.labels.length, rowLabels: rows.labels, rowOf: rows.of,
     columns: columns.labels.length, columnLabels: columns.labels, columnOf: columns.of,
   };

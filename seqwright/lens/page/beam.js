@@ -1,6 +1,8 @@
 // The beam search: every candidate, what became of it and why, and how the length penalty ranks what ended.
 
-import { because, bold, canvas, element, fill, paragraph, scroll, slider, svg, words } from "./elements.js";
+import {
+  because, bold, canvas, element, fill, paragraph, pressed, scroll, slider, svg, words,
+} from "./elements.js";
 import { penalty, short } from "./numbers.js";
 import { listing } from "./table.js";
 import { plural, shorten, textWidth } from "./text.js";
@@ -22,7 +24,8 @@ export const beam = {
 
 function controls({ trace, state, set }) {
   const { length_rule: rule, length_penalty: original } = trace.document.search;
-  const range = { min: 0, max: 2, step: 0.05, say: (value) => value.toFixed(2) };
+  const [min, max] = [Math.min(0, original), Math.max(2, original)];
+  const range = { min, max, step: 0.05, say: (value) => value.toFixed(2) };
   const change = (value) => set({ penalty: value });
   return rule !== "none" && slider("Length penalty", { ...range, value: state.penalty ?? original }, change);
 }
@@ -150,15 +153,14 @@ function edge(one, parent, places, best) {
 function token(one, [x, y], best, tell, go) {
   const made = words(shorten(one.symbol, 9), x, y, {
     class: "token",
-    tabindex: 0,
-    role: "button",
+    ...pressed(() => go(one)),
+    "data-key": `candidate ${one.place}`,
     "data-fate": one.fate,
     "aria-label": one.symbol + inWords(one),
     fill: best ? "var(--accent)" : one.fate === "dropped" ? "var(--quiet)" : "var(--ink)",
     "font-weight": best ? 650 : 400,
     onpointerenter: () => tell(one),
     onfocus: () => tell(one),
-    onclick: () => go(one),
   });
   if (one.fate === "finished") made.append(svg("tspan", { fill: "var(--good)", dx: 4 }, "■"));
   return made;
@@ -182,11 +184,15 @@ function outputs(trace, candidates, ended, exponent) {
     listing("ended", ["", "", "output", "length", "log p", "score"], rows));
 }
 
-/** The symbols of an output in a row, with spaces between them where the best output has them. */
-function textOf({ document }, candidates, one) {
-  const ids = wayTo(candidates, one.place).slice(1).map((place) => candidates[place].token);
-  const joined = (list, space) => list.map((id) => document.symbols[id] ?? "").join(space).trim();
-  const { text, pieces } = document.output;
-  const spoken = pieces.filter((piece) => piece.special !== "end").map((piece) => piece.id);
-  return joined(one.reason === "end" ? ids.slice(0, -1) : ids, joined(spoken, " ") === text ? " " : "");
+/**
+ * An output as the search wrote it down if it did; else its symbols in a row, with spaces between them where
+ * the outputs that were written down have them.
+ */
+function textOf({ document: { symbols, hypotheses } }, candidates, one) {
+  const tokens = wayTo(candidates, one.place).slice(1).map((place) => candidates[place].token);
+  const ids = one.reason === "end" ? tokens.slice(0, -1) : tokens;
+  const joined = (list, space) => list.map((id) => symbols[id] ?? "").join(space).trim();
+  const known = hypotheses.find((other) => other.ids.join() === ids.join());
+  const apart = hypotheses.some((other) => other.ids.length > 1 && joined(other.ids, " ") === other.text);
+  return known?.text ?? joined(ids, apart ? " " : "");
 }

@@ -5,6 +5,7 @@ import { bold, button, element, paragraph } from "./elements.js";
 import { moved, percent, short } from "./numbers.js";
 import { branchName } from "./trace.js";
 
+const END = "⟨end⟩"; // the symbol
 const BEFORE = "this trace is older than branches are; look at the text again to have them";
 
 /** The branches of a step, the likeliest first. */
@@ -26,9 +27,10 @@ export function branchRow({ trace, state, set }) {
   const characters = Array.from(branch.text);
   const part = (from, to) => characters.slice(from, to).join("");
   const rest = trace.characters.output.slice(output.pieces[branch.step].end).join("");
-  const turn = part(branch.start, branch.end);
+  const over = trace.document.symbols[branch.id] === END;
+  const turn = part(branch.start, branch.end) || trace.symbol(branch.id); // a byte may have no text
   const text = element("p", { class: "tokens branch", dir: "auto", "aria-label": "branch" },
-    part(0, branch.start), element("ins", { class: "turn" }, turn || "⟨end⟩"),
+    part(0, branch.start), element("ins", { class: "turn" }, turn),
     continued(rest, part(branch.end)),
     branch.finish_reason === "length" && "…");
   const [there, here] = [trace.symbol(steps[branch.step].id), trace.symbol(branch.id)];
@@ -37,7 +39,7 @@ export function branchRow({ trace, state, set }) {
   });
   const facts = paragraph("quiet",
     `Step ${branch.step + 1} says `, bold(here, "now"), " instead of ", bold(there),
-    turn ? ", and greedy search goes on. " : ", and the output is over. ",
+    over ? ", and the output is over. " : ", and greedy search goes on. ",
     `Log p ${moved(output.log_prob, branch.log_prob)}, `,
     `score ${moved(output.score, branch.score)}. `, back);
   return element("div", { role: "status" }, text, facts);

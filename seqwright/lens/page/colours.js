@@ -9,12 +9,14 @@ const DIFFERENCES = {
   light: [[8, 72, 148], [108, 164, 214], [255, 255, 255], [240, 168, 88], [176, 80, 8]],
   dark: [[96, 176, 244], [36, 88, 140], [23, 27, 34], [150, 84, 22], [255, 170, 72]],
 };
+const MIDDLE = 0.196; // the luminance on which both inks can be read alike
 export const ROLES = {
   alignment: ["#009e73", "looks at what is being said"],
   positional: ["#0072b2", "looks at a fixed distance, mostly at a neighbour"],
   rare: ["#cc79a7", "looks at the rarest symbol"],
   syntactic: ["#e69f00", "follows a relation of grammar"],
   end: ["#8a8f98", "looks at the end mark, which is a way of not looking"],
+  begin: ["#56b4e9", "looks at the begin mark, which is a way of not looking"],
   diffuse: ["#b3a400", "looks everywhere a little"],
 };
 
@@ -36,11 +38,14 @@ export function css([red, green, blue]) {
   return `rgb(${red} ${green} ${blue})`;
 }
 
-/** Black or white, whichever is easier to read on a colour (relative luminance, WCAG 2.2). */
+/**
+ * Black or white, whichever has more contrast to a colour. The contrast to black, (L + 0.05) / 0.058, is that
+ * to white, 1.05 / (L + 0.05), where the relative luminance L is 0.196 (WCAG 2.2).
+ */
 export function inkOn(colour) {
   const [red, green, blue] = colour.map((part) => {
     const share = part / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.28 ? "#10151d" : "#ffffff";
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > MIDDLE ? "#10151d" : "#ffffff";
 }

@@ -139,10 +139,10 @@ async function matrices({ trace, state, colours }, other) {
 }
 
 function notes(a, b, change, has) {
-  if (!change) return "No difference cell by cell: the two read, or began with, different pieces. Try words.";
-  const fewer = change.rows < Math.max(a.rows, b.rows);
+  const fewer = change && change.rows < Math.max(a.rows, b.rows);
   return [
     !has && "B does not have this layer or head: all of its heads are joined.",
+    !change && "No difference cell by cell: the two read, or began with, different pieces. Try words.",
     fewer && `B − A has ${plural(change.rows, "row")}: up to where the outputs part.`,
   ].filter(Boolean).join(" ");
 }

@@ -57,8 +57,9 @@ export function button(label, action, attributes = {}) {
 
 /** A row of choices of which one holds: [value, label, hint]. Arrow keys move, as in radio buttons. */
 export function choice(label, options, value, change) {
-  const buttons = options.map(([option, text, hint]) => button(text, () => change(option), {
-    role: "radio", "aria-checked": option === value, tabindex: option === value ? 0 : -1, title: hint,
+  const reached = Math.max(0, options.findIndex(([option]) => option === value)); // also where none holds
+  const buttons = options.map(([option, text, hint], place) => button(text, () => change(option), {
+    role: "radio", "aria-checked": option === value, tabindex: place === reached ? 0 : -1, title: hint,
   }));
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -99,6 +100,24 @@ export function slider(label, { min, max, step, value, say = String }, change) {
     change(Number(range.value));
   });
   return element("label", { class: "slider" }, element("span", {}, label), range, said);
+}
+
+/** Bring a slider to where another one is, and leave it in its place: it may be under a finger. */
+export function follow(slider, other) {
+  const [[range, said], [wanted, says]] = [slider, other].map((one) => one.querySelectorAll("input, output"));
+  range.value = wanted.value;
+  range.setAttribute("aria-valuetext", wanted.getAttribute("aria-valuetext"));
+  said.textContent = says.textContent;
+}
+
+/** The attributes of something drawn that is a button: for the mouse, for Enter and for the space bar. */
+export function pressed(action) {
+  const onkeydown = (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    action(event);
+  };
+  return { tabindex: 0, role: "button", onclick: action, onkeydown };
 }
 
 /** Text that stands out, in its own direction whatever that of the sentence is. */

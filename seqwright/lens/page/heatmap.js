@@ -10,6 +10,7 @@ const [WIDEST, TALLEST] = [62, 30]; // pixels of a cell
 const LABEL = 16; // characters of a label
 const TILT = 52; // degrees of labels that do not fit between their neighbours
 const [COSINE, SINE] = [Math.cos, Math.sin].map((part) => part((TILT * Math.PI) / 180));
+const LEAST = 120; // pixels of all columns, whatever place their labels leave
 const FINEST = 600; // rows or columns of an image; more are pooled
 const images = new WeakMap();
 
@@ -70,7 +71,8 @@ export function heatmap(matrix, scale, options) {
   const { left, top, across, down } = frame;
   const [width, height] = [across * matrix.columns, down * matrix.rows];
   const image = imageOf(options.image ?? matrix, scale.colours, scale.name, scale.low, scale.high);
-  const label = `${options.label}: ${matrix.rows} rows, ${matrix.columns} columns; arrows move, Enter picks`;
+  const keys = options.pick ? "arrows move, Enter picks" : "arrows move";
+  const label = `${options.label}: ${matrix.rows} rows, ${matrix.columns} columns; ${keys}`;
   const picture = canvas(label, left + width + frame.right, top + height + 4, {
     class: "heatmap", tabindex: 0, role: "application", "data-key": options.label,
   });
@@ -97,7 +99,7 @@ function outline(box) {
 /** Where the cells begin, and how large they are. */
 function measure(matrix, { width, maxHeight = 620 }) {
   const [left, longest] = [14 + widest(matrix.rowLabels), widest(matrix.columnLabels)];
-  const cell = (right) => Math.min(WIDEST, (width - left - right) / matrix.columns);
+  const cell = (right) => Math.min(WIDEST, Math.max(LEAST, width - left - right) / matrix.columns);
   const flat = cell(4) < READABLE || cell(4) > longest + 6;
   const right = flat ? 4 : longest * COSINE;
   const top = cell(right) < READABLE ? 8 : flat ? 26 : 18 + longest * SINE;
@@ -108,9 +110,7 @@ function measure(matrix, { width, maxHeight = 620 }) {
 }
 
 function widest(labels) {
-  const step = Math.max(1, Math.floor(labels.length / 200)); // a sample is enough where there are thousands
-  const some = labels.filter((_, place) => place % step === 0);
-  return Math.max(...some.map((label) => textWidth(shorten(label, LABEL))));
+  return Math.max(...labels.map((label) => textWidth(shorten(label, LABEL))));
 }
 
 /** As many labels as can be read, that of the current row always among them. */

@@ -2,7 +2,9 @@
 
 import { chosenHeads } from "./attention.js";
 import { button, element } from "./elements.js";
+import { started } from "./story.js";
 
+const MOVES = /^(?:Arrow|Home|End|Page)/; // keys that a slider wants for itself
 const LIST = [
   ["← →", "one step of the output back or on; inside a matrix, from cell to cell"],
   ["Home End", "the first and the last step"],
@@ -37,7 +39,7 @@ export function createHelp() {
 export function listenToKeys(page, views, help) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || help.open) return;
-    if (event.target.closest("input, select")) return;
+    if (event.target.closest("select") || (event.target.closest("input") && MOVES.test(event.key))) return;
     const { state, set, trace } = page();
     const changes = keyed(event, state, trace, views);
     if (event.key === "?") help.showModal();
@@ -54,7 +56,9 @@ function keyed(event, state, trace, views) {
     case "ArrowRight": return step(state.t + 1);
     case "Home": return step(0);
     case "End": return step(trace.length - 1);
-    case " ": return event.target.closest("button") ? null : { playing: state.playing ? "" : "steps" };
+    case " ":
+      if (event.target.closest("button")) return null;
+      return state.playing ? { playing: "" } : started(trace, state);
     case "l": return turned(trace, state, "layer", 1);
     case "L": return turned(trace, state, "layer", -1);
     case "h": return turned(trace, state, "head", 1);

@@ -14,7 +14,7 @@ export const learning = {
   name: "learning",
   title: "Learning",
   lead: "The same text at several moments of the training. Everything else on this page follows the moment.",
-  depends: ["playing"],
+  depends: [],
   why: (page) => (moments(page).length > 1 ? null
     : "This needs traces of several checkpoints of one training; this page has one moment only."),
   controls,
@@ -38,7 +38,7 @@ function controls(page) {
   const playing = state.playing === "learning";
   const range = {
     min: 0, max: found.length - 1, step: 1, value: found.findIndex((one) => one.place === state.a),
-    say: (place) => `step ${found[place]?.step.toLocaleString("en")}`,
+    say: (place) => (found[place] ? `step ${found[place].step.toLocaleString("en")}` : "–"),
   };
   const turn = () => set({ playing: playing ? "" : "learning" });
   return [

@@ -1,13 +1,15 @@
 // The same weights as lines between two rows of words, or two columns where the rows do not fit.
 
-import { canvas, svg, words } from "./elements.js";
+import { canvas, pressed, svg, words } from "./elements.js";
 import { shorten, textWidth } from "./text.js";
 
 const FAINTEST = 0.04; // of the largest weight; lighter lines are not drawn
 const MOST = 1500; // lines that one picture holds, the strongest ones
 const [NARROW, WIDE] = [12, 44]; // pixels between words
+const LEAST = 120; // pixels of the lines between two columns of words
 const LABEL = 16; // characters of a word
 const SIZE = 15 / 13; // of the letters, to that at which texts are measured
+const drawn = new WeakMap(); // the lines of each matrix, which stay the same from step to step
 
 /**
  * The picture of a matrix: keys above (or right), queries below (or left), one line for each weight.
@@ -22,7 +24,8 @@ export function lines(matrix, { width, row, high, pinned, hover, pick }) {
   const bright = (one) => (free ? row === null || one.row === row : held(one));
   const label = "Lines from each query to what it looks at";
   const picture = canvas(label, layout.width, layout.height, { class: "lines", "font-size": 15 });
-  for (const one of strongest(matrix, FAINTEST * high)) {
+  if (!drawn.has(matrix)) drawn.set(matrix, strongest(matrix, FAINTEST * high));
+  for (const one of drawn.get(matrix)) {
     const [lit, strength] = [bright(one), one.weight / high];
     picture.append(svg("path", {
       d: layout.path(one.row, one.column),
@@ -35,37 +38,39 @@ export function lines(matrix, { width, row, high, pinned, hover, pick }) {
     }));
   }
   const token = (side, now) => (text, place) => {
-    const picked = (event) => pick(side, place, event);
-    return word(text, layout[side](place), place === now, pinned[side].has(place), picked);
+    const held = pinned[side].has(place);
+    return word(text, layout[side](place), place === now, held, {
+      ...pressed((event) => pick(side, place, event)), "data-key": `${side} ${place}`,
+    });
   };
   picture.append(...matrix.columnLabels.map(token("columns", null)));
   picture.append(...matrix.rowLabels.map(token("rows", row)));
   return picture;
 }
 
-function word(text, { x, y, anchor }, now, held, pick) {
+function word(text, { x, y, anchor }, now, held, attributes) {
   return words(shorten(text, LABEL), x, y, {
     class: "token",
-    tabindex: 0,
-    role: "button",
+    ...attributes,
     "aria-pressed": held,
     fill: now ? "var(--accent)" : "var(--ink)",
     "text-anchor": anchor,
     "text-decoration": held && "underline",
     "font-weight": now || held ? 650 : 400,
-    onclick: pick,
-    onkeydown: (event) => event.key === "Enter" && pick(event),
   });
 }
 
-/** The weights that are drawn, the strongest last and so on top. */
+/** The weights that are drawn, the strongest last and so on top; of equal ones at the limit the first. */
 function strongest({ values, columns }, least) {
+  const weights = values.filter((value) => value >= least).sort().subarray(-MOST);
   const found = [];
+  let ties = weights.lastIndexOf(weights[0]) + 1;
   for (let index = 0; index < values.length; index++) {
-    if (values[index] < least) continue;
-    found.push({ row: Math.floor(index / columns), column: index % columns, weight: values[index] });
+    const weight = values[index];
+    if (!(weight > weights[0]) && !(weight === weights[0] && ties-- > 0)) continue;
+    found.push({ row: Math.floor(index / columns), column: index % columns, weight });
   }
-  return found.sort((left, right) => right.weight - left.weight).slice(0, MOST).reverse();
+  return found.sort((left, right) => left.weight - right.weight);
 }
 
 function layoutOf(matrix, width) {
@@ -73,7 +78,7 @@ function layoutOf(matrix, width) {
   const sizes = [matrix.columnLabels, matrix.rowLabels].map((labels) => labels.map(sizeOf));
   const sum = (list) => list.reduce((all, one) => all + one, 0);
   const gap = Math.min(WIDE, ...sizes.map((list) => (width - sum(list)) / list.length));
-  return gap >= NARROW ? sideways(matrix, sizes, gap) : downwards(matrix, width);
+  return gap >= NARROW ? sideways(matrix, sizes, gap) : downwards(matrix, sizes, width);
 }
 
 function sideways(matrix, sizes, gap) {
@@ -95,9 +100,11 @@ function sideways(matrix, sizes, gap) {
   return { width, height: bottom + 18, columns, rows: queries, path };
 }
 
-function downwards(matrix, width) {
-  const inner = Math.min(width, 760);
-  const [left, right, height] = [inner * 0.3, inner * 0.7, 22 * Math.max(matrix.rows, matrix.columns)];
+function downwards(matrix, sizes, width) {
+  const [keys, queries] = sizes.map((list) => Math.max(...list) + 10); // and the gap to the lines
+  const inner = Math.max(Math.min(width, 760), queries + keys + LEAST);
+  const [left, right] = [Math.max(inner * 0.3, queries), Math.min(inner * 0.7, inner - keys)];
+  const height = 22 * Math.max(matrix.rows, matrix.columns);
   const at = (x, anchor, count) => (place) => ({ x, y: ((place + 0.5) * height) / count, anchor });
   const [rows, columns] = [at(left - 10, "end", matrix.rows), at(right + 10, "start", matrix.columns)];
   const path = (row, column) => {

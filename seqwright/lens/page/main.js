@@ -39,10 +39,11 @@ const store = createStore({
 const [story, panel, help] = [createStory(store), createPanel(), createHelp()];
 const tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: turnTabs });
 const tools = element("div", { class: "tools" });
+let turn = 0; // of drawing
 
 /** What a view gets: the choices, brought into the bounds of the trace, and the way to change them. */
 function page() {
-  const trace = traces[store.state.a] ?? traces[0];
+  const trace = traces[placeOf(store.state.a, traces.length)];
   const dark = store.state.theme ? store.state.theme === "dark" : system.matches;
   const state = { ...withinBounds(store.state, trace), dark, width: roomOf(panel.node) };
   const colours = palettes[dark ? "dark" : "light"];
@@ -57,21 +58,32 @@ function roomOf(node) {
 
 /** An address may ask for anything, and another trace has other layers. */
 function withinBounds(state, trace) {
-  const between = (value, low, high) => Math.max(low, Math.min(high, value));
-  const place = (value, count, least = 0) => between(Math.floor(value), least, count - 1);
-  const kind = trace.kinds.includes(state.kind) ? state.kind : trace.kinds[0] ?? "cross";
+  const one = (value, ...options) => (options.includes(value) ? value : options[0]);
+  const kind = one(state.kind, trace.kinds[0] ?? "cross", ...trace.kinds);
   const layer = trace.attention(kind, state.layer)?.heads ? state.layer : -1;
-  const known = chosenHeads(trace, { kind, layer, head: "all" }).map((one) => String(one.head));
+  const heads = chosenHeads(trace, { kind, layer, head: "all" });
+  const weighted = heads.every(({ importance }) => importance !== null) ? ["weighted"] : [];
   return {
-    ...state, kind, layer, head: known.includes(state.head) ? state.head : "all",
-    a: place(state.a, traces.length), t: place(state.t, trace.length),
-    q: place(state.q, trace.axes.source.length, -1), k: place(state.k, Infinity, -1),
-    temperature: between(state.temperature, 0.1, 3), topk: place(state.topk, 51),
+    ...state, kind, layer, head: one(state.head, "all", ...heads.map(({ head }) => String(head))),
+    join: one(state.join, "mean", "max", ...weighted), layout: one(state.layout, "matrix", "lines"),
+    unit: one(state.unit, "pieces", "words"),
+    a: placeOf(state.a, traces.length), t: placeOf(state.t, trace.length),
+    q: placeOf(state.q, trace.axes.source.length, -1), k: placeOf(state.k, Infinity, -1),
+    temperature: between(state.temperature, 0.1, 3), topk: placeOf(state.topk, 51),
     topp: between(state.topp, 0.05, 1),
   };
 }
 
-function render() {
+function placeOf(value, count, least = 0) {
+  return between(Math.floor(value), least, count - 1);
+}
+
+function between(value, low, high) {
+  return Math.max(low, Math.min(high, value));
+}
+
+async function render() {
+  const mine = ++turn;
   document.documentElement.dataset.big = store.state.big; // first, for the letters measure the pictures
   const now = page();
   const view = VIEWS.find((one) => one.name === now.state.view) ?? alignment;
@@ -83,13 +95,15 @@ function render() {
     tab.tabIndex = one === view ? 0 : -1;
     tab.classList.toggle("empty", Boolean(one.why?.(now)));
   });
-  const ready = () => (document.body.dataset.ready = view.name);
-  Promise.all([story.show(now), panel.show(view, now)]).then(ready, fail);
-}
-
-function fail(error) {
-  panel.node.append(because(`This could not be drawn: ${error.message}`));
-  throw error;
+  const ends = await Promise.allSettled([story.show(now), panel.show(view, now)]);
+  if (mine !== turn) return;
+  const failed = ends.find(({ status }) => status === "rejected");
+  if (!failed) {
+    document.body.dataset.ready = view.name;
+    return;
+  }
+  panel.complain(failed.reason);
+  throw failed.reason;
 }
 
 function settings({ state, set }) {

@@ -3,7 +3,7 @@
 
 import { branchesAt, branchList, turner } from "./branch.js";
 import { bold, canvas, element, paragraph, scroll, slider, svg, words } from "./elements.js";
-import { percent, reshape, short } from "./numbers.js";
+import { percent, probability, reshape, short } from "./numbers.js";
 import { shorten } from "./text.js";
 
 const SHOWN = 16;
@@ -50,9 +50,9 @@ async function draw(page) {
   const picture = bars(page, rows.slice(0, SHOWN), Math.min(width, 860));
   const facts = paragraph("facts",
     "The model said ", bold(trace.symbol(step.id), "now"), `, number ${step.rank} of its list with `,
-    `probability ${percent(Math.exp(step.log_prob))}. It was as uncertain as an even choice among `,
+    `probability ${percent(probability(step.log_prob))}. It was as uncertain as an even choice among `,
     `${short(Math.exp(step.entropy), 1)} (entropy ${short(step.entropy, 2)} nats). `,
-    "The thin marks are the model's own probabilities. ", restInWords(shaped.rest, state.temperature));
+    "The thin marks are the model's own probabilities. ", restInWords(shaped.rest, state));
   const main = element("div", { class: "main" }, facts, scroll(picture));
   const node = element("div", { class: "beside" }, main, branchList(page));
   return { node, picture, table: tableOf(rows) };
@@ -65,10 +65,14 @@ function tableOf(rows) {
   return { columns, rows: rows.map(row) };
 }
 
-/** What is not listed; at another temperature its mass is known up to a bound (docs/trace.md). */
-function restInWords(rest, temperature) {
+/**
+ * What is not listed. At another temperature its mass is known up to a bound (docs/trace.md), and where top-p
+ * cuts among it, what it had before is one.
+ */
+function restInWords(rest, { temperature, topp }) {
   if (rest < 0.0005) return null;
-  const bound = temperature < 1 ? "at most " : temperature > 1 ? "at least " : "";
+  const [most, least] = [temperature < 1 || topp < 1, temperature > 1];
+  const bound = most && least ? "about " : most ? "at most " : least ? "at least " : "";
   return `All that is not listed has ${bound}${percent(rest)} together.`;
 }
 

@@ -77,7 +77,7 @@ function cellMenu({ trace, state, set }) {
 
 /** The recurrent layer that is looked at: the chosen one, else the last, which is one of the decoder's. */
 function shownCell({ document }, state) {
-  return Math.min(state.cell ?? Infinity, document.recurrent.length - 1);
+  return Math.max(0, Math.min(Math.floor(state.cell ?? Infinity), document.recurrent.length - 1));
 }
 
 async function draw(page) {
@@ -194,8 +194,9 @@ function falling(weights) {
 
 async function cellLines(trace, state) {
   const layer = trace.document.recurrent[shownCell(trace, state)];
-  const wanted = layer.part === "decoder" ? state.t : state.k;
-  const t = Math.max(0, Math.min(wanted, layer.steps - 1));
+  const [reads, last] = [layer.part === "encoder", layer.steps - 1];
+  const place = Math.max(0, Math.min(reads ? state.k : state.t, last));
+  const t = layer.direction === "backward" ? last - place : place;
   const { gates, before, after } = await stepping(trace, layer, t);
   const vectors = [
     ...Object.entries(before).map(([name, values]) => ({ label: `${name}  before`, values })),
@@ -203,5 +204,6 @@ async function cellLines(trace, state) {
     ...Object.entries(after).map(([name, values]) => ({ label: EQUATIONS[layer.cell][name], values })),
   ];
   const name = `The ${layer.cell.toUpperCase()} of the ${layer.part}, layer ${layer.layer}`;
-  return [{ title: `${name}, ${layer.direction}, step ${t + 1}` }, ...vectors];
+  const piece = reads ? `: ${trace.axes.source[place].label}` : "";
+  return [{ title: `${name}, ${layer.direction}, step ${t + 1}${piece}` }, ...vectors];
 }

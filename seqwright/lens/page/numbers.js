@@ -11,6 +11,11 @@ export function logSumExp(values) {
   return largest + Math.log(values.reduce((sum, value) => sum + Math.exp(value - largest), 0));
 }
 
+/** Of a logarithm in the trace, where null is −∞. */
+export function probability(logProb) {
+  return logProb === null ? 0 : Math.exp(logProb);
+}
+
 /** A number with as many digits as tell something. */
 export function short(value, digits = 3) {
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "–";

@@ -1,6 +1,6 @@
 // The frame around a view: its title, its controls, its body, and the ways to read or save what it shows.
 
-import { because, button, element, fill, toggle } from "./elements.js";
+import { because, button, element, fill, follow, toggle } from "./elements.js";
 import { pngBlob, save, svgText } from "./saving.js";
 import { csvOf, tableOf } from "./table.js";
 
@@ -10,7 +10,8 @@ import { csvOf, tableOf } from "./table.js";
  * why(page): a sentence where the view does not apply. draw(page): {node, picture, table, whole, after}, or a
  * promise of it; `whole` makes a table for the file that is too large to be shown, `after` is called when the
  * node is on the page.
- * Controls are built anew only when a choice in `depends` changes, so that a slider survives being dragged.
+ * Controls are built anew when a choice in `depends` changes. Sliders stay otherwise, so that one survives
+ * being dragged, and follow what they show.
  */
 export function createPanel() {
   const [title, lead] = [element("h2"), element("p", { class: "lead" })];
@@ -32,15 +33,52 @@ export function createPanel() {
       fill(title, view.title);
       fill(lead, view.lead);
       keepFocus(controls, () => fill(controls, reason ? null : view.controls?.(page)));
+    } else if (controls.querySelector(".slider")) {
+      keepFocus(controls, () => refresh(controls, element("div", {}, view.controls(page))));
     }
-    const shown = reason ? { node: because(reason) } : await view.draw(page);
+    const shown = reason ? { node: because(reason) } : await attempt(view, page);
     if (mine !== turn) return; // a later choice is being drawn already
     keepFocus(tools, () => fill(tools, toolsFor(view, shown, page)));
-    keepFocus(body, () => fill(body, state.table && shown.table ? tableOf(shown.table) : shown.node));
+    const name = `${view.name} ${Boolean(state.table && shown.table)}`;
+    keepFocus(body, () => keepScroll(body, name, () => (
+      fill(body, state.table && shown.table ? tableOf(shown.table) : shown.node))));
     shown.after?.();
+    if (shown.error) throw shown.error;
   }
 
-  return { node, show };
+  /** Says that a drawing failed, until the next one. */
+  function complain({ message }) {
+    body.append(because(`This could not be drawn: ${message}`));
+  }
+
+  return { node, show, complain };
+}
+
+/** What a view draws, or the error: what was drawn before does not stay under the name of another view. */
+async function attempt(view, page) {
+  try {
+    return await view.draw(page);
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Controls as they would be built now, with sliders that stay. */
+function refresh(controls, now) {
+  const news = [...now.children];
+  [...controls.children].forEach((old, place) => {
+    if (old.matches(".slider")) follow(old, news[place]);
+    else old.replaceWith(news[place]);
+  });
+}
+
+/** Rebuild a part of the page, and scroll what is in it to where that was when it had the same name. */
+function keepScroll(root, name, rebuild) {
+  const frames = () => [...root.querySelectorAll(".scroll, .table")];
+  const places = root.dataset.name === name ? frames().map((one) => [one.scrollLeft, one.scrollTop]) : [];
+  rebuild();
+  root.dataset.name = name;
+  frames().slice(0, places.length).forEach((one, place) => one.scrollTo(...places[place]));
 }
 
 function toolsFor({ name }, { picture, table, whole }, { state, set }) {

@@ -1,10 +1,10 @@
 // The top of the page: the text, what became of it, and the way between, at one step of the output.
 
-import { chosenMatrix, peak } from "./attention.js";
+import { blocksOf, chosenMatrix, crossHeads, peak } from "./attention.js";
 import { branchRow } from "./branch.js";
 import { css, inkOn } from "./colours.js";
 import { button, element, fill } from "./elements.js";
-import { percent } from "./numbers.js";
+import { percent, probability } from "./numbers.js";
 import { keepFocus } from "./panel.js";
 import { grouped, plural } from "./text.js";
 
@@ -17,13 +17,15 @@ export function createStory({ set }) {
   const flow = element("nav", { class: "flow", "aria-label": "The way of the text" });
   const [branch, scrubber] = [element("div", { class: "rows" }), createScrubber(set)];
   const node = element("section", { class: "story", "aria-label": "Story" });
-  let [built, groups, now] = [null, null, 0];
+  let [built, groups, now, heads, turn] = [null, null, 0, null, 0];
 
   function build(trace) {
     const { document, characters } = trace;
-    const block = trace.layers("cross")[0]?.block[1] ?? 1;
-    const shown = { view: "alignment", kind: "cross", unit: "pieces", sink: true };
-    const pin = ([place]) => set({ ...shown, columns: String(Math.floor(place / block)) });
+    const shown = { view: "alignment", unit: "pieces", sink: true };
+    const pin = ([place]) => {
+      const column = Math.floor(place / blocksOf(trace, heads)[1]);
+      set({ ...shown, ...heads, columns: String(column) });
+    };
     const go = (places) => set({ t: places[(places.indexOf(now) + 1) % places.length], playing: "" });
     groups = {
       source: grouped(document.source.pieces, characters.source),
@@ -37,9 +39,10 @@ export function createStory({ set }) {
   }
 
   async function show(page) {
+    const mine = ++turn;
     const { trace, state } = page;
     if (built !== trace) build(trace);
-    [built, now] = [trace, state.t];
+    [built, now, heads] = [trace, state.t, crossHeads(state)];
     keepFocus(flow, () => fill(flow, stages(page)));
     const other = branchRow(page);
     keepFocus(branch, () => fill(branch, other && [label("branch"), other]));
@@ -48,7 +51,8 @@ export function createStory({ set }) {
       output.children[at].classList.toggle("now", places.includes(now));
       output.children[at].classList.toggle("later", places[0] > now);
     });
-    await shade(page, source, groups.source);
+    const weights = trace.kinds.includes("cross") ? await weightsOf(trace, state) : () => null;
+    if (mine === turn) shade(weights, page.colours, source, groups.source); // else a later step is shown
   }
 
   return { node, show };
@@ -68,8 +72,8 @@ function createScrubber(set) {
 
   function show({ trace, state }) {
     const [playing, last] = [state.playing === "steps", trace.length - 1];
-    const start = { playing: "steps", ...(state.t === last ? { t: 0 } : {}) };
-    const play = button(playing ? "❚❚" : "▶", () => set(playing ? { playing: "" } : start), {
+    const turn = () => set(playing ? { playing: "" } : started(trace, state));
+    const play = button(playing ? "❚❚" : "▶", turn, {
       class: "play", "data-key": "play", "aria-label": playing ? "Pause" : "Play", title: "Space",
     });
     keepFocus(holder, () => fill(holder, play));
@@ -81,6 +85,11 @@ function createScrubber(set) {
   }
 
   return { node, show };
+}
+
+/** Playing begins at the current step; at the last one, from the first. */
+export function started(trace, { t }) {
+  return { playing: "steps", t: t + 1 < trace.length ? t : 0 };
 }
 
 /**
@@ -114,7 +123,7 @@ function begins(pieces, place) {
 
 /** What should have been said, marked where the model would rather have said something else. */
 function referenceRow({ text, pieces, token_scores: scores, ranks }) {
-  const fact = (place) => `rank ${ranks[place]}, probability ${percent(Math.exp(scores[place]))}`;
+  const fact = (place) => `rank ${ranks[place]}, probability ${percent(probability(scores[place]))}`;
   const one = (group) => {
     const missed = group.places.some((place) => ranks[place] > 1);
     return chip(group, pieces, { title: group.places.map(fact).join("; ") }, "begins", missed && "missed");
@@ -124,8 +133,7 @@ function referenceRow({ text, pieces, token_scores: scores, ranks }) {
 }
 
 /** The source in the colours of the weights of this step; pieces that share a letter have one colour. */
-async function shade({ trace, state, colours }, source, groups) {
-  const weights = trace.kinds.includes("cross") ? await weightsOf(trace, state) : () => null;
+function shade(weights, colours, source, groups) {
   groups.forEach(({ places }, at) => {
     const shares = places.map(weights).filter((share) => share !== null);
     const colour = shares.length ? colours.ramp[Math.round(DARKEST * Math.max(...shares))] : null;
@@ -137,8 +145,7 @@ async function shade({ trace, state, colours }, source, groups) {
 
 /** The weight of each piece at this step as a share of the largest; null for what is not shown. */
 async function weightsOf(trace, state) {
-  const heads = state.kind === "cross" ? {} : { layer: -1, head: "all" };
-  const matrix = await chosenMatrix(trace, { ...state, ...heads, kind: "cross", unit: "pieces" });
+  const matrix = await chosenMatrix(trace, { ...state, ...crossHeads(state), unit: "pieces" });
   const start = Math.floor(state.t / matrix.blocks[0]) * matrix.columns;
   const row = matrix.values.subarray(start, start + matrix.columns);
   const high = peak(row);

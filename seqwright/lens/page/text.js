@@ -7,10 +7,10 @@ const NEAR = 12; // characters around a piece that decide the forms of its lette
 const measure = document.createElement("canvas").getContext("2d");
 const widths = new Map();
 
-/** The width of a text in a picture, in pixels at 13 px. */
+/** The width of a text in a picture, in pixels at 13 px, in the bold letters of what is current. */
 export function textWidth(text) {
   if (!widths.has(text)) {
-    measure.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    measure.font = `650 13px ${getComputedStyle(document.body).fontFamily}`;
     widths.set(text, measure.measureText(text).width);
   }
   return widths.get(text);

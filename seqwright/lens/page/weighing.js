@@ -18,7 +18,8 @@ export async function weighing(trace, { vectors }, head, query) {
   const scores = products.map((product, place) => factor * total(product) + moved[place]);
   const most = scores.reduce((best, score) => Math.max(best, score), -Infinity);
   const powers = scores.map((score) => Math.exp(score - most));
-  const weights = powers.map((power) => power / total(powers));
+  const mass = total(powers);
+  const weights = powers.map((power) => power / mass);
   const added = valueBias?.[query] ?? null;
   const context = values[0].map((_, at) => (
     values.reduce((sum, value, place) => sum + weights[place] * value[at], added?.[at] ?? 0)));

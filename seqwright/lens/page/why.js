@@ -1,6 +1,6 @@
 // What a step draws on: the source or what was said before, and whether that is where the model looked.
 
-import { chosenMatrix } from "./attention.js";
+import { chosenMatrix, crossHeads } from "./attention.js";
 import { bold, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { percent, rankCorrelation, short, total } from "./numbers.js";
 import { shorten } from "./text.js";
@@ -67,8 +67,7 @@ async function rowOf(trace, packed, t) {
 /** The weights of the step over the pieces of the source; null where there are none for each piece. */
 async function lookedAt({ trace, state }, size) {
   if (!trace.kinds.includes("cross")) return null;
-  const heads = state.kind === "cross" ? {} : { layer: -1, head: "all" };
-  const matrix = await chosenMatrix(trace, { ...state, ...heads, kind: "cross", unit: "pieces", sink: true });
+  const matrix = await chosenMatrix(trace, { ...state, ...crossHeads(state), unit: "pieces", sink: true });
   const start = Math.floor(state.t / matrix.blocks[0]) * size;
   return matrix.columns === size ? [...matrix.values.subarray(start, start + size)] : null;
 }
@@ -108,7 +107,7 @@ function stacks(picture, { trace, state, set }) {
 /** Two bars for each piece of the source: what it contributed, how much it was looked at. */
 function pairs(picture, top, labels, shares, looked) {
   const half = (Number(picture.getAttribute("width")) - LEFT) / 2;
-  const most = Math.max(...shares, ...(looked ?? []));
+  const most = Math.max(...shares, ...(looked ?? [])) || 1;
   const sides = [["contribution", shares, "var(--good)"]];
   if (looked) sides.push(["attention", looked, "var(--data)"]);
   const shown = largest(labels, shares, looked ?? []);

@@ -186,8 +186,8 @@ def make_lattice(
             table[name].append(value)
         return len(table["step"]) - 1
 
-    live = [(add(0, None, BEGIN, 0.0, 0, "first"), 0.0, "")]
-    done: list[tuple[float, str, int]] = []
+    live: list[tuple[int, float, list[int]]] = [(add(0, None, BEGIN, 0.0, 0, "first"), 0.0, [])]
+    done: list[tuple[float, list[int], int]] = []
     for number, (token, entry) in enumerate(zip(said, steps, strict=True), 1):
         best = live[0][1] + entry["log_prob"]
         offers = [(best, live[0], token)]
@@ -206,27 +206,25 @@ def make_lattice(
             ends = other == END and rank <= BEAM
             fate = 1 if ends else 0 if rank <= BEAM and number < len(said) else 2
             place = add(number, parent[0], other, log_prob, fate, "end" if ends else f"rank {rank} of {BEAM}")
-            text = parent[2] + ("" if other == END else symbols[str(other)])
             if ends:
-                done.append((log_prob / number, text, number))
+                done.append((log_prob / number, parent[2], number))
             elif fate == 0:
-                grown.append((place, log_prob, text))
+                grown.append((place, log_prob, [*parent[2], other]))
         live = grown or live
     done.sort(reverse=True)
-    best_text = "".join(symbols[str(token)] for token in said[:-1])
     total = sum(entry["log_prob"] for entry in steps)
-    first = (total / len(said), best_text, len(said))
-    ranked = [first, *[one for one in done if one[1] != best_text][:2]]
+    first = (total / len(said), said[:-1], len(said))
+    ranked = [first, *[one for one in done if one[1] != said[:-1]][:2]]
     hypotheses = [
         {
-            "text": text,
-            "ids": said if index == 0 else [],
+            "text": "".join(symbols[str(token)] for token in ids),
+            "ids": ids,
             "log_prob": score * length,
             "score": score,
             "token_scores": [],
             "finish_reason": "end",
         }
-        for index, (score, text, length) in enumerate(ranked)
+        for score, ids, length in ranked
     ]
     return table | {"fates": ["kept", "finished", "dropped"], "reasons": reasons}, hypotheses
 
