@@ -133,8 +133,11 @@ def watch(model: nn.Module, lengths: Lengths, room: int) -> Iterator[tuple[list[
     shapes = [(site, *lengths[site.kind]) for site in sites(model)]
     fits = sum(site.attention.heads * queries * keys for site, queries, keys in shapes) <= CELLS
     limit = CELLS // max(1, len(shapes))
+    heads = [(site.kind, site.attention.heads) for site, _, _ in shapes]
+    most = {kind: max(count for other, count in heads if other == kind) for kind, _ in heads}
+    blocks = {kind: 1 if fits else _block(most[kind], *lengths[kind], limit) for kind in most}
     watched = {
-        site.name: Watched(site, queries, keys, (1, 1) if fits else _block(site, queries, keys, limit), room)
+        site.name: Watched(site, queries, keys, (blocks[site.kind], blocks[site.kind]), room)
         for site, queries, keys in shapes
     }
     passes: list[Passes] = []
@@ -157,12 +160,14 @@ def _recorded(name: str, part: Recurrent) -> Iterator[list[Passes]]:
         part.recorder = before
 
 
-def _block(at: Site, queries: int, keys: int, limit: int) -> tuple[int, int]:
-    """The smallest square block with which the weights of one attention are within a limit."""
+def _block(heads: int, queries: int, keys: int, limit: int) -> int:
+    """The least side of a square block with which the weights of so many heads are within a limit. It is one
+    for all layers of a kind, however many heads are left in them: their weights are joined.
+    """
     size = 1
-    while at.attention.heads * -(-queries // size) * -(-keys // size) > limit:
+    while heads * -(-queries // size) * -(-keys // size) > limit:
         size += 1
-    return size, size
+    return size
 
 
 def numpy(x: Tensor) -> np.ndarray:

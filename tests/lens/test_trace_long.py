@@ -69,6 +69,18 @@ def test_blocks_hold_what_the_weights_hold(monkeypatch):
     assert sum(np.prod(entry["weights"]["shape"]) for entry in small.document["attention"]) <= 200
 
 
+def test_layers_of_different_numbers_of_heads_are_stored_in_the_same_blocks(monkeypatch):
+    """As they are after pruning; where the model looked is their mean."""
+    monkeypatch.setattr("seqwright.lens.watching.CELLS", 200)
+    asked = predictor("transformer-pruned", heads=[1, 3], cross_heads=[1, 3])
+    trace = look(asked, "look at it", options=SHORT, ablate=False)
+    blocks = {entry["kind"]: set() for entry in trace.document["attention"]}
+    for entry in trace.document["attention"]:
+        blocks[entry["kind"]].add(tuple(entry["block"]))
+    assert [len(found) for found in blocks.values()] == [1, 1, 1]
+    assert "look" in str(trace)
+
+
 def test_vectors_that_do_not_fit_are_missed_from_the_first_layers():
     size = len(case("transformer-sinusoidal")[1].to_bytes())
     trace = looked("transformer-sinusoidal", room=size // 4)
