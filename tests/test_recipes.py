@@ -141,7 +141,7 @@ def test_the_longer_a_training_the_more_outputs_choose_the_best():
         for make in (sentence, pronunciation)
         for minutes in (1, 30, 60)
     ]
-    assert counts == [300, 900, 1800, 300, 2000, 2000]
+    assert counts == [300, 900, 1800, 300, 3000, 6000]
 
 
 def test_a_preset_that_is_asked_for_shares_an_embedding_only_if_it_does_so_itself():
