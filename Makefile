@@ -2,18 +2,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# By a path, so that `import seqwright` finds the package also from the folder that holds this one.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat
 
-.PHONY: demo test test-all check bench pictures clean
+.PHONY: install demo test test-all check bench pictures clean
+
+install: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) torch
+	$(INSTALL) -e '.[dev]'
 	touch $@
 
 # Without the dictionary the demo takes a generated task, and says so.
 $(VENV)/.demo: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]' && touch $@ || true
+	$(INSTALL) -e '.[demo]' && touch $@ || true
 
 demo: $(VENV)/.demo
 	$(BIN)/seqwright demo
@@ -30,7 +34,7 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 
 $(VENV)/.bench: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(INSTALL) -e '.[bench]'
 	touch $@
 
 bench: $(VENV)/.bench

@@ -18,6 +18,8 @@ from seqwright.presets import PRESETS
 
 ENDS = {"minutes", "steps", "epochs"}
 SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
+GREEDY = 3000  # tokens a second of greedy search with one thread, roughly
+DECODING = 0.05  # the share of the time that validations have for it
 PIECES = 1.3  # subwords in a word
 DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many passes
 PARTS = 2  # of a batch, each for a core of its own
@@ -66,7 +68,9 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     ]
     words, ending = "bpe" not in kinds, asked.get("training", {})
     time = [] if ENDS & ending.keys() else [_time(report.pairs, words)]
-    passes = _passes(report, kinds[1], {**(time[0].table["training"] if time else {}), **ending})
+    ends = {**(time[0].table["training"] if time else {}), **ending}
+    length = _length(report, kinds[1])
+    passes = _passes(report.pairs * length, ends)
     tokenizer = _tokenizer(kinds, report)
     joint = tokenizer.table["tokenizer"]["joint"]
     free = not asked.get("model", {}).keys() - {"dropout"}  # options that are asked for are those of `tiny`
@@ -77,19 +81,21 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
         _batch(report.pairs, words, wide=wide),
         *time,
     ]
-    choices.append(_judge(kinds, {**(time[0].table["training"] if time else {}), **ending}))
+    choices.append(_judge(kinds, ends, length))
     if not asked.get("data", {}).get("valid"):
         choices.append(_held_out(report.sources, tested=bool(asked.get("data", {}).get("test"))))
     return Recipe(tuple(choices))
 
 
-def _passes(report: Report, kind: str, training: Mapping[str, Any]) -> float:
-    """How often each pair will be read, about: what decides between learning by heart and not learning."""
+def _length(report: Report, kind: str) -> float:
+    """Tokens of a target with its end, about."""
     target = report.target
-    length = {"symbols": target.words.mean, "bpe": PIECES * target.words.mean}.get(
-        kind, target.characters.mean
-    )
-    tokens = report.pairs * (length + 1)
+    lengths = {"symbols": target.words.mean, "bpe": PIECES * target.words.mean}
+    return lengths.get(kind, target.characters.mean) + 1
+
+
+def _passes(tokens: float, training: Mapping[str, Any]) -> float:
+    """How often each pair will be read, about: what decides between learning by heart and not learning."""
     if training.get("epochs"):
         return float(training["epochs"])
     if training.get("steps"):
@@ -214,23 +220,26 @@ def _held_out(sources: int, *, tested: bool) -> Choice:
     )
 
 
-def _validations(training: Mapping[str, Any]) -> int:
+def _validations(training: Mapping[str, Any], words: bool) -> int:
     """How often: each takes seconds, which a short training has not."""
     if training.get("minutes"):
-        return min(max(round(4 * training["minutes"]), 3), 20)
+        return min(max(round((4 if words else 1.5) * training["minutes"]), 3), 20)
     return min(max(training.get("steps", 1000) // 50, 3), 20)
 
 
-def _decoded(training: Mapping[str, Any], words: bool) -> int:
-    """How many at a validation, as the time allows. One standard error of 300 words is 2.7 points, of 2,000
-    one: more than the last half of a training may win.
+def _decoded(training: Mapping[str, Any], validations: int, length: float) -> int:
+    """How many at a validation: the more, the less the choice of the best is chance. One standard error of
+    300 words is 2.7 points, of 2,000 one: more than the last half of a training may win.
     """
-    rate = 100 if words else 30
-    return round(min(max(rate * training.get("minutes", 0), 300), 6000))
+    if not training.get("minutes"):
+        return 300
+    tokens = DECODING * training["minutes"] * 60 * GREEDY / validations
+    return round(min(max(tokens / length, 100), 6000))
 
 
-def _judge(kinds: Sequence[str], training: Mapping[str, Any]) -> Choice:
-    validations, decoded = _validations(training), _decoded(training, "bpe" not in kinds)
+def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float) -> Choice:
+    validations = _validations(training, "bpe" not in kinds)
+    decoded = _decoded(training, validations, length)
     metric, named, reason = "exact_match", "exact matches", "an output of this kind is right or wrong"
     if kinds[1] == "bpe":
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"

@@ -119,7 +119,7 @@ LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
         (b"a\tb\nc\td\te\n", ":2: 3 columns where 2 are expected", "data.skip_bad_rows=true"),
         (b'{"source":"a","target":"b"}\n{"source":1}\n', ":2: ", "data.skip_bad_rows=true"),
         (b'{"a":"1","b":"2","c":"3"}\n', "which of the keys a, b, c", "data.columns=question:answer"),
-        (b"a\tb\tc\td\n", "has 4 columns (“a”, “b”, “c”, “d”); say which to use", "data.columns=1:2"),
+        (b"a\tb\tc\td\n", "has 4 columns (“a”, “b”, “c”, “d”); say which to use", "--columns 1:2"),
         (b"a;b\n", ":1: no tab between source and target in 'a;b'", "data.delimiter="),
     ],
 )  # fmt: skip
@@ -128,7 +128,11 @@ def test_a_file_that_cannot_be_read_names_the_option_that_helps(fails, capsys, c
     message = fails(2, *train(path), words=words)
     assert way_out in message
     assert not Path("run").exists()
-    option = {"data.columns=question:answer": "data.columns=a:b", "data.delimiter=": "data.delimiter=;"}
+    option = {
+        "data.columns=question:answer": "data.columns=a:b",
+        "--columns 1:2": "--columns=1:2",
+        "data.delimiter=": "data.delimiter=;",
+    }
     assert cli.main([*train(path, option.get(way_out, way_out)), "--print-config"]) == 0, (
         capsys.readouterr().err
     )
@@ -146,7 +150,7 @@ def test_a_table_as_spreadsheets_write_it_is_read_as_it_is(fails):
     path = write("pairs.csv", 'a,b\n"c, d",e\n')
     assert cli.main([*train(path), "--print-config"]) == 0
     three = write("three.csv", 'word,sound,source\n"c, d",e,f\n')
-    fails(2, *train(three), words=("has 3 columns (“word”, “sound”, “source”)", "data.columns=1:2"))
+    fails(2, *train(three), words=("has 3 columns (“word”, “sound”, “source”)", "--columns word:sound"))
     assert cli.main([*train(three), "--columns", "word:sound", "--print-config"]) == 0
 
 

@@ -12,7 +12,7 @@ from seqwright.config import parse
 from seqwright.data.checking import check
 from seqwright.data.fields import join_fields
 from seqwright.data.tally import Pair, Place
-from seqwright.recipes import LONG, Recipe, choose
+from seqwright.recipes import GREEDY, LONG, Recipe, choose
 from seqwright.training.job import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
@@ -135,13 +135,15 @@ def test_many_words_that_will_be_read_often_take_a_wider_model_in_larger_batches
     assert (table["model"]["preset"], table["training"]["tokens"]) == ("small-rnn", 1024)
 
 
-def test_the_longer_a_training_the_more_outputs_choose_the_best():
-    counts = [
-        recipe_for(make, training={"minutes": minutes}).table()["training"]["decode"]
-        for make in (sentence, pronunciation)
-        for minutes in (1, 30, 60)
-    ]
-    assert counts == [300, 900, 1800, 300, 3000, 6000]
+@pytest.mark.parametrize("make", [sentence, pronunciation])
+def test_decoding_takes_a_small_share_of_a_training_however_long_it_and_its_targets_are(make):
+    lengths = {sentence: 10 * 1.3 + 1, pronunciation: 5 + 1}
+    for minutes in (3, 10, 60):
+        training = recipe_for(make, training={"minutes": minutes}).table()["training"]
+        tokens = training["validations"] * training["decode"] * lengths[make]
+        assert 0.02 < tokens / GREEDY / (60 * minutes) < 0.06
+    assert recipe_for(make, training={"minutes": 1000}).table()["training"]["decode"] == 6000
+    assert recipe_for(make, training={"minutes": 0.05}).table()["training"]["decode"] == 100
 
 
 def test_a_preset_that_is_asked_for_shares_an_embedding_only_if_it_does_so_itself():

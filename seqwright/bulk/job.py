@@ -179,7 +179,7 @@ class Remarks:
             (
                 self.long,
                 ("is", "are"),
-                f"longer than the {self.model.trained_length} tokens of any source in training",
+                f"longer than the {self.model.trained_length} tokens that a source may have in training",
             ),
         )
         return [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -221,9 +222,15 @@ def _guess_columns(form: Sniffed, rows: list[list[str]], name: str) -> tuple[Col
             return columns, f"columns {columns}: column {marked} holds features"
     first = ", ".join(shown(cell, 20) for cell in (form.names or rows[0]))
     raise InputError(
-        f"{name} has {form.width} columns ({first}); say which to use, as in data.columns=1:2 or "
-        "data.columns=1,3+:2"
+        f"{name} has {form.width} columns ({first}); say which to use: --columns 1:2, or by name where the "
+        f"first row has names, as --columns {_named(form.names or rows[0])}"
     )
+
+
+def _named(cells: Sequence[str]) -> str:
+    """An example with the names of a first row, if they can be ones."""
+    plain = [cell for cell in cells if re.fullmatch(r"[^\W\d][\w.-]*", cell)]
+    return ":".join(plain[:2]) if len(plain) == len(cells) else "word:sound"
 
 
 def _column(rows: list[list[str]], index: int) -> list[str]:

@@ -186,8 +186,9 @@ class Record:
 
     @property
     def seconds(self) -> float | None:
-        """From the start to the last record of training."""
-        return finite(self.steps[-1].get("seconds")) if self.steps else None
+        """From the start to the last record, validations included."""
+        found = [finite(entry.get("seconds")) for entry in self.log]
+        return max((each for each in found if each is not None), default=None)
 
     @property
     def judge(self) -> str:

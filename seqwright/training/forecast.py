@@ -20,13 +20,14 @@ from seqwright.training.trainer import build_optimizer, computing, gradients, pa
 
 WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
 LONG = 0.25  # seconds of a step from which on all threads pay
+VALIDATIONS = 0.1  # of the time, about
 ROUNDS, SLACK = 3, 1.05  # in which numbers of threads take turns, and what counts as equally fast
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Of a training as configured: `seconds` without validations, `memory` in bytes at its peak, where the
-    system says it.
+    """Of a training as configured, with its validations; `memory` in bytes at its peak, where the system says
+    it.
     """
 
     parameters: int
@@ -81,7 +82,7 @@ def _measured(probe: _Probe, options: TrainingConfig) -> Forecast:
             break
     step = float(np.median(seconds))
     if options.minutes is not None:
-        steps = max(int(options.minutes * 60 / step), 1)
+        steps = max(int((1 - VALIDATIONS) * options.minutes * 60 / step), 1)
     else:
         steps = options.steps or steps_of(probe.plan, options.epochs or 1.0)
     return Forecast(
@@ -92,7 +93,7 @@ def _measured(probe: _Probe, options: TrainingConfig) -> Forecast:
         tokens_per_second=sum(tokens) / sum(seconds),
         epoch_steps=len(probe.batches),
         steps=steps,
-        seconds=steps * step,
+        seconds=steps * step / (1 - VALIDATIONS),
         memory=probe.crew.memory(),
     )
 

@@ -133,7 +133,7 @@ def begun(config: Config, folder: Path) -> Run | None:
     if changed and run.checkpoints().steps():
         raise ModelError(
             f"{folder} was begun with another configuration ({'; '.join(changed)}); "
-            "run it with the old one, or train into another folder"
+            "run it with the old one, or train into another folder with --out"
         )
     return run
 

@@ -27,7 +27,8 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
     found, items = _unknowns(validation.unknown), validation.items
     if done < 0.2 or step < ENOUGH:
         return found
-    found += _ignored_source(validation)
+    if done >= 0.5 or step >= 5 * ENOUGH:  # what to look at is learned later than what is likely
+        found += _ignored_source(validation)
     if len(items) >= FEW:
         found += [*_same_outputs(items), *_copies(items), *_empty(items), *_endless(items)]
     return found
@@ -88,7 +89,9 @@ def _endless(items: Sequence[Item]) -> list[str]:
     endless = sum(item.output.finish_reason == "length" for item in items) / len(items)
     if endless < 0.2:
         return []
-    return [f"{endless:.0%} of the outputs never end: the model repeats itself; train longer"]
+    return [
+        f"{endless:.0%} of the outputs do not end in time: the model has not learned to yet; train longer"
+    ]
 
 
 def _short(text: str) -> str:

@@ -32,7 +32,8 @@ from seqwright.tasks.metrics import (
 )
 from seqwright.tasks.translation import Translation
 
-PAIRS = 2000  # for the loss, at most, evenly picked: a validation has to be quick
+PAIRS, TOKENS = 2000, 12_000  # for the loss, at most, evenly picked: a validation has to be quick
+TOGETHER = 64  # sources decoded at a time, of targets that are about as long
 PROBES = 3  # of the decoded sources are shown at every validation
 USUAL: dict[Writing, tuple[str, ...]] = {
     "text": ("bleu", "chrf"),
@@ -93,7 +94,8 @@ class Validator:
     def __init__(self, store: Store, task: Translation, metric: str, *, tokens: int, decode: int):
         """`metric` is computed beside those that tell something for targets written like these."""
         self.store, self.task = store, task
-        self.picked = evenly(len(store), PAIRS)
+        length = float(np.mean(store.lengths.target + 1)) if len(store) else 1.0
+        self.picked = evenly(len(store), min(PAIRS, max(int(TOKENS / length), 1)))
         lengths = Lengths(*(side[self.picked] for side in store.lengths))
         self.epoch = Plan(lengths, Batching(tokens=tokens, shuffle=False), seed=0).epoch(0)
         texts = [store.texts(i) for i in range(len(store))]
@@ -103,6 +105,7 @@ class Validator:
         )
         chosen = evenly(len(sources), decode).tolist()
         self.sources, self.references = [sources[i] for i in chosen], [references[i] for i in chosen]
+        self.longest = [max(len(task.target.encode(text)) for text in texts) for texts in self.references]
         names = dict.fromkeys([*USUAL[writing], *([] if metric == "loss" else [metric])])
         self.metrics = [build_metric(name, writing) for name in names]
 
@@ -112,16 +115,26 @@ class Validator:
         model.eval()
         try:
             loss, shuffled = self._losses(model, check)
-            # greedy, because a validation has to be quick
-            options = BeamOptions(size=1)
-            predictor = Predictor(model, self.task)
-            outputs = list(predictor.stream(self.sources, options=options, check=check))
+            outputs = self._outputs(Predictor(model, self.task), check)
         finally:
             model.train(was_training)
         texts = [output.text for output in outputs]
         scores = tuple(metric.score(texts, self.references) for metric in self.metrics) if texts else ()
         items = zip(self.sources, map(tuple, self.references), outputs, strict=True)
         return Validation(loss, shuffled, self.unknown, scores, tuple(Item(*item) for item in items))
+
+    def _outputs(self, predictor: Predictor, check: Callable[[], None]) -> list[Prediction]:
+        """By greedy search, and cut at about twice the length that is right: while a model finds no end yet,
+        its outputs would take longer than its training.
+        """
+        found: dict[int, Prediction] = {}
+        order = sorted(range(len(self.sources)), key=self.longest.__getitem__)
+        for start in range(0, len(order), TOGETHER):
+            places = order[start : start + TOGETHER]
+            options = BeamOptions(size=1, max_length=2 * self.longest[places[-1]] + 10)
+            sources = [self.sources[place] for place in places]
+            found |= zip(places, predictor.stream(sources, options=options, check=check), strict=True)
+        return [found[place] for place in range(len(order))]
 
     @cached_property
     def unknown(self) -> float:

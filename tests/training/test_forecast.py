@@ -34,7 +34,7 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     batches = len(Plan(prepared.train.lengths, Batching(tokens=wanted.training.tokens), wanted.seed).epoch(0))
     assert found.epoch_steps == batches
     assert found.epochs == pytest.approx(2.5, abs=0.1)
-    assert found.seconds == pytest.approx(found.steps * found.step_seconds)
+    assert found.seconds == pytest.approx(found.steps * found.step_seconds / 0.9)  # with validations
     assert found.parameters == sum(weight.numel() for weight in model.parameters())
     assert f"{found.steps:,} steps" in found.line()
 
@@ -44,7 +44,7 @@ def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
     wanted = configuration(pairs, "training.minutes=2")
     prepared = prepare(wanted, tmp_path / "run")
     found = forecast(wanted, prepared, first_model(wanted, prepared))
-    assert found.steps == int(120 / found.step_seconds)
+    assert found.steps == int(0.9 * 120 / found.step_seconds)  # the rest is for validations
     assert found.tokens_per_second > 0
     assert found.memory > 50e6  # torch alone takes that
 

@@ -39,7 +39,7 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
             "are empty",
             validation([item(f"s{n}", "t", "" if n < FEW // 2 else f"o{n}") for n in range(2 * FEW)]),
         ),
-        ("never end", validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)])),
+        ("do not end in time", validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)])),
         ("ignores its source", validation(GOOD, shuffled=1.01)),
         ("7% of the tokens", validation(GOOD, unknown=0.07)),
     ],

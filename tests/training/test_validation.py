@@ -10,6 +10,7 @@ import torch
 
 from seqwright.data.batch import collate
 from seqwright.data.store import Ragged
+from seqwright.data.tokenizer import END
 from seqwright.presets import build_model
 from seqwright.training.preparation import prepare
 from seqwright.training.validation import Validator, _with_other_sources
@@ -92,6 +93,31 @@ def test_as_many_outputs_as_asked_for(prepared, model, decode):
     assert len(found.items) == decode
     assert [score.name for score in found.scores] == (["exact_match", "symbol_error_rate"] if decode else [])
     assert found.value("loss") == (found.loss, "lower")
+
+
+def test_a_model_that_finds_no_end_costs_a_bounded_time(prepared, monkeypatch):
+    """Outputs are cut by the length of their own references, of which the shortest come first."""
+    monkeypatch.setattr("seqwright.training.validation.TOGETHER", 4)
+    torch.manual_seed(0)
+    sizes = {"source_vocabulary": prepared.task.source.size, "target_vocabulary": prepared.task.target.size}
+    endless = build_model({**tiny.TABLE["model"], "output_bias": True}, **sizes)
+    endless.weights()["output.bias"][END] = -1e9
+    found = validator(prepared, decode=1000)
+    items = found.validate(endless).items
+    assert [item.source for item in items] == found.sources
+    lengths = sorted(max(map(len, item.references)) for item in items)
+    allowed = [2 * lengths[min(place | 3, len(lengths) - 1)] + 10 for place in range(len(lengths))]
+    assert sorted(len(item.output.tokens) for item in items) == allowed
+    assert {item.output.finish_reason for item in items} == {"length"}
+
+
+def test_the_loss_of_long_texts_is_that_of_fewer(prepared, model, monkeypatch):
+    counts = [len(validator(prepared).picked)]
+    monkeypatch.setattr("seqwright.training.validation.TOKENS", 40)
+    counts.append(len(validator(prepared).picked))
+    assert counts[0] == len(prepared.valid)
+    assert 40 / 8 <= counts[1] <= 40 / 4  # a target has 2 to 6 letters and an end
+    assert math.isfinite(validator(prepared).validate(model).loss)
 
 
 def test_other_sources_are_those_of_other_rows(prepared):
