@@ -134,6 +134,10 @@ _DONE = {
     "skipped": "training goes on without them; mend or remove them",
     "changed": "training reads them so; mend them if that is wrong",
 }
+_TOO_LONG = (
+    "a side has more characters than 40 times data.max_length, the tokens that are read; training goes on "
+    "without them; raise data.max_length, or remove them"
+)
 
 
 def finding(name: str, seen: Count, total: int) -> Finding:
@@ -157,7 +161,8 @@ def reading_findings(tally: Tally, stops: Collection[Reason] = ()) -> list[Findi
         done, what = reason.split(": ", 1)
         severity: Severity = "error" if reason in stops else "warning" if done == "skipped" else "note"
         sentence = f"lines {done} ({what}): {seen.count:,}"
-        way_out = STOPS[reason] if reason in stops else _DONE[done]
+        usual = _TOO_LONG if reason is Reason.TOO_LONG else _DONE[done]
+        way_out = STOPS[reason] if reason in stops else usual
         found.append(
             Finding(reason.name.lower(), severity, seen.count, tuple(seen.places), sentence, way_out)
         )

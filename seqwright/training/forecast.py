@@ -21,6 +21,7 @@ from seqwright.training.trainer import build_optimizer, computing, gradients, pa
 WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
 LONG = 0.25  # seconds of a step from which on all threads pay
 VALIDATIONS = 0.1  # of the time, about
+FEW = 1000  # steps, with which hardly a task is learned
 ROUNDS, SLACK = 3, 1.05  # in which numbers of threads take turns, and what counts as equally fast
 
 
@@ -55,6 +56,7 @@ class Forecast:
             f"{self.tokens_per_second:,.0f} tokens/s with {self.hands}: about {self.steps:,} steps, "
             f"{self.epochs:.1f} times through the pairs, in {_minutes(self.seconds)}"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
+            + ("; so few steps teach little: give it more time" if self.steps < FEW else "")
         )
 
 

@@ -37,6 +37,8 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     assert found.seconds == pytest.approx(found.steps * found.step_seconds / 0.9)  # with validations
     assert found.parameters == sum(weight.numel() for weight in model.parameters())
     assert f"{found.steps:,} steps" in found.line()
+    assert "so few steps teach little" in found.line()
+    assert "so few" not in replace(found, steps=1000).line()
 
 
 def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
