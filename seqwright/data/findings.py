@@ -135,8 +135,8 @@ _DONE = {
     "changed": "training reads them so; mend them if that is wrong",
 }
 _TOO_LONG = (
-    "a side has more characters than 40 times data.max_length, the tokens that are read; training goes on "
-    "without them; raise data.max_length, or remove them"
+    "a side has more characters than the tokens of data.max_length can have; training goes on without them; "
+    "raise data.max_length, or remove them"
 )
 
 
