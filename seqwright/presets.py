@@ -173,11 +173,16 @@ PINNED = "preset_model"  # the key of what a preset said when its name was writt
 KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
 
 
+def as_table(model: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A description that is only a name is a preset."""
+    return {"preset": model} if isinstance(model, str) else dict(model)
+
+
 def pinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
     """The same description with what its preset says beside the name: it means the same when the preset has
     become another.
     """
-    given = {"preset": model} if isinstance(model, str) else dict(model)
+    given = as_table(model)
     name = given.get("preset")
     if name is None or PINNED in given:
         return given

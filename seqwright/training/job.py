@@ -16,7 +16,7 @@ from seqwright.config import parse as parse_config
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError
 from seqwright.models import Model
-from seqwright.presets import PINNED, build_model, pinned, resolve
+from seqwright.presets import PINNED, as_table, build_model, pinned, resolve
 from seqwright.run import Run, differences
 from seqwright.runtime import threads
 from seqwright.tasks.metrics import METRICS
@@ -141,7 +141,7 @@ def begun(config: Config, folder: Path) -> Run | None:
 def settled(config: Config, folder: Path) -> Config:
     """With what the model's preset says, or said when a run of it was begun in this folder."""
     known = parse_config(Run.open(folder).config).model if Run.exists(folder) else {}
-    model = {"preset": config.model} if isinstance(config.model, str) else config.model
+    model = as_table(config.model)
     if isinstance(known, dict) and PINNED in known and known.get("preset") == model.get("preset"):
         model = {PINNED: known[PINNED], **model}
     return replace(config, model=pinned(model))
@@ -167,8 +167,7 @@ def wrong_parts(config: Config) -> list[str]:
 
 def wrong_model(config: Config) -> list[str]:
     """What is wrong with the model by itself, whether or not its sides can share an embedding."""
-    model = {"preset": config.model} if isinstance(config.model, str) else config.model
-    return _said_by(partial(_on_paper, {**model, "share": False}))
+    return _said_by(partial(_on_paper, {**as_table(config.model), "share": False}))
 
 
 def _said_by(check: Callable[[], object]) -> list[str]:
