@@ -21,7 +21,13 @@ SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
 GREEDY = 3000  # tokens a second of greedy search with one thread, roughly
 DECODING = 0.05  # the share of the time that validations have for it
 PIECES = 1.3  # subwords in a word
-DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many passes
+DROPOUT = (  # below so many passes, in words; the forecast has the number, at the speed of the day
+    (1, "less than once", 0.0),
+    (5, "a few times", 0.0),
+    (15, "about ten times", 0.1),
+    (40, "dozens of times", 0.2),
+    (math.inf, "very often", 0.3),
+)
 PARTS = 2  # of a batch, each for a core of its own
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
@@ -169,9 +175,8 @@ def _subwords(pairs: int) -> int:
 
 
 def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, wide: bool) -> Choice:
-    dropout = next(rate for most, rate in DROPOUT if passes < most)
-    often = "once" if round(passes) == 1 else f"{passes:.0f} times" if passes >= 1 else f"{passes:.1g} times"
-    read = f"on two quiet cores there is time to read each pair about {often}"
+    often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
+    read = f"there is time to read each pair {often}"
     if words and free:
         reason = f"{read}; a recurrent model with attention learns words soonest"
         preset = "small-rnn" if wide else "tiny-rnn"

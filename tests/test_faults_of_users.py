@@ -118,7 +118,7 @@ LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
         (b"a\tb\nc\0\td\n", (":2: a NUL character at position 2", "Convert it"), "data.on_bad_bytes=replace"),
         (b"a\tb\nc\td\te\n", ":2: 3 columns where 2 are expected", "data.skip_bad_rows=true"),
         (b'{"source":"a","target":"b"}\n{"source":1}\n', ":2: ", "data.skip_bad_rows=true"),
-        (b'{"a":"1","b":"2","c":"3"}\n', "which of the keys a, b, c", "data.columns=question:answer"),
+        (b'{"a":"1","b":"2","c":"3"}\n', "which of the keys a, b, c", "--columns question:answer"),
         (b"a\tb\tc\td\n", "has 4 columns (“a”, “b”, “c”, “d”); say which to use", "--columns 1:2"),
         (b"a;b\n", ":1: no tab between source and target in 'a;b'", "data.delimiter="),
     ],
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_names_the_option_that_helps(fails, capsys, c
     assert way_out in message
     assert not Path("run").exists()
     option = {
-        "data.columns=question:answer": "data.columns=a:b",
+        "--columns question:answer": "--columns=a:b",
         "--columns 1:2": "--columns=1:2",
         "data.delimiter=": "data.delimiter=;",
     }

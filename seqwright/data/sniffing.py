@@ -278,7 +278,7 @@ def _guess_keys(first: dict[str, Any], place: Place) -> Columns:
     names = names_in(first)
     dotted = "" if names == list(first) else "; a dot leads into an object"
     raise InputError(
-        f"{place}: which of the keys {', '.join(names)}? Say so, as in data.columns=question:answer{dotted}"
+        f"{place}: which of the keys {', '.join(names)}? Say so, as in --columns question:answer{dotted}"
     )
 
 
