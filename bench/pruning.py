@@ -115,7 +115,7 @@ def trained_for(config: Config) -> str:
 
 def held_out(config: Config, data: Sequence[str], items: int) -> tuple[Pairs, Pairs]:
     """Pairs to score with, and others: at most so many sources each, in turns from all over the data."""
-    corpus = Corpus(replace(config.data, valid=tuple(data)), config.seed)
+    corpus = Corpus(replace(config.data, valid=tuple(data)))
     texts, references = group_references([(pair.source, pair.target) for pair in corpus.pairs("valid")])
     picked = evenly(len(texts), 2 * items).tolist()
 

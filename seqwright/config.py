@@ -24,6 +24,7 @@ FORMAT = 1
 
 Spec = str | dict[str, Any]
 Share = Annotated[float, Ge(0), Lt(1)]
+Seed = Annotated[int, Ge(0), Lt(2**63)]
 Amount = Annotated[float, Gt(0), Lt(math.inf)]
 
 
@@ -45,6 +46,7 @@ class DataConfig:
     held_out: Annotated[float, Gt(0), Lt(0.5)] = (
         0.05  # of the pairs for validation, and as many again for the test
     )
+    split: Seed = 1  # another number holds out other pairs; the seed of a training does not
     max_length: Count = 512  # longer sides, in tokens, are left out of training, and counted
 
 
@@ -99,7 +101,7 @@ class Config:
     start: str | None = None  # a run whose tokenizers and weights are the beginning: fine-tuning
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
-    seed: Annotated[int, Ge(0), Lt(2**63)] = 1
+    seed: Seed = 1
     threads: Annotated[int, Ge(1)] | None = None  # of the CPU; none: as many as torch takes
 
     def to_dict(self) -> dict[str, Any]:

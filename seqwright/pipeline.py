@@ -83,7 +83,7 @@ class Design:
                 )
 
     def _corpus(self) -> Corpus:
-        return Corpus(self.config.data, self.config.seed)
+        return Corpus(self.config.data)
 
     def _split(self) -> str:
         counts, data = self.survey.split(self._corpus()), self.config.data
@@ -164,7 +164,7 @@ def design(
     begun = _begun(folder) if by_recipe and folder is not None else None
     if begun is not None and begun.table["data"]["train"] == list(config.data.train):
         config = parse(merged(begun.table, asked))  # other files are refused later, and not read like these
-    found = survey(config.data, config.seed)
+    found = survey(config.data)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "as the configuration says"),))
     else:
@@ -232,7 +232,7 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     known = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else {}
     if known.get("step") == step:
         return None
-    predictor, corpus = load(folder), Corpus(design.config.data, design.config.seed)
+    predictor, corpus = load(folder), Corpus(design.config.data)
     part: Part = "test" if design.survey.split(corpus)["test"] else "valid"
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
     own = design.config.data.test if part == "test" else design.config.data.valid
@@ -387,7 +387,7 @@ def _chosen(config: Config, found: Survey, asked: Mapping[str, Any]) -> Recipe:
     chosen = recipe.table().get("data", {}).get("held_out")
     if chosen is None or "held_out" in asked.get("data", {}):
         return recipe
-    share = _least_share(found, replace(config.data, held_out=chosen), config.seed)
+    share = _least_share(found, replace(config.data, held_out=chosen))
     if share is None or share == chosen:
         return recipe
     again = "" if config.data.test else ", and as many again"
@@ -396,11 +396,11 @@ def _chosen(config: Config, found: Survey, asked: Mapping[str, Any]) -> Recipe:
     return recipe.over(Choice(what, {"data": {"held_out": share}}, reason))
 
 
-def _least_share(found: Survey, data: DataConfig, seed: int) -> float | None:
+def _least_share(found: Survey, data: DataConfig) -> float | None:
     """Of the sources to hold out: that of `data`, or the next hundredth that leaves no part without pairs."""
     hundredths = (number / 100 for number in range(int(100 * data.held_out) + 1, 50))
     for share in (data.held_out, *hundredths):
-        if all(found.split(Corpus(replace(data, held_out=share), seed)).values()):
+        if all(found.split(Corpus(replace(data, held_out=share))).values()):
             return share
     return None
 

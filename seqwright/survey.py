@@ -83,9 +83,9 @@ class Survey:
         }
 
 
-def survey(data: DataConfig, seed: int) -> Survey:
+def survey(data: DataConfig) -> Survey:
     """Reads the training files once, and the sources of the held-out files before."""
-    corpus = Corpus(data, seed)
+    corpus = Corpus(data)
     files = corpus.files(data.train)
     tally, checker, places = Tally(), Checker(), array("d")
     sample: list[Pair] = []
@@ -95,7 +95,7 @@ def survey(data: DataConfig, seed: int) -> Survey:
     for pair in files.read(tally):
         checker.add(pair)
         waiting.meet(pair.source)
-        places.append(place_of(pair.source, seed))
+        places.append(place_of(pair.source, data.split))
         if len(sample) < SAMPLE:
             sample.append(pair)
     sniffed = files.sniffed

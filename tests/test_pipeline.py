@@ -80,7 +80,7 @@ def test_the_command_for_further_findings_can_be_copied(tmp_path: Path) -> None:
 
 def test_the_split_that_is_announced_is_the_one_that_is_made(pairs: Path) -> None:
     made = design(small(pairs))
-    corpus = Corpus(made.config.data, made.config.seed)
+    corpus = Corpus(made.config.data)
     counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
     assert made.to_json()["split"] == counts
     assert sum(counts.values()) == len(WORDS)
@@ -215,7 +215,7 @@ def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_p
     made, folder = design(small(pairs)), tmp_path / "run"
     evaluation = carry_out(made, folder, Teller(None))
     kept = json.loads((folder / EVALUATION).read_text())
-    held = {p.source for p in Corpus(made.config.data, made.config.seed).pairs("test")}
+    held = {p.source for p in Corpus(made.config.data).pairs("test")}
     assert evaluation is not None
     assert {item.source for item in evaluation.items} == held
     assert (kept["part"], kept["file"]) == ("test", f"test part of {pairs}")
@@ -274,7 +274,7 @@ def test_what_goes_on_is_read_as_it_was_begun(pairs: Path, tmp_path: Path) -> No
     begun = merged(small(latin), {"data": {"columns": "2:1", "encoding": "latin-1"}, "seed": 5})
     carry_out(design(begun, folder=folder), folder, Teller(None))
     going_on = design(small(latin, steps=4), folder=folder)
-    corpus = Corpus(going_on.config.data, going_on.config.seed)
+    corpus = Corpus(going_on.config.data)
     counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
     assert (going_on.config.data.columns, going_on.config.seed) == ("2:1", 5)
     assert going_on.to_json()["split"] == counts
@@ -447,6 +447,6 @@ def test_the_doctor_is_called_as_the_files_were_read(tmp_path):
     rows = [f'"{text}",{text},x' for text in ("a  b", "c ", "d\u2028e", "f\ufffd", "g", "g", "Ã©")]
     (tmp_path / "a.csv").write_text("english,ukrainian,list\n" + "\n".join(rows) + "\n", encoding="utf-8")
     data = DataConfig(train=(str(tmp_path / "a.csv"),), columns="english:ukrainian", quoting=True)
-    found = survey(data, seed=1)
+    found = survey(data)
     command = next(line for line in found.lines() if "more finding" in line)
     assert command.endswith("a.csv data.columns=english:ukrainian data.quoting=true")

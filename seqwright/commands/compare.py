@@ -21,8 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs",
         nargs="*",
-        metavar="RUN RUN FILE | key=value",
-        help="two run folders and files of pairs; with --train, options to change for all families",
+        metavar="RUN RUN [FILE] | key=value",
+        help="two run folders and files of pairs, or none: what both trainings put aside for a test; with "
+        "--train, options to change for all families",
     )
     reading_arguments(parser)
     judging_arguments(parser)
@@ -52,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
             f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for families that are trained, and "
             "--train is not there; name the pairs to train on"
         )
-    if len(options.inputs) < 3:
+    if len(options.inputs) < 2:
         raise ConfigError(
-            f"{len(options.inputs)} of RUN RUN FILE were named; give two run folders and a file of pairs, "
-            "or --train with --families"
+            f"{len(options.inputs)} of two runs {'was' if options.inputs else 'were'} named; give two run "
+            "folders, and a file of pairs if there is one, or --train with --families"
         )
     _runs(options)
     return 0
@@ -67,11 +68,12 @@ def _runs(options: argparse.Namespace) -> None:
     from seqwright.data.files import Input
     from seqwright.errors import ConfigError, InputError
     from seqwright.evaluation import compare
-    from seqwright.run import check_order
+    from seqwright.run import Run, check_order
 
     first, second, *files = options.inputs
     for folder in (first, second):
         check_order(folder, *files)
+        Run.open(folder)
     if os.path.realpath(first) == os.path.realpath(second):
         raise ConfigError(f"{first} and {second} are the same run; name two different ones")
     for pipe in (file for file in map(Input, files) if file.once):

@@ -128,7 +128,7 @@ def _pairs(config: Config, options: argparse.Namespace) -> list[tuple[str, str]]
     from seqwright.training.validation import evenly
 
     data = replace(config.data, valid=tuple(options.data)) if options.data else config.data
-    pairs = [(pair.source, pair.target) for pair in Corpus(data, config.seed).pairs("valid")]
+    pairs = [(pair.source, pair.target) for pair in Corpus(data).pairs("valid")]
     return [pairs[number] for number in evenly(len(pairs), options.pairs)]
 
 

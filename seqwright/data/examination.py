@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from seqwright.config import Config, DataConfig
+from seqwright.config import DataConfig
 from seqwright.data.checking import RARE, Checker, Lengths, Report, Side
 from seqwright.data.findings import (
     STOPS,
@@ -89,12 +89,10 @@ class Examination:
         return f"{counted or 'no findings'}: nothing stands against training"
 
 
-def examine(
-    paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = (), seed: int = Config.seed
-) -> Examination:
+def examine(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()) -> Examination:
     """One pass over the files of `held_out`, then one over `paths`, in bounded memory but for the former.
 
-    Rows that do not fit are tried once more with quotes that enclose cells. `seed` is that of the training.
+    Rows that do not fit are tried once more with quotes that enclose cells.
     """
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
     files, tally, checker = open_pairs(paths, lenient), Tally(), Checker()
@@ -109,7 +107,7 @@ def examine(
         if waiting is not None:
             waiting.meet(pair.source)
         if len(first) < ENOUGH:
-            first.add(place_of(pair.source, seed))
+            first.add(place_of(pair.source, data.split))
     report = checker.report()
     guess = _guessed_encoding(files, tally, data)
     left = _bad_if_quoted(paths, files, tally, data)

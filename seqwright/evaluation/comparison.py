@@ -169,7 +169,7 @@ def _check_comparable(first: Evaluation, second: Evaluation, names: tuple[str, s
     wanted = [[item.references for item in each.items] for each in (first, second)]
     if wanted[0] != wanted[1]:
         raise InputError(
-            f"{names[0]} and {names[1]} were not given the same items ({len(wanted[0]):,} and "
+            f"{names[0]} and {names[1]} have not the same items ({len(wanted[0]):,} and "
             f"{len(wanted[1]):,}); give both the same files and --columns"
         )
     signatures = [[(each.metric.name, each.signature) for each in e.measured] for e in (first, second)]

@@ -262,7 +262,7 @@ def evaluate_files(
             f"{said!r} says how to read files, and none is named; name one, or leave it out: what the "
             "training put aside is read as the training reads it"
         )
-    tally, corpus = Tally(), Corpus(data, config.seed)
+    tally, corpus = Tally(), Corpus(data)
     _check_named_once(corpus, paths)
     pairs = list(corpus.pairs("test", tally)) if data.test or data.train else []
     if not pairs:

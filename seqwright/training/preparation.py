@@ -34,7 +34,6 @@ class Corpus:
     """The pairs of a configuration by part, read from their files as often as they are asked for."""
 
     config: DataConfig
-    seed: int
     tally: Tally = field(default_factory=Tally)
 
     def pairs(self, part: Part, tally: Tally | None = None) -> Iterator[Pair]:
@@ -46,7 +45,7 @@ class Corpus:
             return
         shares = self.shares
         for pair in self.files(self.config.train).read(tally):
-            if part_of(pair.source, self.seed, shares) == part:
+            if part_of(pair.source, self.config.split, shares) == part:
                 yield pair
 
     @property
@@ -80,7 +79,7 @@ def prepare(config: Config, folder: Path, check: Check = lambda: None) -> Prepar
     """Tokenizers into the run folder, stores into its `data`; what is there already is taken as it is."""
     data = folder / "data"
     data.mkdir(exist_ok=True)
-    corpus = Corpus(config.data, config.seed)
+    corpus = Corpus(config.data)
     files = fingerprint(corpus.paths, data / "inputs.json")
     task = _task(config, corpus, folder, data, files, check)
     stores = {part: _store(part, config, corpus, task, data, files, check) for part in ("train", "valid")}
@@ -177,7 +176,7 @@ def _store(
     part: Part, config: Config, corpus: Corpus, task: Translation, data: Path, files: str, check: Check
 ) -> Store:
     described = json.dumps(
-        [part, files, task.fingerprint, config.to_dict()["data"], config.seed, config.tokenizer.sampled]
+        [part, files, task.fingerprint, config.to_dict()["data"], config.tokenizer.sampled]
     )
     store = Store.open_or_build(
         data / part,

@@ -91,6 +91,21 @@ def test_compare_a_run_with_its_copy_finds_no_difference(run, test_file, tmp_pat
     assert {each["p_value"] for each in document["metrics"].values()} == {1}
 
 
+def test_compare_takes_what_both_trainings_put_aside(test_file, tmp_path, capsys):
+    """Whatever their seeds; other pairs cannot be compared."""
+    data = {"train": [str(test_file)], "held_out": 0.2}
+    one = make_run(tmp_path / "one", data=data, seed=1)
+    other = make_run(tmp_path / "other", data=data, seed=2)
+    elsewhere = make_run(tmp_path / "elsewhere", data={**data, "split": 2})
+    assert cli.main(["compare", str(one), str(other), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    counted = document["wins"] + document["losses"] + document["ties"]
+    assert cli.main(["evaluate", str(one), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["items"] == counted
+    assert cli.main(["compare", str(one), str(elsewhere)]) == 2
+    assert "have not the same items" in capsys.readouterr().err
+
+
 def test_compare_finds_the_worse_one(run, other, test_file, capsys):
     command = ["compare", str(run), str(other), str(test_file), "--metrics", "symbol_error_rate", "--json"]
     assert cli.main(command) == 0
@@ -111,7 +126,9 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
         (["evaluate", "{file}", "{run}"], 2, "name the run first"),
         (["compare", "{run}", "{file}", "{run}"], 2, "name the run first"),
         (["compare", "{run}", "{tmp}", "{file}"], 3, "is not a run"),
-        (["compare", "{run}", "{file}"], 2, "give two run folders and a file"),
+        (["compare", "{run}"], 2, "1 of two runs was named; give two run folders"),
+        (["compare", "{run}", "{file}"], 3, "test.tsv is a file and not a run"),
+        (["compare", "{run}", "{other}"], 2, "has no pairs put aside for a test"),
         (["compare", "{run}", "{run}/../run", "{file}"], 2, "are the same run; name two different ones"),
         (["compare", "{run}", "{run}", "{file}", "--seed", "0", "--out", "x"], 2, "--out and --seed are for"),
         (["compare", "{run}", "{other}", "-"], 2, "standard input is a pipe, and each of the two runs"),

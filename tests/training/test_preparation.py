@@ -160,12 +160,12 @@ def test_40_killed_while_it_is_prepared_anew_it_keeps_no_tokenizers_of_the_other
     assert prepare(before, folder).task.source.kind == "characters"
 
 
-@given(seed=st.integers(0, 1000), held_out=st.floats(0.05, 0.3))
-def test_parts_are_disjoint_whole_and_keep_equal_sources_together(tmp_path_factory, seed, held_out):
+@given(split=st.integers(0, 1000), held_out=st.floats(0.05, 0.3))
+def test_parts_are_disjoint_whole_and_keep_equal_sources_together(tmp_path_factory, split, held_out):
     path = tmp_path_factory.mktemp("parts") / "pairs.tsv"
     words = tiny.words(80, longest=3)
     tiny.write_pairs(path, [(word, f"{word}{n}") for n, word in enumerate(words)])
-    corpus = Corpus(DataConfig(train=(str(path),), held_out=held_out), seed)
+    corpus = Corpus(DataConfig(train=(str(path),), held_out=held_out, split=split))
     parts = {part: list(corpus.pairs(part)) for part in ("train", "valid", "test")}
     assert sorted(pair.target for pair in itertools.chain(*parts.values())) == sorted(
         f"{word}{n}" for n, word in enumerate(words)
@@ -177,12 +177,12 @@ def test_parts_are_disjoint_whole_and_keep_equal_sources_together(tmp_path_facto
 def test_files_of_their_own_take_nothing_from_the_training(tmp_path):
     paths = [tiny.reversals(tmp_path / f"{name}.tsv", 50, seed) for seed, name in enumerate("abc")]
     train_file, valid, test = map(str, paths)
-    corpus = Corpus(DataConfig(train=(train_file,), valid=(valid,), test=(test,)), 1)
+    corpus = Corpus(DataConfig(train=(train_file,), valid=(valid,), test=(test,)))
     for part, path in (("train", train_file), ("valid", valid), ("test", test)):
         pairs = list(corpus.pairs(part))
         assert len(pairs) == 50
         assert {pair.place.file for pair in pairs} == {path}
-    held_out = Corpus(DataConfig(train=(train_file,), valid=(valid,)), 1)
+    held_out = Corpus(DataConfig(train=(train_file,), valid=(valid,)))
     assert len(list(held_out.pairs("train"))) == 50
     assert list(held_out.pairs("test")) == []
 
