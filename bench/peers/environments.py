@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class InstallError(Exception):
 
 @dataclass(frozen=True)
 class Toolkit:
-    """`needs` is what the driver's imports need, `extra` what is done after the installation."""
+    """`needs` is what the toolkit's imports need, `extra` what is done after the installation."""
 
     package: str
     version: str
@@ -64,7 +65,7 @@ def _build_batching(folder: Path) -> None:
         shutil.copy(built, home)
 
 
-COMMON = ("numpy", "sacrebleu", "pyyaml", "tqdm", "packaging")
+COMMON = ("pyyaml", "tqdm", "packaging")
 TOOLKITS = {
     "fairseq": Toolkit(
         "fairseq",
@@ -113,20 +114,25 @@ def python_of(folder: Path) -> str:
 
 
 def _make(toolkit: Toolkit, folder: Path) -> None:
-    recipe = {"requirement": toolkit.requirement, "needs": toolkit.needs}
+    needs = [*_ours(), *toolkit.needs]
+    recipe = {"requirement": toolkit.requirement, "needs": needs}
     mark = folder / MARK
-    if mark.exists() and json.loads(mark.read_text()) == json.loads(json.dumps(recipe)):
+    if mark.exists() and json.loads(mark.read_text()) == recipe:
         print("  is there")
         return
     _run([sys.executable, "-m", "venv", "--clear", folder])
     pinned = ["--constraint", ROOT / "constraints.txt"]  # no other torch than the one that Seqwright runs on
     _pip(folder, "install", *pinned, "torch")
-    _pip(
-        folder, "install", *pinned, "pip<24.1", *toolkit.needs
-    )  # later ones refuse the metadata of omegaconf 2.0
+    _pip(folder, "install", *pinned, "pip<24.1", *needs)  # later ones refuse the metadata of omegaconf 2.0
     _pip(folder, "install", "--no-deps", "--no-build-isolation", toolkit.requirement)
     toolkit.extra(folder)
     mark.write_text(json.dumps(recipe))
+
+
+def _ours() -> list[str]:
+    """What Seqwright needs, for the drivers measure with it; torch is there already."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [each for each in project["dependencies"] if not each.startswith("torch")]
 
 
 def _pip(folder: Path, *arguments: str | Path) -> None:
