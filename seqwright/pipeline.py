@@ -235,10 +235,7 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     predictor, corpus = load(folder), Corpus(design.config.data)
     part: Part = "test" if design.survey.split(corpus)["test"] else "valid"
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
-    own = design.config.data.test if part == "test" else design.config.data.valid
-    named = ", ".join(own) if own else f"{part} part of {design.survey.name}"
-    if part == "valid":
-        named += " (which also chose the model)"
+    named = corpus.name(part) + (" (which also chose the model)" if part == "valid" else "")
     with threads(design.config.threads):
         evaluation = evaluate(predictor, pairs, file=named)
         write_examples(folder, predictor, evenly(source for source, _ in pairs))
@@ -346,7 +343,7 @@ def _checked(asked: Mapping[str, Any]) -> Config:
 def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
     """Options that no model has, and a preset that is not there."""
     known = ["preset", "kind", *(key.removeprefix("model.") for key in _model_keys())]
-    wrong = [unknown("option of the model", key, known) for key in model if key not in known]
+    wrong = [unknown("option of the model", key, known) for key in model if key not in (*known, PINNED)]
     named = model.get("preset")
     return wrong if named is None or named in PRESETS else [unknown("preset", named, list(PRESETS)), *wrong]
 

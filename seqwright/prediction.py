@@ -124,18 +124,18 @@ class Predictions(list[Prediction]):
     def __repr__(self) -> str:
         from rich.cells import cell_len
 
-        rows = [("source", "output", "probability")]
+        rows = [("source", "output", "score", "probability")]
         for each in self[:SHOWN]:
-            source, output = (_short(text) for text in (each.source, each.text))
-            rows.append((source + each._remark(), output, f"{each.probability:.3f}"))
+            for number, one in enumerate(each.all):
+                source = "" if number else _short(each.source) + each._remark()
+                rows.append((source, _short(one.text), f"{one.score:.3f}", f"{one.probability:.3f}"))
         widths = [max(cell_len(row[column]) for row in rows) for column in (0, 1)]
-        lines = [
-            "  ".join(
-                [text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=False)]
-            )
-            + f"  {row[2]:>11}"
-            for row in rows
-        ]
+        lines = []
+        for *texts, score, probability in rows:
+            padded = [
+                text + " " * (width - cell_len(text)) for text, width in zip(texts, widths, strict=True)
+            ]
+            lines.append("  ".join([*padded, f"{score:>7}", f"{probability:>11}"]))
         return "\n".join([*lines, *self._rest()])
 
     __str__ = __repr__

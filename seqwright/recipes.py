@@ -21,11 +21,10 @@ SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
 GREEDY = 3000  # tokens a second of greedy search with one thread, roughly
 DECODING = 0.05  # the share of the time that validations have for it
 PIECES = 1.3  # subwords in a word
-DROPOUT = (  # below so many passes, in words; the forecast has the number, at the speed of the day
-    (1, "less than once", 0.0),
-    (5, "a few times", 0.0),
-    (15, "about ten times", 0.1),
-    (40, "dozens of times", 0.2),
+DROPOUT = (  # below so many passes at the usual speed; the forecast counts them at that of the day
+    (5, "seldom", 0.0),
+    (15, "a few times", 0.1),
+    (40, "often", 0.2),
     (math.inf, "very often", 0.3),
 )
 PARTS = 2  # of a batch, each for a core of its own
@@ -176,7 +175,7 @@ def _subwords(pairs: int) -> int:
 
 def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, wide: bool) -> Choice:
     often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
-    read = f"there is time to read each pair {often}"
+    read = f"a pair comes again {often} in the time there is"
     if words and free:
         reason = f"{read}; a recurrent model with attention learns words soonest"
         preset = "small-rnn" if wide else "tiny-rnn"
@@ -202,7 +201,7 @@ def _batch(pairs: int, words: bool, *, wide: bool) -> Choice:
     rate = 3e-3 if tokens >= 1536 else 2e-3
     table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate}}
     reason = "on small data more steps beat larger batches" if tokens < 4096 else "there is much to read"
-    what = f"{tokens} target tokens a batch, in {PARTS} parts that can have a core each, rate {rate:g}"
+    what = f"{tokens} target tokens a batch, in {PARTS} parts for up to {PARTS} cores, rate {rate:g}"
     return Choice(what, {"training": table}, reason)
 
 
@@ -249,8 +248,8 @@ def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float) -> 
     if kinds[1] == "bpe":
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
     table = {"training": {"metric": metric, "validations": validations, "decode": decoded}}
-    what = f"the best of {validations} validations by {named} of {decoded:,} greedy outputs"
-    return Choice(what, table, reason)
+    what = f"the best of {validations} validations by {named} of up to {decoded:,} greedy outputs"
+    return Choice(what, table, f"{reason}; more outputs would take time from training")
 
 
 def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:

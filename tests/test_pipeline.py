@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 import seqwright
+from seqwright import cli
 from seqwright.config import DataConfig, parse
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.pipeline import (
@@ -223,6 +226,16 @@ def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_p
     for name in (DATA, "examples.json", "report.html", "README.md"):
         assert (folder / name).stat().st_size > 100
     assert all("probes" in record for record in Run.open(folder).records() if "valid_loss" in record)
+
+
+def test_the_configuration_of_a_report_can_be_trained_again(pairs: Path, tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "run"
+    carry_out(design(small(pairs, steps=1)), folder, Teller(None))
+    (block,) = re.findall("<pre[^>]*>(.*?)</pre>", (folder / "report.html").read_text(), re.DOTALL)
+    (tmp_path / "run.toml").write_text(html.unescape(block), encoding="utf-8")
+    assert cli.main(["train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "again"), "--quiet"]) == 0
+    configs = [Run.open(tmp_path / name).config for name in ("run", "again")]
+    assert configs[0] == configs[1]
 
 
 def test_the_final_test_computes_with_the_threads_that_were_asked_for(pairs: Path, tmp_path: Path) -> None:

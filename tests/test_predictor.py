@@ -234,6 +234,17 @@ def test_many_predictions_are_a_list_and_a_short_table(model):
     assert repr(found).endswith("and 10 more")
 
 
+def test_a_table_has_the_alternatives_too(model):
+    first, second = model.predict(["ab", "c"], n_best=2)
+    header, *rows = repr(Predictions([first, second])).split("\n")
+    assert header.split() == ["source", "output", "score", "probability"]
+    assert [row.split()[:-2] for row in rows] == [
+        *(["ab", first.text], [first.alternatives[0].text]),
+        *(["c", second.text], [second.alternatives[0].text]),
+    ]
+    assert [float(row.split()[-2]) for row in rows[:2]] == [round(one.score, 3) for one in first.all]
+
+
 def test_a_model_is_called_for_texts(model):
     assert model("abc") == model.predict("abc")[0].text
     assert model(["abc", "d"]) == model.predict(["abc", "d"]).texts

@@ -179,7 +179,8 @@ class Remarks:
             (
                 self.long,
                 ("is", "are"),
-                f"longer than the {self.model.trained_length} tokens that a source may have in training",
+                f"longer than the {self.model.trained_length} tokens that a source may have in training: "
+                "read whole, but nothing so long was learned",
             ),
         )
         return [

@@ -22,7 +22,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def reading_arguments(parser: argparse.ArgumentParser) -> None:
     """How pairs are read and decoded; what is not said is as the training has it."""
-    parser.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy")
+    parser.add_argument(
+        "--beam", type=int, metavar="N", help="width of the beam (default: the run's); 1 is greedy"
+    )
     parser.add_argument(
         "--columns", metavar="1,3:2", help="columns of the source, a colon, that of the target"
     )

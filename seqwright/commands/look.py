@@ -28,7 +28,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="page.html, to be opened in a browser; or x.json: the trace, or a list (--against, --learning)",
     )
     parser.add_argument("--json", action="store_true", help="print the trace (docs/trace.md) as JSON")
-    parser.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy")
+    parser.add_argument(
+        "--beam", type=int, metavar="N", help="width of the beam (default: the run's); 1 is greedy"
+    )
     parser.add_argument("--reference", metavar="TEXT", help="what should be said; it is scored, too")
     parser.add_argument("--against", metavar="RUN2", help="a second model to look at beside the first")
     parser.add_argument(

@@ -53,7 +53,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", default="utf-8", metavar="E", help="of the input; the output is UTF-8")
     parser.add_argument("--on-bad-bytes", choices=("error", "replace"), default="error", help="(error)")
     beam = parser.add_argument_group("beam search")
-    beam.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy")
+    beam.add_argument(
+        "--beam", type=int, metavar="N", help="width of the beam (default: the run's); 1 is greedy"
+    )
     beam.add_argument(
         "--nbest",
         dest="n_best",

@@ -32,6 +32,9 @@ CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 _MOJIBAKE = re.compile("\ufffd|[ÂÃ][\x80-\xbf]|â€|Ð[\x80-\xbf]")
 _SPACING = re.compile(r"^\s|\s\s|\s$")
+_LATIN = "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af"
+_ALIKE = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγεικνορτυφ\u0400-\u052f"  # Greek letters with a Latin double, and all Cyrillic ones
+_MIXED = re.compile(f"[{_LATIN}][{_ALIKE}]|[{_ALIKE}][{_LATIN}]")
 
 
 class Lengths:
@@ -96,8 +99,13 @@ class Side:
         counts: Counter[str] = Counter()
         for character, count in self.alphabet.items():
             if character.isalpha():
-                counts[unicodedata.name(character, "UNNAMED").split(" ")[0].split("-")[0]] += count
+                counts[_script(character)] += count
         return {script: count / counts.total() for script, count in counts.most_common()}
+
+
+def _script(letter: str) -> str:
+    name = unicodedata.name(letter, "UNNAMED")
+    return "LATIN" if name.endswith("ORDINAL INDICATOR") else name.split(" ")[0].split("-")[0]
 
 
 @dataclass(frozen=True)
@@ -232,6 +240,8 @@ def _oddities(source: str, target: str) -> list[str]:
             found.append("invisible_characters")
         if _MOJIBAKE.search(both):
             found.append("mojibake")
+        if _MIXED.search(both):
+            found.append("mixed_scripts")
     if _SPACING.search(source) or _SPACING.search(target):
         found.append("spacing")
     return found

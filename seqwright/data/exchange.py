@@ -34,7 +34,9 @@ class Reservoir:
 
 
 def exchanged(pairs: list[Pair]) -> list[Pair]:
-    """Those that character bigrams find likelier the other way round, each judged by all the others."""
+    """Those that character bigrams find likelier the other way round, each pair judged by all the others:
+    by its own target a source that is much like it would belong there.
+    """
     sides = [(_bigrams(source), _bigrams(target)) for source, target, _ in pairs]
     left, right = _Language(), _Language()
     for source, target in sides:
@@ -43,7 +45,7 @@ def exchanged(pairs: list[Pair]) -> list[Pair]:
     found = [
         pair
         for pair, (source, target) in zip(pairs, sides, strict=True)
-        if _support(source, left, right) + _support(target, right, left) < -MARGIN
+        if _support(source, target, left, right) + _support(target, source, right, left) < -MARGIN
     ]
     return sorted(found, key=lambda pair: pair.place)
 
@@ -64,14 +66,14 @@ class _Language:
         self.total += text.total()
 
 
-def _support(own: Bigrams, home: _Language, away: _Language) -> float:
-    """log P(own | home without own) − log P(own | away), smoothed by one half."""
-    home_total, away_total = home.total - own.total() + 1, away.total + 1
+def _support(own: Bigrams, other: Bigrams, home: _Language, away: _Language) -> float:
+    """log P(own | home without own) − log P(own | away without the other side), smoothed by one half."""
+    home_total, away_total = home.total - own.total() + 1, away.total - other.total() + 1
     return sum(
         count
         * (
             math.log((home.counts[pair] - count + 0.5) / home_total)
-            - math.log((away.counts[pair] + 0.5) / away_total)
+            - math.log((away.counts[pair] - other[pair] + 0.5) / away_total)
         )
         for pair, count in own.items()
     )

@@ -109,6 +109,12 @@ TROUBLES = {
         "convert the original file again",
         0.0,
     ),
+    "mixed_scripts": Trouble(
+        "pairs with Latin beside Greek or Cyrillic letters in one word, which often only look alike: {count} "
+        "({share})",
+        "write a word in one script, unless it is meant: to a model they are different letters",
+        0.1,
+    ),
     "mixed_normalisation": Trouble(
         "pairs that write accents as separate characters, where others do not: {count} ({share})",
         "bring the text to one form, NFC as a rule",

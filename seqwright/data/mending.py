@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from seqwright.data.checking import CONTROLS, Accents
-from seqwright.data.columns import Column, Columns, Role
+from seqwright.data.columns import Column, Columns, Role, parse_columns
 from seqwright.data.fields import is_blank
 from seqwright.data.lines import cleaned
 from seqwright.data.objects import cells_of, parse_object
@@ -311,7 +311,13 @@ def _options(files: PairFiles, copy: Path) -> tuple[str, ...]:
     else:
         if (str(found.columns), found.header) == (columns, form.header):
             return ()
-    found = PairFiles(copy, form=Form(columns=columns)).sniffed
+    wanted = parse_columns(columns)
+    bare = str(wanted.with_roles(["unsaid"] * len(wanted.source)))
+    found = PairFiles(copy, form=Form(columns=bare)).sniffed
+    if str(found.columns) == columns:  # the copy shows the roles by itself
+        columns = bare
+    else:
+        found = PairFiles(copy, form=Form(columns=columns)).sniffed
     header = () if found.header == form.header else (f"data.header={str(form.header).lower()}",)
     return (f"data.columns={columns}", *header)
 

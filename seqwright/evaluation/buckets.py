@@ -17,7 +17,11 @@ from seqwright.files import read_json
 from seqwright.tasks.metrics import Writing, edits_for
 from seqwright.tasks.translation import Translation
 
-LENGTH = "length of the source"
+LENGTHS: dict[Writing, str] = {
+    "text": "length of the source in words",
+    "symbols": "length of the source in symbols",
+    "characters": "length of the source in characters",
+}
 RARITY = "rarest symbol of the source, times in training"
 ENDING = "how the output ended"
 PARTS = 5  # buckets of lengths

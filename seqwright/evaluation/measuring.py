@@ -19,7 +19,7 @@ from seqwright.data.tally import Pair, Tally
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import (
     ENDING,
-    LENGTH,
+    LENGTHS,
     RARITY,
     Bucket,
     by_ending,
@@ -272,7 +272,7 @@ def evaluate_files(
             f"{', '.join(paths)} has sources of several fields, and the model takes one text; name the "
             "columns, as in --columns 1:2"
         )
-    evaluation = evaluate(predictor, pairs, file=", ".join(paths) or None, **how)
+    evaluation = evaluate(predictor, pairs, file=corpus.name("test"), **how)
     left_out = tally.summary() if paths else []  # what a training left out was said by the training
     return replace(evaluation, findings=(*left_out, *evaluation.findings))
 
@@ -306,8 +306,9 @@ def _buckets(
     """What is not known, or the same for all, is left out."""
     task, folder = predictor.task, predictor.folder
     rarity = None if folder is None else rarity_of_run(folder, task)
+    writing = writing_of(task.source.kind, sources)
     found = {
-        LENGTH: by_length(sources, writing_of(task.source.kind, sources)),
+        LENGTHS[writing]: by_length(sources, writing),
         RARITY: () if rarity is None else by_rarity(sources, rarity),
         ENDING: by_ending([output.finish_reason for output in outputs]),
     }

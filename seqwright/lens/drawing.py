@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -25,10 +26,17 @@ def summary(trace: Trace) -> str:
     best, *others = trace.document["hypotheses"]
     lines = [f"{visible(trace.text)} → {_hypothesis(best)}"]
     lines += [f"  or: {_hypothesis(other)}" for other in others]
+    if others and not _descending([best, *others]):
+        lines.append("  (in the order of their scores, in which length counts; p is of the whole output)")
     reference = trace.document["reference"]
     if reference is not None:
         lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
     return "\n".join([*lines, "", *_steps(trace), "", *_alignment(trace)])
+
+
+def _descending(found: Sequence[dict[str, Any]]) -> bool:
+    scores = [-math.inf if each["log_prob"] is None else each["log_prob"] for each in found]
+    return all(one >= other for one, other in pairwise(scores))
 
 
 def _hypothesis(found: dict[str, Any]) -> str:

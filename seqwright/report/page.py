@@ -9,6 +9,7 @@ from pathlib import Path
 
 from seqwright.config import to_toml
 from seqwright.files import write_text
+from seqwright.presets import PINNED
 from seqwright.report import record as records
 from seqwright.report.dataset import choices, data
 from seqwright.report.learning import curves, probes, remarks
@@ -50,8 +51,10 @@ def page(record: Record) -> str:
 
 
 def configuration(record: Record) -> Markup:
+    said = f"model.{PINNED} is what the preset says by itself; what stands under model comes before it."
+    note = element("p", said) if record.setting("model", PINNED) else Markup("")
     text = element("pre", to_toml(record.config), tabindex="0")
-    return element("details", element("summary", "The whole configuration as TOML"), text)
+    return element("details", element("summary", "The whole configuration as TOML"), note, text)
 
 
 def commands(record: Record) -> Markup:

@@ -22,6 +22,7 @@ WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, 
 LONG = 0.25  # seconds of a step from which on all threads pay
 VALIDATIONS = 0.1  # of the time, about
 FEW = 1000  # steps, with which hardly a task is learned
+MORE, SELDOM = 3000, 10  # nor with so many, and so few passes
 ROUNDS, SLACK = 3, 1.05  # in which numbers of threads take turns, and what counts as equally fast
 
 
@@ -55,9 +56,13 @@ class Forecast:
             f"{_count(self.parameters)} parameters; "
             f"{self.tokens_per_second:,.0f} tokens/s with {self.hands}: about {self.steps:,} steps, "
             f"{self.epochs:.1f} times through the pairs, in {_minutes(self.seconds)}"
-            + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
-            + ("; so few steps teach little: give it more time" if self.steps < FEW else "")
+            + (f"; about {self.memory / 2**30:.1f} GB of memory to train" if self.memory else "")
+            + ("; so few steps teach little: give it more time" if self.few else "")
         )
+
+    @property
+    def few(self) -> bool:
+        return self.steps < FEW or (self.steps < MORE and self.epochs < SELDOM)
 
 
 def forecast(config: Config, prepared: Prepared, model: Model, helpers: int = 0) -> Forecast:

@@ -57,6 +57,11 @@ class Corpus:
         test = 0.0 if self.config.test or self.config.valid else self.config.held_out
         return Fractions(valid, test)
 
+    def name(self, part: Part) -> str:
+        """The files of a part, or those that it is taken from."""
+        own: tuple[str, ...] = getattr(self.config, part)
+        return ", ".join(own) or f"{part} part of {self.files(self.config.train).name}"
+
     def files(self, paths: tuple[str, ...]) -> PairFiles:
         return open_pairs(paths, self.config)
 

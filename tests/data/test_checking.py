@@ -173,6 +173,28 @@ def test_exchanged_sides_are_found():
     assert {place.line for place in found.places} == lines
 
 
+@pytest.mark.parametrize(
+    ("word", "mixed"),
+    [
+        ("стоп", False),
+        ("c\u0442\u043e\u043f", True),  # begins with a Latin c
+        ("st\u03b5d", True),  # a Greek epsilon among the letters of the IPA
+        ("stɛd", False),
+        ("x \u03b1 y", False),  # a word of its own
+        ("10 \u03bcm, 5 k\u03a9", False),  # letters that have no Latin double
+    ],
+)
+def test_letters_of_another_script_in_a_word_are_found(word, mixed):
+    assert ("mixed_scripts" in findings(changed(7, target=word))) is mixed
+
+
+def test_a_target_much_like_its_source_is_not_taken_for_exchanged():
+    """What nobody else writes stands on both sides of it, and says nothing."""
+    odd = {p.place.line: chr(0x4E00 + p.place.line) * 9 for p in CLEAN[::25]}
+    pairs = [Pair(text, text, p.place) if (text := odd.get(p.place.line)) else p for p in CLEAN]
+    assert "swapped" not in findings(pairs)
+
+
 def test_exchanged_sides_are_looked_for_in_linear_time():
     """Also where hardly a bigram comes twice, as in Chinese."""
     draw = random.Random(1)

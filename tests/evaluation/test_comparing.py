@@ -88,7 +88,7 @@ def test_the_document_is_strict_json():
     assert set(document["metrics"]["exact_match"]) == {
         *("first", "second", "difference", "interval", "p_value", "better", "signature")
     }
-    (bucket,) = document["buckets"]["length of the source"]
+    (bucket,) = document["buckets"]["length of the source in characters"]
     assert bucket["second"]["exact_match"] > bucket["first"]["exact_match"]
     assert document["confusions"][0]["said"] == "z"
 

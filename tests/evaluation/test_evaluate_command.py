@@ -47,6 +47,7 @@ def test_outputs_never_take_the_place_of_the_pairs(test_file, tmp_path, capsys):
         assert "pairs.tsv is one of the files that are read" in capsys.readouterr().err
     assert pairs.read_bytes() == test_file.read_bytes()
     assert cli.main(["evaluate", str(folder), "--output", str(tmp_path / "out.txt")]) == 0
+    assert f"test part of {pairs}: " in capsys.readouterr().out
 
 
 def test_evaluate_prints_one_document(run, test_file, capsys):

@@ -100,7 +100,7 @@ def test_the_document_is_strict_json_with_the_agreed_keys():
     names = ["word_error_rate", "symbol_error_rate", "exact_match"]
     for key in ("metrics", "signatures", "intervals", "better"):
         assert list(document[key]) == names
-    (bucket, *_) = document["buckets"]["length of the source"]
+    (bucket, *_) = document["buckets"]["length of the source in characters"]
     assert set(bucket) == {"name", "items", "metrics"}
     assert list(bucket["metrics"]) == names
     assert document["confusions"] == [
@@ -202,7 +202,7 @@ def test_sources_of_several_fields_are_read_and_shown_as_lines(tmp_path):
     (tmp_path / "x.tsv").write_text("ab\tV;PST\tAB\nba\tV;PST\tBA\n", encoding="utf-8")
     found = load(folder).evaluate(tmp_path / "x.tsv")
     assert found.to_json()["examples"][-1]["source"] == "ba\tV;PST"
-    assert [bucket.name for bucket in found.buckets["length of the source"]] == ["2"]
+    assert [bucket.name for bucket in found.buckets["length of the source in characters"]] == ["2"]
     assert load(folder).evaluate([(("ab", "V;PST"), "AB"), (("ba", "V;PST"), "BA")]).metrics == found.metrics
 
 

@@ -38,7 +38,10 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     assert found.parameters == sum(weight.numel() for weight in model.parameters())
     assert f"{found.steps:,} steps" in found.line()
     assert "so few steps teach little" in found.line()
-    assert "so few" not in replace(found, steps=1000).line()
+    enough = [(1000, 10), (3000, 1)]  # steps, and passes that make them so
+    for steps, passes in enough:
+        assert "so few" not in replace(found, steps=steps, epoch_steps=steps // passes).line()
+        assert "so few" in replace(found, steps=steps - 1, epoch_steps=steps // passes).line()
 
 
 def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
