@@ -210,7 +210,7 @@ def _time(pairs: int, words: bool) -> Choice:
     return Choice(
         f"{minutes:g} minutes of training",
         {"training": {"minutes": minutes}},
-        "enough for pairs of this kind and number; --minutes changes it",
+        "usual for pairs of this kind and number; --minutes changes it",
     )
 
 

@@ -84,9 +84,10 @@ def _scores(record: Record) -> list[Markup | None]:
         best = finite(record.best.get(name)) if record.best else None
         said = "Greedy outputs of the validation"
         said += "." if best is None else f"; {score(name, best)} where the weights were kept."
-        charts.append(
-            _chart(record, titled(words.label), said, [Curve("validation", points, "two", "marked")])
-        )
+        values = [value for _, value in points]
+        grown = bool(values) and 2 * min(values) < max(values)  # else from 0 there is little to see
+        found = [Curve("validation", points, "two", "marked")]
+        charts.append(_chart(record, titled(words.label), said, found, zero=grown))
     return charts
 
 

@@ -195,6 +195,15 @@ def test_findings_with_other_numbers_are_told_once(folder):
     assert "steps 10 to 30, 3 times" in text
 
 
+def test_scores_stand_on_a_plain_scale_however_they_grow(tmp_path):
+    run = Run.create(tmp_path / "run", CONFIG)
+    for step, (loss, bleu) in enumerate(((6.0, 0.2), (5.0, 15.0), (4.0, 40.0)), start=1):
+        run.log({"step": step, "valid_loss": loss, "bleu": bleu})
+    assert ">logarithmic<" not in page_of(run.folder)
+    run.log({"step": 4, "valid_loss": 0.01, "bleu": 41.0})
+    assert page_of(run.folder).count(">logarithmic<") == 1  # the loss may be
+
+
 def test_probes_mark_what_changed_and_what_is_right(tmp_path):
     run = Run.create(tmp_path / "run", CONFIG)
     for number, output in ((10, "a b"), (20, "a c"), (30, "a c"), (40, "a c d")):
