@@ -197,8 +197,8 @@ def test_findings_with_other_numbers_are_told_once(folder):
 
 def test_scores_stand_on_a_plain_scale_however_they_grow(tmp_path):
     run = Run.create(tmp_path / "run", CONFIG)
-    for step, (loss, bleu) in enumerate(((6.0, 0.2), (5.0, 15.0), (4.0, 40.0)), start=1):
-        run.log({"step": step, "valid_loss": loss, "bleu": bleu})
+    for number, (loss, bleu) in enumerate(((6.0, 0.2), (5.0, 15.0), (4.0, 40.0)), start=1):
+        run.log({"step": number, "valid_loss": loss, "bleu": bleu})
     assert ">logarithmic<" not in page_of(run.folder)
     run.log({"step": 4, "valid_loss": 0.01, "bleu": 41.0})
     assert page_of(run.folder).count(">logarithmic<") == 1  # the loss may be
