@@ -163,7 +163,7 @@ PRESETS: dict[str, Preset] = {
     "tiny-rnn": Preset(
         "ours: Bahdanau, Cho & Bengio 2015 at a size that a laptop trains in minutes", _recurrent(256)
     ),
-    "small-rnn": Preset("ours: tiny-rnn for an hour", _recurrent(384)),
+    "small-rnn": Preset("ours: tiny-rnn, half as wide again", _recurrent(384)),
     "small": Preset("ours", _transformer(layers=4, size=256, hidden=1024, heads=4, dropout=0.2)),
     "base": Preset("ours", _transformer(layers=6, size=512, hidden=2048, heads=8, dropout=0.1)),
 }

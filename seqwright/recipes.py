@@ -27,12 +27,13 @@ DROPOUT = (  # below so many passes at the usual speed; the forecast counts them
     (40, "often", 0.2),
     (math.inf, "very often", 0.3),
 )
+LITTLE = 0.1  # dropout of a Transformer of many words
 PARTS = 2  # of a batch, each for a core of its own
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
 OFTEN = 100  # times that a word comes on average
 SYLLABLES = 2000  # a side of at most so many different words that are short, and hardly one of them rare, too
-LONG = 50_000, 15  # pairs and passes from which on words take a wider model, in larger batches
+LONG = 50_000, 20  # pairs and passes from which on a Transformer learns words better, in larger batches
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
 
@@ -79,11 +80,11 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     tokenizer = _tokenizer(kinds, report)
     joint = tokenizer.table["tokenizer"]["joint"]
     free = not asked.get("model", {}).keys() - {"dropout"}  # options that are asked for are those of `tiny`
-    wide = words and free and report.pairs >= LONG[0] and passes >= LONG[1]
+    long = words and free and report.pairs >= LONG[0] and passes >= LONG[1]
     choices = [
         tokenizer,
-        _model(report.pairs, words, passes, share=joint and _shares(asked), free=free, wide=wide),
-        _batch(report.pairs, words, wide=wide),
+        _model(report.pairs, words, passes, share=joint and _shares(asked), free=free, long=long),
+        _batch(report.pairs, words, long=long),
         *time,
     ]
     choices.append(_judge(kinds, ends, length))
@@ -173,13 +174,16 @@ def _subwords(pairs: int) -> int:
     return 32_000
 
 
-def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, wide: bool) -> Choice:
+def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, long: bool) -> Choice:
     often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
     read = f"a pair comes again {often} in the time there is"
-    if words and free:
+    if long:
+        dropout = LITTLE
+        reason = f"{read}; so a Transformer overtakes the recurrent model, which learns words soonest"
+        table: dict[str, Any] = {"preset": "tiny", "share": share, "dropout": dropout}
+    elif words and free:
         reason = f"{read}; a recurrent model with attention learns words soonest"
-        preset = "small-rnn" if wide else "tiny-rnn"
-        table: dict[str, Any] = {"preset": preset, "share": False, "dropout": dropout}
+        table = {"preset": "tiny-rnn", "share": False, "dropout": dropout}
     elif words or pairs < 200_000:
         larger = "a larger one would be too slow for the time or learn them by heart"
         reason = f"{amount(pairs, 'pair')}; {read}; {larger}"
@@ -196,8 +200,8 @@ def _shares(asked: Mapping[str, Any]) -> bool:
     return named not in PRESETS or bool(PRESETS[named].model.get("share"))
 
 
-def _batch(pairs: int, words: bool, *, wide: bool) -> Choice:
-    tokens = 1024 if wide else 512 if words else 1536 if pairs < 200_000 else 4096
+def _batch(pairs: int, words: bool, *, long: bool) -> Choice:
+    tokens = 1024 if long else 512 if words else 1536 if pairs < 200_000 else 4096
     rate = 3e-3 if tokens >= 1536 else 2e-3
     table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate}}
     reason = "on small data more steps beat larger batches" if tokens < 4096 else "there is much to read"

@@ -127,12 +127,13 @@ def test_words_take_a_recurrent_model_unless_something_is_asked_of_it():
     assert preset(sentence) == "tiny"
 
 
-def test_many_words_that_will_be_read_often_take_a_wider_model_in_larger_batches():
+def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches():
     few, many = (partial(recipe_for, pronunciation, count) for count in (300, LONG[0]))
     assert few(training={"epochs": 100}).table()["model"]["preset"] == "tiny-rnn"
     assert many(training={"epochs": 5}).table()["model"]["preset"] == "tiny-rnn"
     table = many(training={"epochs": 30}).table()
-    assert (table["model"]["preset"], table["training"]["tokens"]) == ("small-rnn", 1024)
+    assert (table["model"]["preset"], table["training"]["tokens"]) == ("tiny", 1024)
+    assert many(training={"epochs": 30}, model={"dropout": 0.2}).table()["model"]["preset"] == "tiny"
 
 
 @pytest.mark.parametrize("make", [sentence, pronunciation])

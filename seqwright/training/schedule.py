@@ -37,7 +37,7 @@ class Schedule:
 
 
 class Constant(Schedule):
-    """1."""
+    """1, after `warmup` steps from 0, at most half of the training."""
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return 1.0
@@ -51,7 +51,9 @@ class InverseSqrt(Schedule):
 
 
 class Cosine(Schedule):
-    """Half a wave from 1 down to `floor` (Loshchilov & Hutter 2017, eq. 5, without restarts)."""
+    """After `warmup` steps from 0, at most half of the training: half a wave from 1 down to `floor`
+    (Loshchilov & Hutter 2017, eq. 5, without restarts).
+    """
 
     def __init__(self, *, warmup: int = 400, floor: float = 0.0):
         super().__init__(warmup=warmup)
@@ -62,7 +64,9 @@ class Cosine(Schedule):
 
 
 class Linear(Schedule):
-    """1 for the share `flat` of the training, then a straight line down to `floor`."""
+    """After `warmup` steps from 0, at most half of the training: 1 for the share `flat` of the rest, then a
+    straight line down to `floor`.
+    """
 
     def __init__(self, *, warmup: int = 400, flat: float = 0.4, floor: float = 0.0):
         super().__init__(warmup=warmup)
