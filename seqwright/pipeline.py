@@ -343,7 +343,7 @@ def _checked(asked: Mapping[str, Any]) -> Config:
 def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
     """Options that no model has, and a preset that is not there."""
     known = ["preset", "kind", *(key.removeprefix("model.") for key in _model_keys())]
-    wrong = [unknown("option of the model", key, known) for key in model if key not in (*known, PINNED)]
+    wrong = [unknown("option of the model", key, known) for key in model if key not in known]
     named = model.get("preset")
     return wrong if named is None or named in PRESETS else [unknown("preset", named, list(PRESETS)), *wrong]
 

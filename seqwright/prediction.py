@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex, overload
 from seqwright.data.showing import amount
 
 SHOWN = 50  # rows of a table for people
+HEAD = ("source", "output", "score", "probability")
 WIDEST = 48  # cells of the terminal that a text takes in it
 UNSURE = "214, 120, 20"  # the colour behind a token, the stronger the less probable it was
 
@@ -84,8 +85,11 @@ class Prediction:
         return f"<Prediction: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        rows = [[each._shaded(), f"{each.score:.3f}", f"{each.probability:.3f}"] for each in self.all]
-        return _html_table([self._source_html(), "score", "probability"], rows)
+        rows = [[each._shaded(), *each._numbers()] for each in self.all]
+        return _html_table([self._source_html(), *HEAD[2:]], rows)
+
+    def _numbers(self) -> tuple[str, str]:
+        return f"{self.score:.3f}", f"{self.probability:.3f}"
 
     def _shaded(self) -> str:
         """The tokens side by side, each the darker the less probable it was, which is its title."""
@@ -124,28 +128,34 @@ class Predictions(list[Prediction]):
     def __repr__(self) -> str:
         from rich.cells import cell_len
 
-        rows = [("source", "output", "score", "probability")]
-        for each in self[:SHOWN]:
-            for number, one in enumerate(each.all):
-                source = "" if number else _short(each.source) + each._remark()
-                rows.append((source, _short(one.text), f"{one.score:.3f}", f"{one.probability:.3f}"))
-        widths = [max(cell_len(row[column]) for row in rows) for column in (0, 1)]
+        rows = [HEAD]
+        for first, one in self._rows():
+            source = _short(first.source) + first._remark() if one is first else ""
+            rows.append((source, _short(one.text), *one._numbers()))
+        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
         lines = []
-        for *texts, score, probability in rows:
-            padded = [
-                text + " " * (width - cell_len(text)) for text, width in zip(texts, widths, strict=True)
-            ]
-            lines.append("  ".join([*padded, f"{score:>7}", f"{probability:>11}"]))
+        for row in rows:
+            room = [" " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)]
+            texts, numbers = zip(row[:2], room, strict=False), zip(room[2:], row[2:], strict=True)
+            lines.append("  ".join(left + right for left, right in (*texts, *numbers)))
         return "\n".join([*lines, *self._rest()])
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        rows = [[each._source_html(), each._shaded(), f"{each.probability:.3f}"] for each in self[:SHOWN]]
-        return "<br>".join([_html_table(["source", "output", "probability"], rows), *self._rest()])
+        rows = [
+            [first._source_html() if one is first else "", one._shaded(), *one._numbers()]
+            for first, one in self._rows()
+        ]
+        return "<br>".join([_html_table(HEAD, rows), *self._rest()])
+
+    def _rows(self) -> list[tuple[Prediction, Prediction]]:
+        """The outputs of a table, each with the best one for its source."""
+        return [(first, one) for first in self[:SHOWN] for one in first.all][:SHOWN]
 
     def _rest(self) -> list[str]:
-        return [f"… and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        left = len(self) - sum(one is first for first, one in self._rows())
+        return [f"… and {left:,} more"] if left else []
 
 
 def _html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

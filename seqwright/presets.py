@@ -189,6 +189,16 @@ def pinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
     return {**given, PINNED: _preset(name)}
 
 
+def unpinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The same description as somebody would write it: by the name of its preset while that says the same,
+    otherwise part by part.
+    """
+    given = as_table(model)
+    said, name = given.pop(PINNED, None), given.get("preset")
+    same = said is None or (isinstance(name, str) and name in PRESETS and PRESETS[name].model == said)
+    return given if same else resolve(model)
+
+
 def _preset(name: Any) -> dict[str, Any]:
     if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(unknown("preset", str(name), list(PRESETS)))

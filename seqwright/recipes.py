@@ -22,6 +22,7 @@ GREEDY = 3000  # tokens a second of greedy search with one thread, roughly
 DECODING = 0.05  # the share of the time that validations have for it
 PIECES = 1.3  # subwords in a word
 DROPOUT = (  # below so many passes at the usual speed; the forecast counts them at that of the day
+    (1, "hardly ever", 0.0),
     (5, "seldom", 0.0),
     (15, "a few times", 0.1),
     (40, "often", 0.2),
@@ -79,8 +80,10 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     passes = _passes(report.pairs * length, ends)
     tokenizer = _tokenizer(kinds, report)
     joint = tokenizer.table["tokenizer"]["joint"]
-    free = not asked.get("model", {}).keys() - {"dropout"}  # options that are asked for are those of `tiny`
-    long = words and free and report.pairs >= LONG[0] and passes >= LONG[1]
+    model = asked.get("model", {})
+    free = not model.keys() - {"dropout"}  # options that are asked for are those of `tiny`
+    many = report.pairs >= LONG[0] and passes >= LONG[1]
+    long = words and many and model.get("preset", "tiny") == "tiny"
     choices = [
         tokenizer,
         _model(report.pairs, words, passes, share=joint and _shares(asked), free=free, long=long),
@@ -176,7 +179,7 @@ def _subwords(pairs: int) -> int:
 
 def _model(pairs: int, words: bool, passes: float, *, share: bool, free: bool, long: bool) -> Choice:
     often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
-    read = f"a pair comes again {often} in the time there is"
+    read = f"a pair comes again {often} in this training"
     if long:
         dropout = LITTLE
         reason = f"{read}; so a Transformer overtakes the recurrent model, which learns words soonest"
@@ -204,7 +207,9 @@ def _batch(pairs: int, words: bool, *, long: bool) -> Choice:
     tokens = 1024 if long else 512 if words else 1536 if pairs < 200_000 else 4096
     rate = 3e-3 if tokens >= 1536 else 2e-3
     table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate}}
-    reason = "on small data more steps beat larger batches" if tokens < 4096 else "there is much to read"
+    reason = "on small data more steps beat larger batches"
+    if long or tokens == 4096:
+        reason = "there is much to read"
     what = f"{tokens} target tokens a batch, in {PARTS} parts for up to {PARTS} cores, rate {rate:g}"
     return Choice(what, {"training": table}, reason)
 
@@ -253,7 +258,7 @@ def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float) -> 
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
     table = {"training": {"metric": metric, "validations": validations, "decode": decoded}}
     what = f"the best of {validations} validations by {named} of up to {decoded:,} greedy outputs"
-    return Choice(what, table, f"{reason}; more outputs would take time from training")
+    return Choice(what, table, reason)
 
 
 def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:

@@ -82,7 +82,7 @@ def test_the_command_for_further_findings_can_be_copied(tmp_path: Path) -> None:
 
 
 def test_the_split_that_is_announced_is_the_one_that_is_made(pairs: Path) -> None:
-    made = design(small(pairs))
+    made = design(merged(small(pairs), {"data": {"split": 7}, "seed": 5}))
     corpus = Corpus(made.config.data)
     counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
     assert made.to_json()["split"] == counts
@@ -228,7 +228,7 @@ def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_p
     assert all("probes" in record for record in Run.open(folder).records() if "valid_loss" in record)
 
 
-def test_the_configuration_of_a_report_can_be_trained_again(pairs: Path, tmp_path: Path, capsys) -> None:
+def test_the_configuration_of_a_report_can_be_trained_again(pairs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     carry_out(design(small(pairs, steps=1)), folder, Teller(None))
     (block,) = re.findall("<pre[^>]*>(.*?)</pre>", (folder / "report.html").read_text(), re.DOTALL)
@@ -236,6 +236,8 @@ def test_the_configuration_of_a_report_can_be_trained_again(pairs: Path, tmp_pat
     assert cli.main(["train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "again"), "--quiet"]) == 0
     configs = [Run.open(tmp_path / name).config for name in ("run", "again")]
     assert configs[0] == configs[1]
+    assert PINNED in configs[0]["model"]
+    assert PINNED not in block
 
 
 def test_the_final_test_computes_with_the_threads_that_were_asked_for(pairs: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.contest import ROOT
 
@@ -26,7 +27,9 @@ class InstallError(Exception):
 
 @dataclass(frozen=True)
 class Toolkit:
-    """`needs` is what the toolkit's imports need, `extra` what is done after the installation."""
+    """`needs` is what the toolkit's imports need beside what Seqwright needs, `extra` what is done after the
+    installation.
+    """
 
     package: str
     version: str
@@ -70,7 +73,7 @@ TOOLKITS = {
     "fairseq": Toolkit(
         "fairseq",
         "0.12.2",
-        (*COMMON, "cython", "setuptools", "omegaconf<2.1", "hydra-core<1.1", "regex", "bitarray", "cffi"),
+        (*COMMON, "cython", "setuptools", "omegaconf<2.1", "hydra-core<1.1", "bitarray", "cffi"),
         _build_batching,
     ),
     "joeynmt": Toolkit(
@@ -85,7 +88,7 @@ TOOLKITS = {
     "opennmt": Toolkit(
         "OpenNMT-py",
         "3.5.1",
-        (*COMMON, "configargparse", "ctranslate2<5", "tensorboard", "pyonmttok", "rapidfuzz", "six"),
+        (*COMMON, "configargparse", "ctranslate2<5", "tensorboard", "pyonmttok", "six"),
     ),
 }
 
@@ -104,7 +107,7 @@ def install(names: Iterable[str], envs: Path) -> dict[str, str]:
 
 def missing(name: str, envs: Path) -> str:
     """Why this toolkit cannot be run, or nothing."""
-    if (envs / name / MARK).exists():
+    if _is_whole(TOOLKITS[name], envs / name):
         return ""
     return f"not installed in {envs}; python -m bench.peers install {name}"
 
@@ -114,19 +117,29 @@ def python_of(folder: Path) -> str:
 
 
 def _make(toolkit: Toolkit, folder: Path) -> None:
-    needs = [*_ours(), *toolkit.needs]
-    recipe = {"requirement": toolkit.requirement, "needs": needs}
-    mark = folder / MARK
-    if mark.exists() and json.loads(mark.read_text()) == recipe:
+    if _is_whole(toolkit, folder):
         print("  is there")
         return
+    recipe = _recipe(toolkit)
     _run([sys.executable, "-m", "venv", "--clear", folder])
     pinned = ["--constraint", ROOT / "constraints.txt"]  # no other torch than the one that Seqwright runs on
     _pip(folder, "install", *pinned, "torch")
-    _pip(folder, "install", *pinned, "pip<24.1", *needs)  # later ones refuse the metadata of omegaconf 2.0
+    _pip(
+        folder, "install", *pinned, "pip<24.1", *recipe["needs"]
+    )  # later ones refuse the metadata of omegaconf 2.0
     _pip(folder, "install", "--no-deps", "--no-build-isolation", toolkit.requirement)
     toolkit.extra(folder)
-    mark.write_text(json.dumps(recipe))
+    (folder / MARK).write_text(json.dumps(recipe))
+
+
+def _is_whole(toolkit: Toolkit, folder: Path) -> bool:
+    """Whether the environment is there, with all that is needed today."""
+    mark = folder / MARK
+    return mark.exists() and json.loads(mark.read_text()) == _recipe(toolkit)
+
+
+def _recipe(toolkit: Toolkit) -> dict[str, Any]:
+    return {"requirement": toolkit.requirement, "needs": [*_ours(), *toolkit.needs]}
 
 
 def _ours() -> list[str]:

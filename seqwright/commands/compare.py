@@ -22,8 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="*",
         metavar="RUN RUN [FILE] | key=value",
-        help="two run folders and files of pairs, or none: what both trainings put aside for a test; with "
-        "--train, options to change for all families",
+        help="two run folders, then files of pairs; without files: what both trainings put aside for a test; "
+        "with --train, options to change for all families",
     )
     reading_arguments(parser)
     judging_arguments(parser)

@@ -34,7 +34,11 @@ _MOJIBAKE = re.compile("\ufffd|[ÂÃ][\x80-\xbf]|â€|Ð[\x80-\xbf]")
 _SPACING = re.compile(r"^\s|\s\s|\s$")
 _LATIN = "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af"
 _ALIKE = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγεικνορτυφ\u0400-\u052f"  # Greek letters with a Latin double, and all Cyrillic ones
-_MIXED = re.compile(f"[{_LATIN}][{_ALIKE}]|[{_ALIKE}][{_LATIN}]")
+_MARKS = "[\u02b0-\u036f]*"  # modifier letters and accents, which stand between letters of the IPA
+_MIXED = re.compile(
+    f"[{_LATIN}]{_MARKS}[{_ALIKE}]|[{_ALIKE}]{_MARKS}[{_LATIN}]"
+    rf"|(?:^|\s)[{_LATIN}]{_MARKS}\s[{_ALIKE}]{_MARKS}(?:\s|$)"  # single letters between spaces: phones
+)
 
 
 class Lengths:

@@ -35,7 +35,7 @@ class Reservoir:
 
 def exchanged(pairs: list[Pair]) -> list[Pair]:
     """Those that character bigrams find likelier the other way round, each pair judged by all the others:
-    by its own target a source that is much like it would belong there.
+    judged by its own target, a near copy would seem exchanged.
     """
     sides = [(_bigrams(source), _bigrams(target)) for source, target, _ in pairs]
     left, right = _Language(), _Language()

@@ -110,7 +110,7 @@ TROUBLES = {
         0.0,
     ),
     "mixed_scripts": Trouble(
-        "pairs with Latin beside Greek or Cyrillic letters in one word, which often only look alike: {count} "
+        "pairs with Latin beside Greek or Cyrillic letters in a word, which often only look alike: {count} "
         "({share})",
         "write a word in one script, unless it is meant: to a model they are different letters",
         0.1,

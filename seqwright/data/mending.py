@@ -313,11 +313,9 @@ def _options(files: PairFiles, copy: Path) -> tuple[str, ...]:
             return ()
     wanted = parse_columns(columns)
     bare = str(wanted.with_roles(["unsaid"] * len(wanted.source)))
-    found = PairFiles(copy, form=Form(columns=bare)).sniffed
-    if str(found.columns) == columns:  # the copy shows the roles by itself
-        columns = bare
-    else:
-        found = PairFiles(copy, form=Form(columns=columns)).sniffed
+    if str(PairFiles(copy, form=Form(columns=bare, header=form.header)).sniffed.columns) == columns:
+        columns = bare  # the copy shows the roles by itself
+    found = PairFiles(copy, form=Form(columns=columns)).sniffed
     header = () if found.header == form.header else (f"data.header={str(form.header).lower()}",)
     return (f"data.columns={columns}", *header)
 

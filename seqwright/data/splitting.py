@@ -57,14 +57,14 @@ def text_hash(text: str, seed: int = 0) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def place_of(source: str, seed: int = 0) -> float:
-    """A number from 0 to 1 for a source, evenly spread."""
-    return text_hash(source, seed) / 2**64
+def place_of(source: str, split: int) -> float:
+    """A number from 0 to 1 for a source, evenly spread; another `split` gives it another one."""
+    return text_hash(source, split) / 2**64
 
 
-def part_of(source: str, seed: int = 0, fractions: Fractions | None = None) -> Part:
+def part_of(source: str, split: int, fractions: Fractions | None = None) -> Part:
     """Where a pair belongs, by its source alone: equal sources stay together, new pairs move no old ones."""
-    return (fractions or Fractions()).part(place_of(source, seed))
+    return (fractions or Fractions()).part(place_of(source, split))
 
 
 def divisible(places: Collection[float], *, tested: bool) -> bool:

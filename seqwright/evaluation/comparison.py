@@ -170,7 +170,7 @@ def _check_comparable(first: Evaluation, second: Evaluation, names: tuple[str, s
     if wanted[0] != wanted[1]:
         raise InputError(
             f"{names[0]} and {names[1]} have not the same items ({len(wanted[0]):,} and "
-            f"{len(wanted[1]):,}); give both the same files and --columns"
+            f"{len(wanted[1]):,}); name a file of pairs for both, and its --columns"
         )
     signatures = [[(each.metric.name, each.signature) for each in e.measured] for e in (first, second)]
     if signatures[0] != signatures[1]:

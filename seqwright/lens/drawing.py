@@ -35,8 +35,11 @@ def summary(trace: Trace) -> str:
 
 
 def _descending(found: Sequence[dict[str, Any]]) -> bool:
-    scores = [-math.inf if each["log_prob"] is None else each["log_prob"] for each in found]
-    return all(one >= other for one, other in pairwise(scores))
+    """Whether the more probable stand first. What was cut stands behind what ended, whatever its score."""
+    told = [
+        (each["finish_reason"], -math.inf if each["log_prob"] is None else each["log_prob"]) for each in found
+    ]
+    return all(one[0] != other[0] or one[1] >= other[1] for one, other in pairwise(told))
 
 
 def _hypothesis(found: dict[str, Any]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
 from seqwright.config import to_toml
+from seqwright.errors import SeqwrightError
 from seqwright.files import write_text
-from seqwright.presets import PINNED
+from seqwright.presets import PINNED, unpinned
 from seqwright.report import record as records
 from seqwright.report.dataset import choices, data
 from seqwright.report.learning import curves, probes, remarks
@@ -51,10 +53,12 @@ def page(record: Record) -> str:
 
 
 def configuration(record: Record) -> Markup:
-    said = f"model.{PINNED} is what the preset says by itself; what stands under model comes before it."
-    note = element("p", said) if record.setting("model", PINNED) else Markup("")
-    text = element("pre", to_toml(record.config), tabindex="0")
-    return element("details", element("summary", "The whole configuration as TOML"), note, text)
+    config = dict(record.config)
+    if isinstance(record.setting("model", PINNED), dict):
+        with suppress(SeqwrightError):  # a model of parts that are not here stays as it was written down
+            config["model"] = unpinned(config["model"])
+    text = element("pre", to_toml(config), tabindex="0")
+    return element("details", element("summary", "The whole configuration as TOML"), text)
 
 
 def commands(record: Record) -> Markup:

@@ -60,7 +60,7 @@ class Corpus:
     def name(self, part: Part) -> str:
         """The files of a part, or those that it is taken from."""
         own: tuple[str, ...] = getattr(self.config, part)
-        return ", ".join(own) or f"{part} part of {self.files(self.config.train).name}"
+        return self.files(own).name if own else f"{part} part of {self.files(self.config.train).name}"
 
     def files(self, paths: tuple[str, ...]) -> PairFiles:
         return open_pairs(paths, self.config)

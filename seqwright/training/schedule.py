@@ -44,7 +44,9 @@ class Constant(Schedule):
 
 
 class InverseSqrt(Schedule):
-    """√(warmup / step): eq. 3 of Vaswani et al. 2017, scaled to 1 at its peak."""
+    """After `warmup` steps from 0, at most half of the training: √(warmup / step), eq. 3 of Vaswani et al.
+    2017, scaled to 1 at its peak.
+    """
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return math.sqrt(max(warmup, 1) / step)

@@ -180,7 +180,9 @@ def test_exchanged_sides_are_found():
         ("c\u0442\u043e\u043f", True),  # begins with a Latin c
         ("st\u03b5d", True),  # a Greek epsilon among the letters of the IPA
         ("stɛd", False),
-        ("x \u03b1 y", False),  # a word of its own
+        ("st\u02d0\u03b5d", True),
+        ("s t \u03b5 d", True),
+        ("the \u03b1 of it", False),  # a word of its own
         ("10 \u03bcm, 5 k\u03a9", False),  # letters that have no Latin double
     ],
 )
@@ -245,6 +247,7 @@ def test_statistics_of_a_side():
     assert report.source.words.counts == {2: 1, 1: 1}
     assert report.source.alphabet == Counter("ab cb")
     assert report.target.scripts == {"CYRILLIC": 1.0}
+    assert check([Pair("2ª vez", "x", Place("a", 1))]).source.scripts == {"LATIN": 1.0}
     assert report.shared_alphabet == 0
 
 

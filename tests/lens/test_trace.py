@@ -145,6 +145,24 @@ def test_the_lattice_leads_to_the_output():
     assert "rank 5 of 4" in lattice["reasons"]
 
 
+@pytest.mark.parametrize(
+    ("told", "odd"),
+    [
+        ([(-1.0, "end"), (-2.0, "end"), (-3.0, "end")], False),
+        ([(-2.0, "end"), (-1.0, "end"), (-3.0, "end")], True),
+        ([(-2.0, "end"), (-1.0, "length"), (-3.0, "length")], False),  # what ended stands first
+        ([(-2.0, "end"), (-1.0, "length"), (-0.5, "length")], True),
+    ],
+)
+def test_alternatives_that_are_more_probable_are_explained(told, odd):
+    document = looked("transformer-sinusoidal").document
+    hypotheses = [
+        {**found, "log_prob": log_prob, "finish_reason": reason}
+        for found, (log_prob, reason) in zip(document["hypotheses"], told, strict=True)
+    ]
+    assert ("in which length counts" in str(Trace({**document, "hypotheses": hypotheses}))) is odd
+
+
 @every_family
 def test_an_ablation_is_a_decode_without_the_head(family):
     asked, trace = case(family)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from safetensors import safe_open
@@ -10,7 +12,7 @@ from safetensors.torch import load_model, save_model
 from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS
-from seqwright.presets import PRESETS, build_model, resolve
+from seqwright.presets import PRESETS, build_model, pinned, resolve, unpinned
 
 SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16, "readout_size": 12}
 
@@ -178,3 +180,13 @@ def _refused(description, message):
     with pytest.raises(ConfigError, match=message) as caught:
         build(description)
     assert "\n" not in str(caught.value)
+
+
+def test_what_was_pinned_is_written_by_its_name_while_the_preset_says_the_same(monkeypatch):
+    given = {"preset": "tiny", "layers": 2, "decoder": {"layers": 1}}
+    known = pinned(given)
+    assert unpinned(known) == unpinned(given) == given
+    preset = PRESETS["tiny"]
+    monkeypatch.setitem(PRESETS, "tiny", replace(preset, model={**preset.model, "tie": False}))
+    assert "preset" not in unpinned(known)
+    assert resolve(unpinned(known)) == resolve(known) != resolve(given)

@@ -38,6 +38,7 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     assert found.parameters == sum(weight.numel() for weight in model.parameters())
     assert f"{found.steps:,} steps" in found.line()
     assert "so few steps teach little" in found.line()
+    assert "so few" in replace(found, steps=999, epoch_steps=1).line()
     enough = [(1000, 10), (3000, 1)]  # steps, and passes that make them so
     for steps, passes in enough:
         assert "so few" not in replace(found, steps=steps, epoch_steps=steps // passes).line()
