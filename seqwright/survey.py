@@ -128,9 +128,8 @@ def _sides(report: Report) -> tuple[tuple[str, Side], tuple[str, Side]]:
 
 
 def _side(side: Side) -> str:
-    words = (
-        f", {side.words.mean:.{1 if side.words.mean < 2.5 else 0}f} words" if side.words.mean >= 1.5 else ""
-    )
+    mean = side.words.mean
+    words = f", {mean:.1f} words" if 1.5 <= mean < 2.5 else f", {mean:.0f} words" if mean >= 1.5 else ""
     scripts = [name.lower() for name, share in side.scripts.items() if share >= 0.05]
     return (
         f"{side.characters.mean:.0f} characters{words} on average, {side.characters.longest:,} at most; "
