@@ -75,11 +75,13 @@ class PairFiles:
         decoding: Decoding | None = None,
         rules: Rules | None = None,
     ) -> PairFiles:
-        """Two files without tabs or objects in their first lines are two sides; all else holds pairs."""
+        """Two files are two sides, unless most of the first lines of one have a tab or begin an object; all
+        else holds pairs.
+        """
         inputs = _inputs(paths)  # a pipe that was looked into has the beginning here only
         if len(paths) == 2 and form in (None, Form()) and "-" not in paths:
             beginnings = [first_lines(file, decoding or Decoding()) for file in inputs]
-            if not any("\t" in line or line.startswith("{") for lines in beginnings for line in lines):
+            if not any(map(_holds_pairs, beginnings)):
                 return cls(inputs[:1], inputs[1:], decoding=decoding, rules=rules)
         return cls(inputs, form=form, decoding=decoding, rules=rules)
 
@@ -319,6 +321,11 @@ _BLANK = {
     (True, False): Reason.BLANK_SOURCE,
     (False, True): Reason.BLANK_TARGET,
 }
+
+
+def _holds_pairs(lines: Sequence[str]) -> bool:
+    """In running text a line may have a tab or a brace, too."""
+    return 2 * sum("\t" in line or line.startswith("{") for line in lines) > len(lines)
 
 
 def _inputs(paths: Path | Sequence[Path | Input]) -> tuple[Input, ...]:

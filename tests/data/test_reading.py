@@ -368,6 +368,12 @@ def test_paths_from_a_command_line(tmp_path):
     assert texts(PairFiles.from_paths([tsv, tsv]).read(Tally())) == [("x", "y")] * 2
 
 
+def test_a_few_tabs_and_braces_in_two_sides_make_them_no_files_of_pairs(tmp_path):
+    lines = ["one", "{} is two", "a\ttab", *["more"] * 60]
+    paths = [write(tmp_path, name, "\n".join(lines)) for name in ("a.en", "a.de")]
+    assert texts(PairFiles.from_paths(paths).read(Tally())) == [(line, line) for line in lines]
+
+
 @given(st.lists(st.one_of(CELLS, st.lists(st.text("VN123", min_size=1), min_size=1)), min_size=1))
 def test_fields_come_apart_as_they_were_joined(fields):
     parts = split_parts(join_fields(fields))
