@@ -47,7 +47,7 @@ class DataConfig:
         0.05  # of the pairs for validation, and as many again for the test
     )
     split: Seed = 1  # another number holds out other pairs; the seed of a training does not
-    max_length: Count = 512  # longer sides, in tokens, are left out of training
+    max_length: Count = 512  # pairs with a longer side, in tokens, are left out of training, and named
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqwright.config import Config, DataConfig, override, parse, read, read_toml
+from seqwright.data.findings import Finding
 from seqwright.data.showing import amount
 from seqwright.data.splitting import ENOUGH, NAMES, Part
 from seqwright.errors import ConfigError, InputError, ModelError
@@ -63,9 +64,12 @@ class Design:
         changed = [f"  as asked: {' '.join(self.changes)}"] if self.changes else []
         return [*self.survey.lines(), f"  {self._split()}", *chosen, *changed]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, left_out: Iterable[Finding] = ()) -> dict[str, Any]:
+        """`left_out` are the findings of the preparation."""
+        found = self.survey.to_json()
         return {
-            **self.survey.to_json(),
+            **found,
+            "findings": [*(finding.to_json() for finding in left_out), *found["findings"]],
             "split": self.survey.split(self._corpus()),
             "machine": machine(),
             "choices": [{"what": choice.what, "reason": choice.reason} for choice in self.choices],
@@ -190,7 +194,7 @@ def carry_out(
     design.check_parts()
 
     def announce(forecast: Forecast) -> None:
-        write_json(folder / DATA, design.to_json())
+        write_json(folder / DATA, design.to_json(forecast.left_out))
         teller.announce(forecast)
 
     def listen(report: Report) -> None:

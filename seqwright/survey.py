@@ -59,9 +59,7 @@ class Survey:
         lines.append(f"  {'; '.join(self.form)}")
         lines += [f"  {name}: {_side(side)}" for name, side in _sides(report)]
         found = self.findings
-        for finding in found[:SHOWN]:
-            at = f" (first at {finding.places[0]})" if finding.places else ""
-            lines.append(f"  {finding.severity}: {finding.sentence}{at}; {finding.way_out}")
+        lines += [f"  {finding.line()}" for finding in found[:SHOWN]]
         if len(found) > SHOWN:
             more = amount(len(found) - SHOWN, "more finding")
             lines.append(f"  {more}: {shlex.join(['seqwright', 'doctor', *self.paths, *self.options])}")
@@ -91,7 +89,7 @@ def survey(data: DataConfig) -> Survey:
     sample: list[Pair] = []
     own: dict[Part, tuple[str, ...]] = {"valid": data.valid, "test": data.test}
     parts = [part for part, given in own.items() if given]
-    waiting = HeldOut(*map(corpus.pairs, parts))
+    waiting = HeldOut(*(corpus.pairs(part, tally) for part in parts))
     for pair in files.read(tally):
         checker.add(pair)
         waiting.meet(pair.source)

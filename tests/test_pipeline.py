@@ -98,6 +98,29 @@ def test_files_of_their_own_and_leaks_are_counted(pairs: Path, tmp_path: Path) -
     assert "validation pairs whose source is in training: 1 of 2" in "\n".join(made.lines())
 
 
+def test_lines_that_are_skipped_in_files_of_their_own_are_named(pairs: Path, tmp_path: Path) -> None:
+    held = tmp_path / "valid.tsv"
+    held.write_text("new\tw e n\n\nnewer\t\n", encoding="utf-8")
+    said = "\n".join(design(merged(small(pairs), {"data": {"valid": [str(held)]}})).lines())
+    assert f"lines skipped (blank line): 1 (first at {held}:2)" in said
+    assert f"lines skipped (blank target): 1 (first at {held}:3)" in said
+
+
+def test_pairs_of_too_many_tokens_are_named_before_the_first_step_and_in_the_report(
+    pairs: Path, tmp_path: Path
+) -> None:
+    with pairs.open("a", encoding="utf-8") as file:
+        file.writelines(f"{word * 4}\tx\n" for word in WORDS[:40])
+    said, folder = io.StringIO(), tmp_path / "run"
+    carry_out(design(merged(small(pairs), {"data": {"max_length": 8}})), folder, Teller(said))
+    named = [line.split(" pairs")[0] for line in said.getvalue().split("\n") if "more than 8 tokens" in line]
+    assert named == ["  warning: training", "  warning: validation"]
+    findings = json.loads((folder / "data.json").read_text(encoding="utf-8"))["findings"]
+    assert [found["name"] for found in findings][:2] == ["left_out"] * 2
+    assert findings[0]["places"][0] == f"{pairs}:{len(WORDS) + 1}"
+    assert findings[0]["sentence"] in (folder / "report.html").read_text(encoding="utf-8")
+
+
 def test_what_leaks_from_one_part_is_not_said_of_the_other(pairs: Path, tmp_path: Path) -> None:
     files = {"valid": "agm\tm g a\nnew\tw e n\n", "test": "newer\tr e w e n\n"}
     for part, content in files.items():

@@ -39,8 +39,14 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        where = f" ({', '.join(map(str, self.places))})" if self.places else ""
-        return f"{self.severity}: {self.sentence}{where}; {self.way_out}"
+        return self._said(", ".join(map(str, self.places)))
+
+    def line(self) -> str:
+        """With the first place only."""
+        return self._said(f"first at {self.places[0]}" if self.places else "")
+
+    def _said(self, where: str) -> str:
+        return f"{self.severity}: {self.sentence}{f' ({where})' if where else ''}; {self.way_out}"
 
 
 class Trouble(NamedTuple):
@@ -173,6 +179,25 @@ def reading_findings(tally: Tally, stops: Collection[Reason] = ()) -> list[Findi
             Finding(reason.name.lower(), severity, seen.count, tuple(seen.places), sentence, way_out)
         )
     return found
+
+
+def left_out_finding(seen: Count, total: int, longest: int, limit: int, part: str) -> Finding | None:
+    """Pairs of a part that are too long once they are cut into tokens; `longest` is the length of the longest
+    side.
+    """
+    if not seen.count:
+        return None
+    return Finding(
+        name="left_out",
+        severity="warning",
+        count=seen.count,
+        places=tuple(seen.places),
+        sentence=(
+            f"{part} pairs with a side of more than {limit:,} tokens: {seen.count:,} of {total:,}, "
+            f"the longest has {longest:,}"
+        ),
+        way_out="they are left out; raise data.max_length, or cut them",
+    )
 
 
 def leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:

@@ -113,7 +113,7 @@ def _listed(symbols: Sequence[str]) -> str:
 
 def _dropped(lines: Sequence[str]) -> Markup:
     if not lines:
-        return element("p", "No line was left out or changed.")
+        return element("p", "No line was left out or changed in reading.")
     listed = element("ul", *(element("li", line) for line in lines))
     return join([element("h3", "Left out or changed"), listed])
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from seqwright.config import Config, TrainingConfig
+from seqwright.data.findings import Finding
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.showing import amount
 from seqwright.models import Model
@@ -29,7 +30,7 @@ ROUNDS, SLACK = 3, 1.05  # in which numbers of threads take turns, and what coun
 @dataclass(frozen=True)
 class Forecast:
     """Of a training as configured, with its validations; `memory` in bytes at its peak, where the system says
-    it.
+    it, and what is `left_out` of its pairs.
     """
 
     parameters: int
@@ -41,6 +42,7 @@ class Forecast:
     steps: int
     seconds: float
     memory: int | None
+    left_out: tuple[Finding, ...] = ()
 
     @property
     def epochs(self) -> float:
@@ -51,7 +53,10 @@ class Forecast:
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         return threads if self.processes == 1 else f"{self.processes} processes of {threads}"
 
-    def line(self) -> str:
+    def lines(self) -> list[str]:
+        return [*(finding.line() for finding in self.left_out), self._taken()]
+
+    def _taken(self) -> str:
         return (
             f"{_count(self.parameters)} parameters; "
             f"{self.tokens_per_second:,.0f} tokens/s with {self.hands}: about {self.steps:,} steps, "
@@ -74,10 +79,10 @@ def forecast(config: Config, prepared: Prepared, model: Model, helpers: int = 0)
         probe.take(probe.largest())
         if config.threads is None:
             torch.set_num_threads(_threads(probe))
-        return _measured(probe, config.training)
+        return _measured(probe, config.training, prepared.left_out)
 
 
-def _measured(probe: _Probe, options: TrainingConfig) -> Forecast:
+def _measured(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, ...]) -> Forecast:
     seconds, tokens = [], []
     began = time.monotonic()
     for number in range(WARM + STEPS):
@@ -102,6 +107,7 @@ def _measured(probe: _Probe, options: TrainingConfig) -> Forecast:
         steps=steps,
         seconds=steps * step / (1 - VALIDATIONS),
         memory=probe.crew.memory(),
+        left_out=left_out,
     )
 
 

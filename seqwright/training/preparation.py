@@ -7,16 +7,17 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from seqwright.config import Config, DataConfig, Spec
+from seqwright.data.findings import Finding, left_out_finding
 from seqwright.data.opening import open_pairs
 from seqwright.data.reading import PairFiles
-from seqwright.data.splitting import Fractions, Part, part_of
+from seqwright.data.splitting import NAMES, Fractions, Part, part_of
 from seqwright.data.store import Example, Store
-from seqwright.data.tally import Pair, Reason, Tally
+from seqwright.data.tally import Count, Pair, Place, Tally
 from seqwright.data.tokenizer import Tokenizer, train_tokenizer
 from seqwright.errors import InputError, ModelError
 from seqwright.files import reached, read_json, sha256, sync, write_json
@@ -25,6 +26,7 @@ from seqwright.run import CHECKPOINTS
 from seqwright.tasks.translation import Translation
 
 BLOCK = 20_000  # pairs that are encoded together
+LEFT_OUT = "{}_left_out.json"  # beside the store of a part
 
 Check = Callable[[], None]
 
@@ -34,7 +36,6 @@ class Corpus:
     """The pairs of a configuration by part, read from their files as often as they are asked for."""
 
     config: DataConfig
-    tally: Tally = field(default_factory=Tally)
 
     def pairs(self, part: Part, tally: Tally | None = None) -> Iterator[Pair]:
         """Without files of its own a part is a share of the training files, chosen by the source."""
@@ -72,12 +73,13 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that a training reads."""
+    """Everything that a training reads, and what it leaves out."""
 
     corpus: Corpus
     task: Translation
     train: Store
     valid: Store
+    left_out: tuple[Finding, ...]
 
 
 def prepare(config: Config, folder: Path, check: Check = lambda: None) -> Prepared:
@@ -87,8 +89,10 @@ def prepare(config: Config, folder: Path, check: Check = lambda: None) -> Prepar
     corpus = Corpus(config.data)
     files = fingerprint(corpus.paths, data / "inputs.json")
     task = _task(config, corpus, folder, data, files, check)
-    stores = {part: _store(part, config, corpus, task, data, files, check) for part in ("train", "valid")}
-    return Prepared(corpus, task, stores["train"], stores["valid"])
+    parts: tuple[Part, ...] = ("train", "valid")
+    stores = {part: _store(part, config, corpus, task, data, files, check) for part in parts}
+    left_out = (_left_out(part, config, data) for part in parts)
+    return Prepared(corpus, task, stores["train"], stores["valid"], tuple(filter(None, left_out)))
 
 
 def fingerprint(paths: list[str], memory: Path) -> str:
@@ -185,7 +189,7 @@ def _store(
     )
     store = Store.open_or_build(
         data / part,
-        _examples(part, config, corpus, task, check),
+        _examples(part, config, corpus, task, data, check),
         key=described,
         vocabulary=max(task.source.size, task.target.size),
         inputs=corpus.paths,
@@ -195,27 +199,40 @@ def _store(
 
 
 def _examples(
-    part: Part, config: Config, corpus: Corpus, task: Translation, check: Check
+    part: Part, config: Config, corpus: Corpus, task: Translation, data: Path, check: Check
 ) -> Iterator[Example]:
+    """The pairs as ids. Those that are too long are left out, and noted before the store is complete: who
+    finds the store later finds the note.
+    """
     limit, numbers = config.data.max_length, {path: k for k, path in enumerate(corpus.paths)}
     with_texts = part != "train" or config.tokenizer.sampled
-    # what is held out of the training files was counted with them
-    pairs = corpus.pairs(part, corpus.tally if part == "train" or corpus.config.valid else None)
-    kept, lengths = 0, Counter[int]()
+    pairs = corpus.pairs(part)
+    kept, lengths, seen = 0, Counter[int](), Count()
     while block := list(islice(pairs, BLOCK)):
         check()
         sources = task.source.encode_batch([pair.source for pair in block])
         targets = task.target.encode_batch([pair.target for pair in block])
         for pair, source, target in zip(block, sources, targets, strict=True):
             if max(len(source), len(target)) > limit:
-                corpus.tally.add(Reason.TOO_LONG, pair.place)
                 lengths[max(len(source), len(target))] += 1
+                seen.add(pair.place)
                 continue
             kept += 1
             place = (numbers[pair.place.file], pair.place.line)
             yield Example(source, target, (pair.source, pair.target) if with_texts else None, place)
     if not kept:
         raise InputError(_nothing_left(part, corpus, limit, lengths))
+    left_out = {"left_out": seen.count, "longest": max(lengths, default=0), "places": seen.places}
+    write_json(data / LEFT_OUT.format(part), {"pairs": kept + seen.count, **left_out})
+
+
+def _left_out(part: Part, config: Config, data: Path) -> Finding | None:
+    note = data / LEFT_OUT.format(part)
+    if not note.exists():  # beside stores from a time when it was not written
+        return None
+    known = read_json(note)
+    seen = Count(known["left_out"], [Place(*place) for place in known["places"]])
+    return left_out_finding(seen, known["pairs"], known["longest"], config.data.max_length, NAMES[part])
 
 
 def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: Counter[int]) -> str:

@@ -52,7 +52,7 @@ class Teller:
                 self._told.add(kind)
 
     def announce(self, forecast: Forecast) -> None:
-        self.line(f"  {forecast.line()}")
+        self.lines(f"  {line}" for line in forecast.lines())
 
     def end(self, progress: Progress, folder: Path) -> None:
         self.line(

@@ -36,13 +36,13 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     assert found.epochs == pytest.approx(2.5, abs=0.1)
     assert found.seconds == pytest.approx(found.steps * found.step_seconds / 0.9)  # with validations
     assert found.parameters == sum(weight.numel() for weight in model.parameters())
-    assert f"{found.steps:,} steps" in found.line()
-    assert "so few steps teach little" in found.line()
-    assert "so few" in replace(found, steps=999, epoch_steps=1).line()
+    assert f"{found.steps:,} steps" in found.lines()[0]
+    assert "so few steps teach little" in found.lines()[0]
+    assert "so few" in replace(found, steps=999, epoch_steps=1).lines()[0]
     enough = [(1000, 10), (3000, 1)]  # steps, and passes that make them so
     for steps, passes in enough:
-        assert "so few" not in replace(found, steps=steps, epoch_steps=steps // passes).line()
-        assert "so few" in replace(found, steps=steps - 1, epoch_steps=steps // passes).line()
+        assert "so few" not in replace(found, steps=steps, epoch_steps=steps // passes).lines()[0]
+        assert "so few" in replace(found, steps=steps - 1, epoch_steps=steps // passes).lines()[0]
 
 
 def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_plan_counts_the_processes_and_their_memory(pairs, tmp_path) -> None:
     one = plan(replace(configuration(pairs, "training.accumulate=2"), threads=1))
     two = plan(replace(configuration(pairs, "training.accumulate=2"), threads=2))
     assert (one.processes, one.threads, two.processes, two.threads) == (1, 1, 2, 1)
-    assert "with 2 processes of 1 thread" in two.line()
+    assert "with 2 processes of 1 thread" in two.lines()[0]
     assert two.memory > 50e6
 
 

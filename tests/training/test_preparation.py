@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from seqwright.config import DataConfig
 from seqwright.data.files import Input
 from seqwright.data.reading import PairFiles
-from seqwright.data.tally import Reason, Tally
 from seqwright.errors import InputError, ModelError
 from seqwright.training import preparation
 from seqwright.training.interrupt import Interrupted
@@ -113,20 +112,26 @@ def test_24_changed_data_are_refused_though_the_stores_were_removed(tmp_path):
     assert train(config, tmp_path / "run").finished
 
 
-def test_long_pairs_are_left_out_and_counted_once_with_their_place(tmp_path):
+def test_long_pairs_are_left_out_and_named_with_their_place_however_often_it_is_begun(tmp_path):
     pairs = [(word, word) for word in tiny.words(100)]
-    pairs[10], pairs[20] = ("a" * 30, "b"), ("b", "a" * 30)
-    path = tiny.write_pairs(tmp_path / "pairs.tsv", pairs)
-    with path.open("a") as file:
-        file.write("c\t\n\n")
-    config = tiny.configuration(path, "data.max_length=20")
-    prepared = prepare(config, tmp_path)
-    tally = prepared.corpus.tally
-    assert tally[Reason.TOO_LONG] == 2
-    assert [place.line for place in tally.counts[Reason.TOO_LONG].places] == [11, 21]
-    assert (tally[Reason.BLANK_TARGET], tally[Reason.BLANK_PAIR]) == (1, 1)
-    kept = prepared.train.lengths
-    assert max(kept.source.max(), kept.target.max()) <= 20
+    pairs[10], pairs[20] = ("a" * 30, "b"), ("b", "a" * 31)
+    train_file = tiny.write_pairs(tmp_path / "pairs.tsv", pairs)
+    valid_file = tiny.write_pairs(tmp_path / "valid.tsv", [("ab", "ba"), ("a" * 25, "b")])
+    config = tiny.configuration(train_file, "data.max_length=20", f"data.valid={[str(valid_file)]}")
+    for _ in range(2):  # built, and found built
+        prepared = prepare(config, tmp_path)
+        of_training, of_validation = prepared.left_out
+        assert (of_training.count, of_validation.count) == (2, 1)
+        assert of_training.line() == (
+            "warning: training pairs with a side of more than 20 tokens: 2 of 100, the longest has 31 (first "
+            f"at {train_file}:11); they are left out; raise data.max_length, or cut them"
+        )
+        assert [place.line for place in of_training.places] == [11, 21]
+        assert "validation pairs with a side of more than 20 tokens: 1 of 2" in of_validation.sentence
+        kept = prepared.train.lengths
+        assert len(kept.source) == 98
+        assert max(kept.source.max(), kept.target.max()) <= 20
+    assert prepare(tiny.configuration(train_file, "data.max_length=40"), tmp_path).left_out == ()
 
 
 def test_12_all_pairs_too_long_shows_how_long_they_are(tmp_path):
@@ -257,13 +262,3 @@ def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path, monkeypatch):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
-
-
-def test_reading_again_counts_nothing_twice(tmp_path):
-    """Two tokenizers and two stores read the file four times, and its blank lines count once."""
-    path = tiny.reversals(tmp_path / "pairs.tsv")
-    with path.open("a") as file:
-        file.write("\n" * 7)
-    wanted = Tally()
-    list(PairFiles([str(path)]).read(wanted))
-    assert prepare(tiny.configuration(path), tmp_path).corpus.tally.summary() == wanted.summary()
