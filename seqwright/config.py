@@ -33,9 +33,9 @@ class DataConfig:
     """Where the pairs come from."""
 
     train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()  # none: a share of the training pairs is held out
+    valid: tuple[str, ...] = ()  # none: a share of the training sources is held out, with all their pairs
     test: tuple[str, ...] = ()
-    format: Literal["parallel", "tsv", "csv", "jsonl"] | None = None  # none: by the first lines, as below
+    format: Literal["parallel", "tsv", "csv", "jsonl"] | None = None  # none: by the first lines
     delimiter: Annotated[str, Len(1, 1)] | None = None  # between the columns
     header: bool | None = None  # whether the first row names the columns
     columns: str | None = None  # "1,3:2": columns 1 and 3 make the source, column 2 is the target
@@ -44,9 +44,9 @@ class DataConfig:
     on_bad_bytes: Literal["error", "replace"] = "error"  # replace: by U+FFFD, and counted
     skip_bad_rows: bool = False  # leave out rows that do not fit the columns, and count them
     held_out: Annotated[float, Gt(0), Lt(0.5)] = (
-        0.05  # of the pairs for validation, and as many again for the test
+        0.05  # of the sources for validation, and as many again for the test
     )
-    split: Seed = 1  # another number holds out other pairs; the seed of a training does not
+    split: Seed = 1  # another number holds out other sources; the seed of a training does not
     max_length: Count = 512  # pairs with a longer side, in tokens, are left out of training, and named
 
 

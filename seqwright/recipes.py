@@ -257,7 +257,7 @@ def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float) -> 
     if kinds[1] == "bpe":
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
     table = {"training": {"metric": metric, "validations": validations, "decode": decoded}}
-    what = f"the best of {validations} validations by {named} of up to {decoded:,} greedy outputs"
+    what = f"the best of about {validations} validations by {named} of up to {decoded:,} greedy outputs"
     return Choice(what, table, reason)
 
 

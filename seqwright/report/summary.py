@@ -146,7 +146,15 @@ def facts(record: Record) -> Markup:
         class_="again",
     )
     command = element("p", element("code", again_command(record)), class_="command")
-    return join([element("dl", *terms, class_="facts"), again, command])
+    return join([element("dl", *terms, class_="facts"), again, command, element("p", _alike(record))])
+
+
+def _alike(record: Record) -> str:
+    """Whether training it again gives the same weights."""
+    if record.setting("training", "minutes") is not None:
+        return "This one ended by the clock, which its rates followed: the scores will be alike, not equal."
+    threads = "" if record.setting("threads") else " if as many threads compute them, see --threads"
+    return f"On the same machine the weights will be equal{threads}."
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:

@@ -78,7 +78,7 @@ class Adamw(Optimizer):
         self,
         model: nn.Module,
         *,
-        rate: float = 3e-3,
+        rate: float = 3e-3,  # the highest; the schedule says what share of it a step has
         betas: tuple[float, float] = (0.9, 0.98),
         epsilon: float = 1e-9,
         decay: float = 0.01,
@@ -102,7 +102,7 @@ class Muon(Optimizer):
         self,
         model: nn.Module,
         *,
-        rate: float = 3e-3,
+        rate: float = 3e-3,  # the highest; the schedule says what share of it a step has
         momentum: float = 0.95,
         betas: tuple[float, float] = (0.9, 0.98),
         epsilon: float = 1e-9,

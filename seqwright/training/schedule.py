@@ -15,7 +15,9 @@ SCHEDULES = Registry("schedule", "seqwright.training.schedule", "seqwright.train
 
 
 class Schedule:
-    """Base: warm-up from 0 over `warmup` steps, at most half of the training, then the shape of the class."""
+    """Base: the learning rate of a step, as a share of the highest, which is the optimizer's `rate`. It rises
+    from 0 over `warmup` steps, at most half of the training, then comes the shape of the class.
+    """
 
     def __init__(self, *, warmup: int = 400):
         if warmup < 0:
@@ -37,15 +39,15 @@ class Schedule:
 
 
 class Constant(Schedule):
-    """1, after `warmup` steps from 0, at most half of the training."""
+    """The highest rate, after `warmup` steps from 0, at most half of the training."""
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return 1.0
 
 
 class InverseSqrt(Schedule):
-    """After `warmup` steps from 0, at most half of the training: √(warmup / step), eq. 3 of Vaswani et al.
-    2017, scaled to 1 at its peak.
+    """After `warmup` steps from 0, at most half of the training: the highest rate × √(warmup / step)
+    (Vaswani et al. 2017, eq. 3, scaled to 1 at its peak).
     """
 
     def after(self, step: int, warmup: float, done: float) -> float:
@@ -53,11 +55,16 @@ class InverseSqrt(Schedule):
 
 
 class Cosine(Schedule):
-    """After `warmup` steps from 0, at most half of the training: half a wave from 1 down to `floor`
-    (Loshchilov & Hutter 2017, eq. 5, without restarts).
+    """After `warmup` steps from 0, at most half of the training: half a wave from the highest rate down to
+    `floor` of it (Loshchilov & Hutter 2017, eq. 5, without restarts).
     """
 
-    def __init__(self, *, warmup: int = 400, floor: float = 0.0):
+    def __init__(
+        self,
+        *,
+        warmup: int = 400,
+        floor: float = 0.0,  # share of the highest rate that is left at the end, from 0 to 1
+    ):
         super().__init__(warmup=warmup)
         self.floor = _share("floor", floor)
 
@@ -66,11 +73,17 @@ class Cosine(Schedule):
 
 
 class Linear(Schedule):
-    """After `warmup` steps from 0, at most half of the training: 1 for the share `flat` of the rest, then a
-    straight line down to `floor`.
+    """After `warmup` steps from 0, at most half of the training: the highest rate for the share `flat` of the
+    rest, then a straight line down to `floor` of it.
     """
 
-    def __init__(self, *, warmup: int = 400, flat: float = 0.4, floor: float = 0.0):
+    def __init__(
+        self,
+        *,
+        warmup: int = 400,
+        flat: float = 0.4,  # share of the training after the warm-up, from 0 to below 1
+        floor: float = 0.0,  # share of the highest rate that is left at the end, from 0 to 1
+    ):
         super().__init__(warmup=warmup)
         if not 0 <= flat < 1:
             raise ConfigError(

@@ -295,3 +295,17 @@ def test_the_fields_of_a_source_survive_copying_a_command(folder):
     write(folder, "examples", {"examples": [{"source": "don't\tV", "output": "x", "log_prob": -0.5}]})
     (line,) = (text for text in Reader(page_of(folder)).text if "seqwright look" in text)
     assert line == r"seqwright look run $'don\'t\tV' -o look.html"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"training": {"minutes": 5.0}}, "ended by the clock, which its rates followed"),
+        ({"training": {"steps": 30}}, "the weights will be equal if as many threads compute them"),
+        ({"training": {"steps": 30}, "threads": 1}, "the weights will be equal."),
+    ],
+)
+def test_whether_training_it_again_gives_the_same_is_said(tmp_path, changed, said):
+    folder = make_run(tmp_path / "run")
+    Run.open(folder).configure({**CONFIG, "threads": None, **changed})
+    assert said in write_report(folder).read_text(encoding="utf-8")
