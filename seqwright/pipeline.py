@@ -376,8 +376,8 @@ def _begun(folder: Path) -> Choice | None:
     steps = run.checkpoints().steps()
     if not steps:
         return None
-    what = f"going on from step {max(steps):,} of {folder}"
-    return Choice(what, run.config, "with its weights, tokenizers and options, but for what is asked now")
+    what = f"begun in {folder}, now at step {max(steps):,}"
+    return Choice(what, run.config, "its weights, tokenizers and options are kept but for what is asked now")
 
 
 def _chosen(config: Config, found: Survey, asked: Mapping[str, Any]) -> Recipe:

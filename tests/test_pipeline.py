@@ -290,7 +290,7 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
         design(small(pairs, steps=40), folder=folder), folder, Teller(None)
     )  # of itself the recipe would choose otherwise
     going_on = design(small(pairs, steps=50), folder=folder).lines()
-    assert f"  going on from step 40 of {folder}: with its weights, tokenizers" in "\n".join(going_on)
+    assert f"  begun in {folder}, now at step 40: its weights, tokenizers" in "\n".join(going_on)
     step = Run.open(folder).weights_metadata()["step"]
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 

@@ -17,19 +17,22 @@ Flags = NDArray[np.bool_]
 DIGEST = 16
 """Bytes: among ten million texts two have the same digest with a chance of one in 10^24."""
 
+REMEMBERED = 1000  # targets of one source, beside the first
+
 
 class Repetitions:
-    """Counts sources, repeated pairs, and sources that come again with another target.
+    """Counts sources, repeated pairs, and pairs whose source came before with other targets.
 
-    Exact up to `most` distinct sources. Beyond, it keeps those whose hash ends in k zero bits and multiplies
-    by 2^k (adaptive sampling, Flajolet 1990): all pairs of a source are kept or none, so the shares stay
-    unbiased.
+    Exact up to `most` distinct sources of not too many targets. Beyond, it keeps those whose hash ends in k
+    zero bits and multiplies by 2^k (adaptive sampling, Flajolet 1990): all pairs of a source are kept or
+    none, so the shares stay unbiased.
     """
 
     def __init__(self, most: int = 500_000):
         self.most = most
         self._bits = 0
         self._targets: dict[int, int] = {}  # source -> the hash of its first target
+        self._others: dict[int, set[int]] = {}  # of the sources that have several
         self._again: dict[Repeated, Counter[int]] = {"duplicates": Counter(), "conflicts": Counter()}
 
     def add(self, source: str, target: str) -> Repeated | None:
@@ -43,7 +46,10 @@ class Repetitions:
             if len(self._targets) > self.most:
                 self._thin_out()
             return None
-        kind: Repeated = "duplicates" if self._targets[key] == value else "conflicts"
+        known = self._targets[key] == value or value in self._others.get(key, ())
+        kind: Repeated = "duplicates" if known else "conflicts"
+        if not known and len(others := self._others.setdefault(key, set())) < REMEMBERED:
+            others.add(value)
         self._again[kind][key] += 1
         return kind
 
@@ -58,6 +64,7 @@ class Repetitions:
         self._bits += 1
         mask = (1 << self._bits) - 1
         self._targets = {key: value for key, value in self._targets.items() if not key & mask}
+        self._others = {key: values for key, values in self._others.items() if not key & mask}
         for kind, counts in self._again.items():
             self._again[kind] = Counter({key: count for key, count in counts.items() if not key & mask})
 

@@ -135,7 +135,7 @@ class Checkpoints:
         self._retain_quietly()
         return place
 
-    def load(self, *, verify: bool = True) -> Checkpoint | None:
+    def load(self, *, parts: Iterable[str] | None = None, verify: bool = True) -> Checkpoint | None:
         """The checkpoint that LATEST names; if that is damaged, the newest whole one; None if there are none.
 
         Each one that is passed over is said to `log`. If all are, that is a ModelError: a run that has been
@@ -144,7 +144,7 @@ class Checkpoints:
         candidates = self._candidates()
         for path in candidates:
             try:
-                return self.read(path, verify=verify)
+                return self.read(path, parts=parts, verify=verify)
             except NewerFormatError:
                 raise  # an older one would do, but to go on from it would throw away newer work
             except ModelError as error:

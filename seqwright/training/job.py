@@ -91,8 +91,8 @@ def _manned(config: Config) -> Iterator[int]:
 
 def _take_threads(config: Config, run: Run) -> None:
     """As many as the training was begun with, which may have been measured: other numbers round otherwise."""
-    latest = run.checkpoints().load(verify=False)
-    if config.threads is None and latest is not None:
+    latest = run.checkpoints().load(parts=(), verify=False) if config.threads is None else None
+    if latest is not None:
         torch.set_num_threads(latest.state["threads"])
 
 

@@ -260,16 +260,23 @@ def test_quantiles_equal_those_of_the_sorted_list(values, share):
     assert lengths.mean == pytest.approx(np.mean(values))
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xy")), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz")), max_size=40))
 def test_repetitions_are_exact_while_they_fit(pairs):
-    seen, first, expected = Repetitions(), {}, Counter()
+    seen = Repetitions()
     for source, target in pairs:
-        if source in first:
-            expected["duplicates" if first[source] == target else "conflicts"] += 1
-        first.setdefault(source, target)
         seen.add(source, target)
-    assert seen.counts() == {"duplicates": expected["duplicates"], "conflicts": expected["conflicts"]}
-    assert seen.sources == len(first)
+    different, sources = len(set(pairs)), len({source for source, _ in pairs})
+    assert seen.counts() == {"duplicates": len(pairs) - different, "conflicts": different - sources}
+    assert seen.sources == sources
+
+
+def test_many_targets_of_one_source_are_remembered_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr("seqwright.data.repetition.REMEMBERED", 10)
+    seen = Repetitions()
+    for k in range(2000):
+        seen.add("source", str(k))
+    assert seen.counts() == {"duplicates": 0, "conflicts": 1999}
+    assert len(next(iter(seen._others.values()))) == 10
 
 
 def test_repetitions_are_estimated_in_bounded_memory():
