@@ -155,18 +155,18 @@ def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:
         reason = f"both sides are written alike (they share {report.shared_alphabet:.0%} of their characters)"
     else:
         what = f"source: {named[kinds[0]]}; target: {named[kinds[1]]}"
-        reason = "; ".join(
-            f"{side} {_why(kind)}" for side, kind in zip(("source", "target"), kinds, strict=True)
-        )
+        reason = f"source is {_why(kinds[0])}; target is {_why(kinds[1])}"
+        if kinds[0] == kinds[1]:
+            what, reason = f"each side: {named[kinds[0]]}", f"both are {_why(kinds[0])}, written differently"
     return Choice(what, {"tokenizer": {"joint": joint, "source": tables[0], "target": tables[1]}}, reason)
 
 
 def _why(kind: str) -> str:
     return {
-        "symbols": "has few different words",
-        "characters": "is mostly single words",
-        "letters": "is mostly single words, in many characters that are made of few letters",
-        "bpe": "is running text",
+        "symbols": "made of few different words",
+        "characters": "mostly single words",
+        "letters": "mostly single words, in many characters that are made of few letters",
+        "bpe": "running text",
     }[kind]
 
 

@@ -146,10 +146,14 @@ _DONE = {
     "skipped": "training goes on without them; mend or remove them",
     "changed": "training reads them so; mend them if that is wrong",
 }
-_TOO_LONG = (
-    "a side has more characters than the tokens of data.max_length can have; training goes on without them; "
-    "raise data.max_length, or remove them"
-)
+_USUAL = {
+    Reason.TOO_LONG: (
+        "a side has more characters than the tokens of data.max_length can have; training goes on without "
+        "them; raise data.max_length, or remove them"
+    ),
+    Reason.CARRIAGE_RETURN: "lines from Windows, and those of CSV, end so: nothing is wrong",
+}
+"""What is said of a reason in the place of `_DONE`."""
 
 
 def finding(name: str, seen: Count, total: int) -> Finding:
@@ -173,7 +177,7 @@ def reading_findings(tally: Tally, stops: Collection[Reason] = ()) -> list[Findi
         done, what = reason.split(": ", 1)
         severity: Severity = "error" if reason in stops else "warning" if done == "skipped" else "note"
         sentence = f"lines {done} ({what}): {seen.count:,}"
-        usual = _TOO_LONG if reason is Reason.TOO_LONG else _DONE[done]
+        usual = _USUAL.get(reason, _DONE[done])
         way_out = STOPS[reason] if reason in stops else usual
         found.append(
             Finding(reason.name.lower(), severity, seen.count, tuple(seen.places), sentence, way_out)
