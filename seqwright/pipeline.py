@@ -6,12 +6,13 @@ The command line and `seqwright.train` are two doors to this.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import reprlib
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +125,7 @@ def train(
     """
     from seqwright.predictor import load
 
+    _check_named(tables)
     held_out = {"valid": _files(valid, "valid"), "test": _files(test, "test")}
     files = paths_of(pairs)
     if not files:
@@ -137,6 +139,14 @@ def train(
     teller.lines(designed.lines())
     carry_out(designed, folder, teller)
     return load(folder)
+
+
+def _check_named(tables: Mapping[str, Any]) -> None:
+    """Arguments that `train` does not have, nor a configuration."""
+    own = [name for name in inspect.signature(train).parameters if name not in ("pairs", "tables")]
+    known = [*own, *(each.name for each in fields(Config))]
+    if wrong := [unknown("argument", name, known) for name in tables if name not in known]:
+        raise ConfigError("; ".join(wrong))
 
 
 def folder_for(file: str) -> Path:
@@ -377,7 +387,10 @@ def _begun(folder: Path) -> Choice | None:
     if not steps:
         return None
     what = f"begun in {folder}, now at step {max(steps):,}"
-    return Choice(what, run.config, "its weights, tokenizers and options are kept but for what is asked now")
+    reason = (
+        "its weights, tokenizers and options are kept but for what is asked now; another --out chooses anew"
+    )
+    return Choice(what, run.config, reason)
 
 
 def _chosen(config: Config, found: Survey, asked: Mapping[str, Any]) -> Recipe:

@@ -90,10 +90,12 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
         _batch(report.pairs, words, long=long),
         *time,
     ]
-    choices.append(_judge(kinds, ends, length))
-    if not asked.get("data", {}).get("valid"):
-        choices.append(_held_out(report.sources, tested=bool(asked.get("data", {}).get("test"))))
-    return Recipe(tuple(choices))
+    data = asked.get("data", {})
+    if data.get("valid"):
+        return Recipe((*choices, _judge(kinds, ends, length, most=math.inf)))
+    held_out = _held_out(report.sources, tested=bool(data.get("test")))
+    share = data.get("held_out", held_out.table["data"]["held_out"])
+    return Recipe((*choices, _judge(kinds, ends, length, most=share * report.sources), held_out))
 
 
 def _length(report: Report, kind: str) -> float:
@@ -250,14 +252,16 @@ def _decoded(training: Mapping[str, Any], validations: int, length: float) -> in
     return round(min(max(tokens / length, 100), 6000))
 
 
-def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float) -> Choice:
+def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float, most: float) -> Choice:
+    """`most` sources can be decoded, about."""
     validations = _validations(training, "bpe" not in kinds)
     decoded = _decoded(training, validations, length)
     metric, named, reason = "exact_match", "exact matches", "an output of this kind is right or wrong"
     if kinds[1] == "bpe":
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
     table = {"training": {"metric": metric, "validations": validations, "decode": decoded}}
-    what = f"the best of about {validations} validations by {named} of up to {decoded:,} greedy outputs"
+    several = "all" if decoded >= most else f"up to {decoded:,}"
+    what = f"the best of about {validations} validations by {named} of {several} greedy outputs"
     return Choice(what, table, reason)
 
 

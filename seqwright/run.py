@@ -176,7 +176,7 @@ class Run:
         if not path.exists() and self.checkpoints().steps():
             raise ModelError(
                 f"{self.folder} holds a training that has not ended, and no model yet; "
-                "the same command goes on with it"
+                "the command that began it goes on with it"
             )
         return path
 

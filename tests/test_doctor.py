@@ -112,9 +112,28 @@ def test_the_copy_needs_no_doctor(faulty, capsys):
     }
     listed = Path(f"{copy}.removed.tsv").read_text(encoding="utf-8").split("\n")
     assert f"{faulty}:30\tremoved: does not fit the columns\tonly one column" in listed
-    assert f"{faulty}:5\tchanged: control characters became spaces\ta\u2028dog\tein Hund" in listed
+    assert f"{faulty}:5\tchanged: control characters and tabs became spaces\ta\u2028dog\tein Hund" in listed
     dropped = document(copy, "--fix", faulty.with_name("c.tsv"), "--drop", "copies", capsys=capsys)
     assert dropped["fixed"]["remedies"] == {"removed: the target is the source": 1}
+
+
+def test_what_the_copy_loses_on_demand_is_said_with_the_demand(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"".join(b"word%d,sound%d\r\n" % (k, k) for k in range(30)) + b"same,same\r\n")
+    assert cli.main(["doctor", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "remove them unless copying is the task (--fix OUT --drop copies does)" in said
+    assert "lines from Windows, and those of CSV, end so: nothing is wrong\n" in said
+
+
+def test_a_tab_in_a_text_is_no_border_of_the_list(tmp_path, capsys):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        json.dumps({"source": "a\tb", "target": "c"}) + "\n" + '{"source": "d", "target": "e"}\n' * 3
+    )
+    document(path, "--fix", tmp_path / "c.tsv", capsys=capsys)
+    rows = (tmp_path / "c.tsv.removed.tsv").read_text(encoding="utf-8").splitlines()
+    assert rows[1].split("\t")[1:] == ["changed: control characters and tabs became spaces", "a\\tb", "c"]
 
 
 def test_the_next_command_is_understood(faulty, tmp_path, capsys, monkeypatch):

@@ -158,7 +158,8 @@ def test_a_header_is_told_from_a_pair_and_can_be_asked_for(fails, capsys):
     path = write("pairs.tsv", "Wort\tLaut\nHund\th u n t\n")
     assert examined(path, capsys=capsys)["pairs"] == 2
     assert examined(path, "data.header=true", capsys=capsys)["pairs"] == 1
-    fails(2, "doctor", path, "--columns", "Word:Laut", words=("no header to find column", "use numbers"))
+    fails(2, "doctor", path, "--columns", "Word:Laut", words=("did you mean 'Wort'", "in the first row"))
+    fails(2, "doctor", path, "data.header=false", "--columns", "Wort:Laut", words="no header to find column")
     fails(2, "doctor", path, "data.header=true", "--columns", "Word:Laut", words="did you mean 'Wort'")
 
 

@@ -81,6 +81,13 @@ def test_the_command_for_further_findings_can_be_copied(tmp_path: Path) -> None:
     assert f"seqwright doctor '{files[0]}' '{files[1]}'" in text
 
 
+def test_an_argument_that_train_does_not_have_is_named_with_those_that_it_has(pairs: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown argument 'stesp'; did you mean 'steps'\?.*minutes.*model"
+    ):
+        seqwright.train(pairs, stesp=40)
+
+
 def test_the_split_that_is_announced_is_the_one_that_is_made(pairs: Path) -> None:
     made = design(merged(small(pairs), {"data": {"split": 7}, "seed": 5}))
     corpus = Corpus(made.config.data)
@@ -353,7 +360,7 @@ def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path
     folder = tmp_path / "run"
     carry_out(design(small(pairs)), folder, Teller(None))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="has not ended, and no model yet; the same command goes on"):
+    with pytest.raises(ModelError, match="has not ended, and no model yet; the command that began it goes on"):
         seqwright.load(folder)
 
 

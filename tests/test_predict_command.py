@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,14 @@ def test_a_last_line_without_an_end_counts_and_packed_files_are_read(run, tmp_pa
     out, error = capsysbinary.readouterr()
     assert out.decode().split("\n") == [*load(run)(["abc", "fgh"]), ""]
     assert b"carriage return" in error  # no change of the input goes unsaid
+
+
+def test_who_gives_a_text_for_a_file_is_told_where_texts_go(run, capsys):
+    assert cli.main(["predict", str(run), "it's me"]) == 2
+    said = capsys.readouterr().err
+    command = said.split("by standard input: ")[1]
+    assert shlex.split(command) == ["echo", "it's me", "|", "seqwright", "predict", str(run)]
+    assert said.count("\n") == 1
 
 
 def test_the_best_outputs_of_a_line_stand_on_it(run, tmp_path, capsysbinary):

@@ -116,6 +116,17 @@ def test_nothing_is_held_out_by_recipe_where_there_is_a_file_for_validation():
     assert "data" not in recipe_for(pronunciation, data={"valid": ["v.tsv"]}).table()
 
 
+def test_no_more_outputs_are_promised_than_are_held_out():
+    def said(**asked):
+        return next(
+            choice.what for choice in recipe_for(pronunciation, **asked).choices if "greedy" in choice.what
+        )
+
+    assert said(training={"minutes": 60}).endswith("of all greedy outputs")
+    assert said(training={"minutes": 60}, data={"valid": ["v.tsv"]}).endswith("up to 4,581 greedy outputs")
+    assert said(training={"minutes": 0.05}, data={"held_out": 0.4}).endswith("up to 100 greedy outputs")
+
+
 def test_words_take_a_recurrent_model_unless_something_is_asked_of_it():
     def preset(make, **asked):
         return recipe_for(make, **asked).table()["model"]["preset"]

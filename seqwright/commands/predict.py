@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -98,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
             _say("type a line and get its output; Ctrl-D ends")
         job.run(job.output(output))
     except (ConfigError, InputError) as error:
-        raise type(error)(_with_flags(str(error))) from error
+        raise type(error)(_with_flags(str(error)) + _as_text(options)) from error
     except KeyboardInterrupt:
         if options.output and options.input != "-":
             _say("stopped; the same command goes on from here")
@@ -156,6 +158,16 @@ def _as_typed(problems: str) -> str:
 
 def _flag(name: str) -> str:
     return "--nbest" if name == "n_best" else f"--{name.replace('_', '-')}"
+
+
+def _as_text(options: argparse.Namespace) -> str:
+    """For those who gave a text in the place of a file."""
+    from seqwright.report.wording import shell_word
+
+    if options.input == "-" or os.path.lexists(options.input):
+        return ""
+    text, folder = shell_word(options.input), shlex.quote(options.folder)
+    return f"; if it is a text, give it by standard input: echo {text} | seqwright predict {folder}"
 
 
 def _with_flags(message: str) -> str:

@@ -24,7 +24,7 @@ from seqwright.data.findings import (
     reading_findings,
 )
 from seqwright.data.lines import Decoding, guess_encoding, is_wide, read_blocks
-from seqwright.data.mending import MENDED
+from seqwright.data.mending import DROPS, MENDED
 from seqwright.data.opening import open_pairs
 from seqwright.data.reading import PairFiles
 from seqwright.data.showing import amount, shown
@@ -198,4 +198,11 @@ def _finding_lines(found: Finding) -> Iterator[str]:
     yield f"{found.severity}: {found.sentence}{where}"
     for source, target, place in found.examples:
         yield f"  {place}: {shown(source)} → {shown(target)}"
-    yield f"  {found.way_out}{' (--fix does)' if found.name in MENDED else ''}"
+    yield f"  {found.way_out}{_by_fix(found.name)}"
+
+
+def _by_fix(name: str) -> str:
+    """Whether a mended copy is without it; line ends are none of the trouble."""
+    if name in DROPS:
+        return f" (--fix OUT --drop {name} does)"
+    return " (--fix does)" if name in MENDED and name != Reason.CARRIAGE_RETURN.name.lower() else ""

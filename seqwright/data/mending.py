@@ -55,10 +55,10 @@ class Remedy(StrEnum):
     TOO_LONG = "removed: too long"
     HEADER = "removed: header of a further file"
     LEAK = "removed: its source is held out"
-    DUPLICATE = "removed: repeats an earlier pair"
+    DUPLICATE = "removed: repeats an earlier pair as mended"
     COPY = "removed: the target is the source"
     CONFLICT = "removed: its source came with another target before"
-    CONTROLS = "changed: control characters became spaces"
+    CONTROLS = "changed: control characters and tabs became spaces"
     ACCENTS = "changed: accents were composed (NFC)"
     SPACING = "changed: spaces at an end or in a row were removed"
 
@@ -186,6 +186,9 @@ class _Mender:
             self.remedies.update(reasons)
             gone.write(f"{place}\t{', '.join(reasons)}\t{text}\n".encode())
 
+        def row_of(cells: list[str]) -> str:
+            return "\t".join(cell.replace("\t", "\\t") for cell in cells)  # a tab of a text is no border
+
         gone.write(b"place\treason\ttext\n")
         number = 0
         for row in self._rows(self.files, _Listing(listed)):
@@ -194,13 +197,13 @@ class _Mender:
                 remedy, number = self._among_others(number), number + 1
             self.rows += not row.entry.header
             if remedy is not None:
-                listed(place, [remedy], "\t".join(before))
+                listed(place, [remedy], row_of(before))
                 continue
             cells = self._layout.changed(row.tidy, _composed) if self._compose else row.tidy
             kept.write("\t".join(cells).encode() + b"\n")
             self.kept += row.is_pair
             if changes := _changes(before, row.tidy, cells):
-                listed(place, changes, "\t".join(before))
+                listed(place, changes, row_of(before))
         if number != len(self._remedies[Remedy.DUPLICATE]):
             raise self._unsteady()
 

@@ -15,6 +15,7 @@ from seqwright.data.objects import names_in, parse_object, value_under
 from seqwright.data.showing import shown
 from seqwright.data.tally import Place
 from seqwright.errors import ConfigError, InputError
+from seqwright.registry import unknown
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -24,6 +25,7 @@ FORMATS = ("parallel", "tsv", "csv", "jsonl")
 
 # A cell may be a whole line; the module's default of 131,072 would turn a long line into an error.
 CELL_LIMIT = 1 << 30
+_UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)  # what a line of JSON can be
 
 _KNOWN_NAMES = (
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
@@ -31,8 +33,19 @@ _KNOWN_NAMES = (
     "text:label original:normalized en:de en:fr de:en fr:en"
 )
 _NAME_PAIRS = [names.split(":") for names in _KNOWN_NAMES.split()]
-_OTHER_NAMES = {"features", "tags", "msd", "context", "id", "lang", "language"}
-_HEADER_NAMES = {name for names in _NAME_PAIRS for name in names} | _OTHER_NAMES
+_OTHER_NAMES = (
+    "features tags msd pos context id lang language code kind type category name word ipa phones "
+    "transcription transliteration translation sentence"
+)
+_LANGUAGES = (
+    "arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian "
+    "indonesian italian japanese korean norwegian persian polish portuguese romanian russian spanish swedish "
+    "thai turkish ukrainian vietnamese"
+)
+_HEADER_NAMES = {name for names in _NAME_PAIRS for name in names}.union(
+    _OTHER_NAMES.split(), _LANGUAGES.split()
+)
+_NAME = re.compile(r"[^\W\d][\w.-]*")  # what can be one of a column
 
 
 @dataclass(frozen=True)
@@ -93,7 +106,7 @@ def sniff(lines: list[str], name: str, asked: Form) -> Sniffed:
         reasons = ("quotes enclose cells",) if any('"' in line for line in filled) else ()
         form = replace(form, quoting=True, reasons=(*form.reasons, *reasons))
     rows = _rows(filled, form.delimiter, asked)
-    form = _header(replace(form, width=len(rows[0])), rows[0], asked)
+    form = _header(replace(form, width=len(rows[0])), rows[0], name, asked)
     try:
         return _row_columns(form, rows[form.header :] or rows, name, asked)
     except InputError as error:
@@ -170,7 +183,7 @@ def _steady_delimiter(filled: list[str], asked: Form) -> str | None:
     return min(best)[1] if best else None
 
 
-def _header(form: Sniffed, first: list[str], asked: Form) -> Sniffed:
+def _header(form: Sniffed, first: list[str], name: str, asked: Form) -> Sniffed:
     """Cautious: a first row is a header only if all its cells are well-known names, or those asked for."""
     names = [cell.strip().lower() for cell in first]
     if asked.header is False:
@@ -180,13 +193,23 @@ def _header(form: Sniffed, first: list[str], asked: Form) -> Sniffed:
     wanted = parse_columns(asked.columns) if asked.columns else None
     keys = {column.key for column in (*wanted.source, wanted.target)} if wanted else set()
     by_name = {key for key in keys if not key.isdecimal()}
-    if by_name and by_name <= {cell.strip() for cell in first}:
+    cells = [cell.strip() for cell in first]
+    if by_name <= set(cells) and by_name:
         reason = "header: the first row has the names that the columns were asked for by"
     elif len(set(names)) == len(names) > 1 and set(names) <= _HEADER_NAMES:
         reason = f"header: the first row has only names of columns ({', '.join(names)})"
+    elif by_name:
+        key = min(by_name - set(cells))
+        there = [cell if _NAME.fullmatch(cell) else shown(cell, 20) for cell in cells]
+        raise InputError(
+            f"{name}: {unknown('column', key, there)} in the first row; name one of them, or number the "
+            "columns, as in --columns 1:2"
+        )
+    elif all(map(_NAME.fullmatch, cells)):
+        return form.because("no header: the first row is read as a pair; data.header=true if it has names")
     else:
         return form.because("no header: the first row looks like data")
-    return form.because(reason, header=True, names=tuple(cell.strip() for cell in first))
+    return form.because(reason, header=True, names=tuple(cells))
 
 
 def _row_columns(form: Sniffed, rows: list[list[str]], name: str, asked: Form) -> Sniffed:
@@ -222,14 +245,14 @@ def _guess_columns(form: Sniffed, rows: list[list[str]], name: str) -> tuple[Col
             return columns, f"columns {columns}: column {marked} holds features"
     first = ", ".join(shown(cell, 20) for cell in (form.names or rows[0]))
     raise InputError(
-        f"{name} has {form.width} columns ({first}); say which to use: --columns 1:2, or by name where the "
-        f"first row has names, as --columns {_named(form.names or rows[0])}"
+        f"{name} has {form.width} columns ({first}); say which to use: where the first row has names, "
+        f"by them, as --columns {_named(form.names or rows[0])}, otherwise by number, as --columns 1:2"
     )
 
 
 def _named(cells: Sequence[str]) -> str:
     """An example with the names of a first row, if they can be ones."""
-    plain = [cell for cell in cells if re.fullmatch(r"[^\W\d][\w.-]*", cell)]
+    plain = [cell for cell in cells if _NAME.fullmatch(cell)]
     return ":".join(plain[:2]) if len(plain) == len(cells) else "word:sound"
 
 
@@ -260,6 +283,10 @@ def _json_columns(form: Sniffed, lines: list[str], filled: list[str], name: str,
     first = parse_object(filled[0], place)
     if asked.columns:
         columns, reason = parse_columns(asked.columns), f"keys {asked.columns}: as asked"
+        for column in (*columns.source, columns.target):
+            if not any(_has(line, column.key) for line in filled):
+                wrong = unknown("key", column.key, names_in(first))
+                raise InputError(f"{name}: {wrong}; name others, as in --columns question:answer")
     else:
         columns = _guess_keys(first, place)
         reason = f"keys {columns}: the first object has them"
@@ -282,12 +309,23 @@ def _guess_keys(first: dict[str, Any], place: Place) -> Columns:
     )
 
 
+def _has(line: str, key: str) -> bool:
+    """Whether an object has such a key; a line that is no object may have it."""
+    try:
+        value_under(json.loads(line), key)
+    except KeyError:
+        return False
+    except _UNREADABLE:
+        return True
+    return True
+
+
 def _json_cells(key: str, lines: list[str]) -> list[str]:
     cells = []
     for line in lines:
         try:
             value = value_under(json.loads(line), key)
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        except (KeyError, *_UNREADABLE):
             continue  # reading it in earnest names the fault
         if isinstance(value, str):
             cells.append(value)

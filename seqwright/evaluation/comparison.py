@@ -58,6 +58,14 @@ class Compared:
         return f"{second} is {'better' if better else 'worse'} than {first}: {figures}."
 
     @property
+    def findings(self) -> list[str]:
+        """Those of both, and by name those of one."""
+        sides = dict(zip(self.names, (self.first.findings, self.second.findings), strict=True))
+        every = dict.fromkeys(finding for found in sides.values() for finding in found)
+        having = {each: [name for name, found in sides.items() if each in found] for each in every}
+        return [each if len(names) > 1 else f"{names[0]}: {each}" for each, names in having.items()]
+
+    @property
     def wins(self) -> int:
         """Items for which the second model is closer to a reference than the first."""
         return sum(gain > 0 for gain in self._gains)
@@ -121,6 +129,7 @@ class Compared:
             "buckets": {
                 name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
             },
+            "findings": [each.findings for each in (self.first, self.second)],
             "speed": [each.speed.to_json() for each in (self.first, self.second)],
             "version": __version__,
         }

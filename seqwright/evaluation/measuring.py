@@ -31,7 +31,7 @@ from seqwright.evaluation.familiarity import trained_on
 from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
 from seqwright.evaluation.speed import Speed, timed
 from seqwright.evaluation.wording import percent
-from seqwright.files import strict
+from seqwright.files import read_json, strict
 from seqwright.prediction import Prediction
 from seqwright.predictor import Predictor
 from seqwright.run import Run
@@ -66,7 +66,7 @@ class Judging:
     """How outputs are judged, and how sure that is."""
 
     metrics: tuple[Spec, ...] = ()  # none: those of METRICS_FOR
-    writing: Writing | None = None  # of the targets; None: as the tokenizer and the references say
+    writing: Writing | None = None  # of the targets; None: as at the end of the training
     tokenize: str = "13a"  # of BLEU; none for texts whose words stand between spaces already
     lowercase: bool = False  # for BLEU and chrF
     samples: int = 1000  # of the bootstrap
@@ -210,7 +210,12 @@ def evaluate(
     texts = [(source_of(source, predictor.fields), target) for source, target in pairs_of(pairs)]
     if not texts:
         raise InputError("there is nothing to evaluate; give at least one pair")
-    writing = judging.writing or writing_of(task.target.kind, [target for _, target in texts])
+    known = _as_trained(predictor)
+    writing: Writing = (
+        judging.writing
+        or known.get("writing")
+        or writing_of(task.target.kind, [target for _, target in texts])
+    )
     sources, references = group_references((source, as_written(target, writing)) for source, target in texts)
     outputs, speed = timed(predictor, sources, beam, check)
     said = [output.text for output in outputs]
@@ -222,7 +227,7 @@ def evaluate(
         order=tuple(numbers[source] for source, _ in texts),
         beam=beam or predictor.search.beam,
         writing=writing,
-        item=item_of(sources, references, writing),
+        item=known["item"] if writing == known.get("writing") else item_of(sources, references, writing),
         judging=judging,
         measured=measured,
         intervals=tuple(
@@ -235,6 +240,14 @@ def evaluate(
         speed=speed,
         file=file,
     )
+
+
+def _as_trained(predictor: Predictor) -> dict[str, Any]:
+    """What the training of a model judged it by in the end: another file may have other lengths by chance,
+    and its scores are to be compared.
+    """
+    file = None if predictor.folder is None else predictor.folder / FILE
+    return read_json(file) if file is not None and file.exists() else {}
 
 
 def evaluate_files(
@@ -320,7 +333,7 @@ def _familiar(predictor: Predictor, sources: Sequence[str]) -> Iterator[str]:
     trained = None if predictor.folder is None else trained_on(predictor.folder, predictor.task, sources)
     if trained is not None and (count := int(trained.sum())) >= FAMILIAR * len(sources):
         share = f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
-        yield f"items whose source was trained on: {share}; the scores are better than on new ones"
+        yield f"items whose source was trained on: {share}; such scores are often better than on new ones"
 
 
 def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:

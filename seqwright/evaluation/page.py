@@ -60,7 +60,7 @@ def comparison_html(compared: Compared) -> str:
     ]
     parts.append(table(("expected", "said", first, second), confused))
     parts.append(table(("most different", "expected", first, second), map(compared.row, compared.examples)))
-    return _titled(compared.verdict, [], parts)
+    return _titled(compared.verdict, compared.findings, parts)
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

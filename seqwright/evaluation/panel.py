@@ -48,11 +48,12 @@ def comparison_text(compared: Compared) -> str:
         "",
         *_paired_confusions(compared),
     ]
-    room = min(LINES - len(lines) - 1, 6)
+    end = [f"! {finding}" for finding in compared.findings[:3]]
+    room = min(LINES - len(lines) - len(end) - 2, 6)
     rows = [compared.row(number) for number in compared.examples[: max(room, 0)]]
     if rows:
-        lines += _side_by_side(("most different", "expected", "first", "second"), rows)
-    return _joined(lines)
+        lines += [*_side_by_side(("most different", "expected", "first", "second"), rows), ""]
+    return _joined([*lines, *end])
 
 
 def _headline(evaluation: Evaluation) -> str:

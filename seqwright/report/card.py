@@ -177,7 +177,8 @@ def _limits(record: Record) -> list[str]:
         side = record.data.source
         lines.append(
             f"No source of its data is longer than {amount(side.characters.longest, 'character')}, and "
-            f"{amount(len(side.alphabet), 'different character')} came in them; it knows no others."
+            f"{amount(len(side.alphabet), 'different character')} came in them; "
+            "it knows those of the pairs that it was trained on, and no others."
         )
         if seldom := rare(side):
             lines.append(f"Hardly ever seen in its data: {' '.join(seldom[:40])}")

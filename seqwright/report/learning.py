@@ -15,6 +15,7 @@ from seqwright.report.markup import Markup, element, figure, join, quoted, table
 from seqwright.report.record import Record, finite
 from seqwright.report.summary import validation_metrics
 from seqwright.report.wording import duration, metric, number, score, titled
+from seqwright.training.triage import ENOUGH
 
 MOST_ROWS = 24  # validations in the table of probes
 
@@ -187,6 +188,8 @@ def remarks(record: Record) -> Markup | str:
             kind = re.sub(r"[\d.,%]+", "", text)[:40]  # the same with other numbers is not news
             found.setdefault(kind, []).append((entry["step"], text))
     if not found:
+        if record.last_step and record.last_step < ENOUGH:
+            return f"With fewer than {ENOUGH} steps nothing is looked for: it has hardly begun to learn."
         return "Nothing was found wrong while it trained."
     return element("ul", *(_remark(told) for told in found.values()), class_="findings")
 

@@ -59,10 +59,11 @@ class Forecast:
     def _taken(self) -> str:
         return (
             f"{_count(self.parameters)} parameters; "
-            f"{self.tokens_per_second:,.0f} tokens/s with {self.hands}: about {self.steps:,} steps, "
+            f"{self.tokens_per_second:,.0f} tokens/s of both sides with {self.hands}: "
+            f"about {self.steps:,} steps, "
             f"{self.epochs:.1f} times through the pairs, in {_minutes(self.seconds)}, then the final score"
             + (f"; about {self.memory / 2**30:.1f} GB of memory to train" if self.memory else "")
-            + ("; so few steps teach little: train longer" if self.few else "")
+            + ("; so few steps teach little: give it more --minutes" if self.few else "")
         )
 
     @property

@@ -361,6 +361,40 @@ def test_a_header_is_believed_only_with_care(tmp_path, first):
     assert len(read(write(tmp_path, "a.tsv", f"{first}\nb\tc\n"))[0]) == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "columns", "said"),
+    [
+        ("nr,word,klang", "wrd:klang", "unknown column 'wrd'; did you mean 'word'? there are: nr, word"),
+        ("a b,c,d", "word:sound", "there are: “a b”, c, d in the first row; name one of them, or number"),
+    ],
+)
+def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path, first, columns, said):
+    path = write(tmp_path, "a.csv", f"{first}\nb,c,d\n")
+    with pytest.raises(InputError) as error:
+        read(path, form=Form(columns=columns))
+    assert said in str(error.value)
+    assert "--columns 1:2" in str(error.value)
+
+
+def test_a_key_that_no_object_has_is_no_fault_of_a_line(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"en": "a", "fr": "b"}\n{"en": "c", "de": "d"}\n')
+    with pytest.raises(InputError, match=r"unknown key 'es'.* name others") as error:
+        read(path, form=Form(columns="en:es"))
+    assert "skip_bad_rows" not in str(error.value)
+    with pytest.raises(InputError, match=r":1: unknown key 'de'.*skip_bad_rows"):
+        read(path, form=Form(columns="en:de"))
+
+
+def test_names_of_languages_make_a_header_also_where_columns_are_numbered(tmp_path):
+    path = write(tmp_path, "a.csv", "code,kind,english,greek\n1,x,one,ένα\n")
+    assert texts(read(path, form=Form(columns="3:4"))[0]) == [("one", "ένα")]
+    files = PairFiles(write(tmp_path, "b.csv", "nr,mots,sons\na,b,c\n"), form=Form(columns="2:3"))
+    assert (
+        "no header: the first row is read as a pair; data.header=true if it has names"
+        in files.sniffed.reasons
+    )
+
+
 def test_paths_from_a_command_line(tmp_path):
     left, right = write(tmp_path, "a", "one\n"), write(tmp_path, "b", "eins\n")
     tsv = write(tmp_path, "c", "x\ty\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from answers import Answers
@@ -91,6 +92,15 @@ def test_the_document_is_strict_json():
     (bucket,) = document["buckets"]["length of the source in characters"]
     assert bucket["second"]["exact_match"] > bucket["first"]["exact_match"]
     assert document["confusions"][0]["said"] == "z"
+
+
+def test_findings_of_one_are_told_with_its_name_and_those_of_both_once():
+    one, other = (replace(answering(wrong), findings=("all trained on",)) for wrong in (9, 10))
+    found = compare(one, replace(other, findings=("all trained on", "3 cut")), ("old", "new"))
+    assert found.findings == ["all trained on", "new: 3 cut"]
+    assert str(found).rstrip().endswith("! all trained on\n! new: 3 cut")
+    assert found.to_json()["findings"] == [["all trained on"], ["all trained on", "3 cut"]]
+    assert "3 cut" in found._repr_html_()
 
 
 def test_the_panel_fits_and_the_page_is_escaped():

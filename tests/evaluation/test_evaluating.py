@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -17,6 +18,7 @@ from tiny_runs import make_run
 from seqwright.data.fields import SYMBOL
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation import Judging, compare, evaluate, evaluate_files
+from seqwright.files import write_json
 from seqwright.prediction import Reading
 from seqwright.predictor import load
 
@@ -210,6 +212,18 @@ def test_what_reading_leaves_out_is_told(run, tmp_path):
     (tmp_path / "x.tsv").write_text("ab\tAB\nab\t \n", encoding="utf-8")
     found = evaluate_files(load(run), [tmp_path / "x.tsv"])
     assert found.findings[0].startswith("1 skipped: blank target")
+
+
+def test_a_model_is_judged_as_at_the_end_of_its_training_whatever_the_file(run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    sentences = [("ab", "AB BA AA")]
+    assert load(folder).evaluate(sentences).writing == "text"
+    trained = evaluate(load(folder), [("ab", "AB")])
+    write_json(folder / "evaluation.json", trained.to_json())
+    found = load(folder).evaluate(sentences)
+    assert list(found.metrics) == list(trained.metrics)
+    assert (found.writing, found.item) == (trained.writing, trained.item) == ("characters", "word")
 
 
 def test_a_model_that_put_nothing_aside_asks_for_a_file(run):

@@ -128,6 +128,13 @@ def test_other_sources_are_those_of_other_rows(prepared):
     assert moved.expected is batch.expected
 
 
+def test_losses_with_right_and_wrong_sources_are_those_of_the_same_targets(prepared, model, monkeypatch):
+    """Batches are ordered by length, and a mean over some of them is not that over all."""
+    monkeypatch.setattr("seqwright.training.validation._with_other_sources", lambda batch: batch)
+    found = validator(prepared, tokens=16).validate(model)
+    assert found.shuffled_loss == pytest.approx(found.loss, rel=1e-12)
+
+
 def test_one_sentence_has_no_other_source(prepared, model):
     """Batches of one row: there is nothing to exchange, and that is no number."""
     assert math.isnan(validator(prepared, tokens=1).validate(model).shuffled_loss)
