@@ -219,7 +219,7 @@ def carry_out(
         teller.line(f"it was finished before; {_further(design.config.training.patience, progress)}")
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
-        teller.lines([str(evaluation), *next_commands(folder, example)])
+        teller.lines([str(evaluation), *next_commands(folder, example, design.config.data.train)])
     return evaluation
 
 
@@ -267,16 +267,18 @@ def evenly(sources: Iterable[str]) -> list[str]:
     return every[:: max(len(every) // EXAMPLES, 1)][:EXAMPLES]
 
 
-def next_commands(folder: Path, example: str) -> list[str]:
-    """What one would do now, ready to be copied; `example` is a line of input."""
-    from seqwright.report.wording import shell_word
+def next_commands(folder: Path, example: str, trained: Sequence[str] = ()) -> list[str]:
+    """What one would do now, ready to be copied; `example` is a line of input, and other files of pairs would
+    be like those `trained` on.
+    """
+    from seqwright.report.wording import files_like, shell_word
 
     run, text = shlex.quote(str(folder)), shell_word(example)
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned to"
     return [
         "next:",
         f"  seqwright predict {run} < inputs.txt        # one line in, one line out",
-        f"  seqwright evaluate {run} test.tsv           # scores on other pairs",
+        f"  seqwright evaluate {run} {files_like(trained)}       # scores on other pairs, in the same form",
         f"  seqwright look {run} {text} -o page.html  # where it looks",
         *([watch] if (folder / TRACES).exists() else []),
         f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",
@@ -347,9 +349,10 @@ def _checked(asked: Mapping[str, Any]) -> Config:
     """What is asked for; all that is wrong with it is said at once, before anything is read."""
     config, problems = read(_with_end(asked), _model_keys)
     model = asked.get("model")
-    problems += job.wrong_parts(config) + (_wrong_keys(model) if isinstance(model, Mapping) else [])
+    keys = _wrong_keys(model) if isinstance(model, Mapping) else []
+    problems += job.wrong_parts(config) + keys
     if problems:  # otherwise the model is checked as soon as the recipe is known
-        problems += job.wrong_model(config) if config.start is None else []
+        problems += job.wrong_model(config) if config.start is None and not keys else []
         raise ConfigError("; ".join(dict.fromkeys(problems)))
     return config
 

@@ -164,6 +164,26 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(
+    ("trained", "others"),
+    [
+        (["a.csv"], "test.csv"),
+        (["my a.tsv", "b.tsv"], "test.tsv"),
+        (["a.en", "a.de"], "test.en test.de"),
+        (["pairs"], "test"),
+    ],
+)
+def test_the_command_to_evaluate_names_files_like_those_of_the_training(trained, others) -> None:
+    said = next_commands(Path("run"), "text", trained)
+    assert any(line.startswith(f"  seqwright evaluate run {others} ") for line in said)
+
+
+def test_an_unknown_option_of_the_model_is_named_once(pairs: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        design(small(pairs), ["model.presett=tiny"])
+    assert str(error.value).count("unknown option") == 1
+
+
 def test_the_text_of_a_command_to_copy_stays_one_text() -> None:
     for text in ("it's", "don't\tV;PST", "a\\b\t'", '$x `y` "z"'):
         (line,) = (line for line in next_commands(Path("run"), text) if " look " in line)
@@ -360,7 +380,7 @@ def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path
     folder = tmp_path / "run"
     carry_out(design(small(pairs)), folder, Teller(None))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="has not ended, and no model yet; the command that began it goes on"):
+    with pytest.raises(ModelError, match="no model yet; the command that began it goes on"):
         seqwright.load(folder)
 
 

@@ -19,7 +19,7 @@ from seqwright.report.markup import Markup, element, join
 from seqwright.report.mistakes import errors, examples
 from seqwright.report.record import Record
 from seqwright.report.summary import facts, header
-from seqwright.report.wording import shell_word
+from seqwright.report.wording import files_like, shell_word
 
 REPORT = "report.html"
 # Nothing is loaded and nothing runs, whatever a text in the data may try.
@@ -64,11 +64,14 @@ def configuration(record: Record) -> Markup:
 def commands(record: Record) -> Markup:
     """What one can do with the model now."""
     run = shlex.quote(record.name)
-    stored = record.examples.examples if record.examples else []
+    stored, trained = (
+        record.examples.examples if record.examples else [],
+        record.setting("data", "train") or [],
+    )
     text = shell_word(stored[0].source if stored else "a text")
     listed = (
         (f"seqwright predict {run} < input.txt", "outputs, line by line"),
-        (f"seqwright evaluate {run} test.tsv", "scores on other pairs"),
+        (f"seqwright evaluate {run} {files_like(trained)}", "scores on other pairs, in the same form"),
         (f"seqwright look {run} {text} -o look.html", "where it looks, as a page"),
         (f"seqwright verify {run}", "is this model still what it was? The stored examples, once more"),
         (f"seqwright report {run}", "this page, anew"),

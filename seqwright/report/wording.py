@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqwright.presets import PINNED, PRESETS
@@ -108,6 +109,12 @@ def shell_word(text: str) -> str:
         return shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")
     return f"$'{escaped}'"
+
+
+def files_like(trained: Sequence[str]) -> str:
+    """Names for files of other pairs, with the endings of those that were trained on: one, or two sides."""
+    endings = list(dict.fromkeys(Path(file).suffix for file in trained)) or [".tsv"]
+    return " ".join(shlex.quote(f"test{ending}") for ending in endings[:2])
 
 
 def article(words: str) -> str:
