@@ -101,7 +101,8 @@ def describe(name: str = "") -> Topic:
     home = OPEN.get(above, above)
     if home in REGISTRIES and last in registry(home).names():
         return _part(f"{home}.{last}", registry(home).get(last))
-    return _option(name)
+    homes = [home for home in REGISTRIES if name.lower() in registry(home).names()]
+    return describe(f"{homes[0]}.{name.lower()}") if len(homes) == 1 else _option(name)
 
 
 def contents() -> Topic:

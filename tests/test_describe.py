@@ -94,6 +94,11 @@ def test_a_part_is_found_by_its_key_too():
     }
 
 
+@pytest.mark.parametrize(("name", "topic"), [("BPE", "tokenizer.bpe"), ("chrf", "metric.chrf")])
+def test_what_only_one_part_is_called_needs_no_more(name, topic):
+    assert describe(name) == describe(topic)
+
+
 def test_a_preset_is_a_configuration(capsys):
     import tomllib
 
