@@ -99,8 +99,10 @@ def run(options: argparse.Namespace) -> None:
         if options.input == "-" and sys.stdin.isatty():
             _say("type a line and get its output; Ctrl-D ends")
         job.run(job.output(output))
-    except (ConfigError, InputError) as error:
-        raise type(error)(_with_flags(str(error)) + _as_text(options)) from error
+    except ConfigError as error:
+        raise ConfigError(_with_flags(str(error))) from error
+    except InputError as error:
+        raise InputError(_with_flags(str(error)) + _as_text(options)) from error
     except KeyboardInterrupt:
         if options.output and options.input != "-":
             _say("stopped; the same command goes on from here")

@@ -194,7 +194,7 @@ def _header(form: Sniffed, first: list[str], name: str, asked: Form) -> Sniffed:
     keys = {column.key for column in (*wanted.source, wanted.target)} if wanted else set()
     by_name = {key for key in keys if not key.isdecimal()}
     cells = [cell.strip() for cell in first]
-    if by_name <= set(cells) and by_name:
+    if by_name and by_name <= set(cells):
         reason = "header: the first row has the names that the columns were asked for by"
     elif len(set(names)) == len(names) > 1 and set(names) <= _HEADER_NAMES:
         reason = f"header: the first row has only names of columns ({', '.join(names)})"
