@@ -220,7 +220,19 @@ def carry_out(
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
         teller.lines([str(evaluation), *next_commands(folder, example, design.config.data.train)])
+        teller.lines(_longer(design.config, folder, progress))
     return evaluation
+
+
+def _longer(config: Config, folder: Path, progress: Progress) -> list[str]:
+    """The command that goes on with a training whose last validation was its best."""
+    if progress.best_step < progress.step:
+        return []
+    end = next(name for name in ENDS if getattr(config.training, name) is not None)
+    out = [] if folder == folder_for(config.data.train[0]) else ["--out", str(folder)]
+    more = f"{2 * getattr(config.training, end):g}"
+    command = shlex.join(["seqwright", "train", *config.data.train, *out, f"--{end}", more])
+    return [f"  {command}  # it was still getting better: goes on, to {more} {end} in all"]
 
 
 def _further(patience: int | None, progress: Progress) -> str:
@@ -391,7 +403,8 @@ def _begun(folder: Path) -> Choice | None:
         return None
     what = f"begun in {folder}, now at step {max(steps):,}"
     reason = (
-        "its weights, tokenizers and options are kept but for what is asked now; another --out chooses anew"
+        "its weights, tokenizers and options are kept but for what is asked now, and steps and minutes count "
+        "from its beginning; another --out chooses anew"
     )
     return Choice(what, run.config, reason)
 

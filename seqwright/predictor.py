@@ -131,7 +131,7 @@ class Predictor:
         folder: Path | None = None,
     ):
         self.model, self.task, self.search, self.fields = model, task, search or SearchConfig(), fields
-        self.trained_length = trained_length  # tokens of the longest source that training may have seen
+        self.trained_length = trained_length  # tokens of the longest source in training
         self.name, self.folder = name, folder
         self.longest = min(LONGEST, table_length(model, "encoder", LONGEST + 1) - 1)
 
@@ -392,7 +392,7 @@ def log_probs(model: Model, batch: Batch) -> np.ndarray:
 
 def load(path: str | os.PathLike[str]) -> Predictor:
     """The model of a run folder, ready to predict."""
-    from seqwright.run import Run
+    from seqwright.run import LONGEST, Run
 
     run = Run.open(Path(path))
     config = parse(run.config)
@@ -406,7 +406,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
         task,
         config.search,
         fields=roles_of(config.data.columns),
-        trained_length=config.data.max_length,
+        trained_length=int(run.weights_metadata().get(LONGEST, config.data.max_length)),
         name=_name(config.model),
         folder=run.folder,
     )

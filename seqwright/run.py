@@ -42,6 +42,7 @@ from seqwright.training.checkpoint import Checkpoints
 FORMAT = 1
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.jsonl"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
+LONGEST = "longest_source"  # in the metadata of the weights: tokens of the longest that was trained on
 RUNS = "runs"  # the folder for runs that nobody gave a place
 RESERVED = ("format", "run")  # the keys in config.json that are not configuration
 LEAST_SPACE = 1 << 20  # bytes: with less, nothing worth the name of a run can be written

@@ -60,9 +60,10 @@ class Survey:
         lines += [f"  {name}: {_side(side)}" for name, side in _sides(report)]
         found = self.findings
         lines += [f"  {finding.line()}" for finding in found[:SHOWN]]
-        if len(found) > SHOWN:
-            more = amount(len(found) - SHOWN, "more finding")
-            lines.append(f"  {more}: {shlex.join(['seqwright', 'doctor', *self.paths, *self.options])}")
+        if found:
+            more = amount(len(found) - SHOWN, "more finding") if len(found) > SHOWN else "with examples"
+            doctor = shlex.join(["seqwright", "doctor", *self.paths, *self.options])
+            lines.append(f"  {more}: {doctor} (--fix clean.tsv writes a mended copy)")
         return lines
 
     def to_json(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import replace
@@ -176,6 +177,23 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
 def test_the_command_to_evaluate_names_files_like_those_of_the_training(trained, others) -> None:
     said = next_commands(Path("run"), "text", trained)
     assert any(line.startswith(f"  seqwright evaluate run {others} ") for line in said)
+
+
+def test_a_training_that_was_still_getting_better_says_how_it_goes_on(
+    pairs: Path, tmp_path: Path, capsys
+) -> None:
+    folder, said = tmp_path / "run", io.StringIO()
+    carry_out(design(small(pairs, steps=20)), folder, Teller(said))
+    (line,) = (line for line in said.getvalue().splitlines() if "still getting better" in line)
+    command = shlex.split(line.partition("#")[0])
+    assert command == ["seqwright", "train", str(pairs), "--out", str(folder), "--steps", "40"]
+    assert cli.main([*command[1:], "--quiet"]) == 0
+    assert Run.open(folder).checkpoints().steps()[-1] == 40
+
+
+def test_the_longest_source_of_a_training_is_known_to_its_model(pairs: Path, tmp_path: Path) -> None:
+    carry_out(design(small(pairs)), tmp_path / "run", Teller(None))
+    assert seqwright.load(tmp_path / "run").trained_length == 3
 
 
 def test_an_unknown_option_of_the_model_is_named_once(pairs: Path) -> None:
@@ -514,4 +532,4 @@ def test_the_doctor_is_called_as_the_files_were_read(tmp_path):
     data = DataConfig(train=(str(tmp_path / "a.csv"),), columns="english:ukrainian", quoting=True)
     found = survey(data)
     command = next(line for line in found.lines() if "more finding" in line)
-    assert command.endswith("a.csv data.columns=english:ukrainian data.quoting=true")
+    assert "a.csv data.columns=english:ukrainian data.quoting=true (--fix" in command

@@ -196,7 +196,7 @@ def test_55_long_lines_are_counted_and_named(tmp_path, capsysbinary):
         f"2 lines are longer than the 6 tokens that are read: the rest was left out ({path}:2, {path}:4)"
         in said[0]
     )
-    assert "1 line is longer than the 4 tokens that a source may have in training: read whole, but" in said[1]
+    assert "1 line is longer than any source in training, of 4 tokens at most: read whole, but" in said[1]
     assert f"({path}:3)" in said[1]
 
 

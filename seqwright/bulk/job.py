@@ -179,8 +179,8 @@ class Remarks:
             (
                 self.long,
                 ("is", "are"),
-                f"longer than the {self.model.trained_length} tokens that a source may have in training: "
-                "read whole, but nothing so long was learned",
+                f"longer than any source in training, of {self.model.trained_length:,} tokens at most: read "
+                "whole, but nothing so long was learned",
             ),
         )
         return [

@@ -202,8 +202,8 @@ def _header(form: Sniffed, first: list[str], name: str, asked: Form) -> Sniffed:
         key = min(by_name - set(cells))
         there = [cell if _NAME.fullmatch(cell) else shown(cell, 20) for cell in cells]
         raise InputError(
-            f"{name}: {unknown('column', key, there)} in the first row; name one of them, or number the "
-            "columns, as in --columns 1:2"
+            f"{name}: {unknown('column', key, there)} in the first row; name one of them, or, if that row "
+            "is a pair, number the columns, as in --columns 1:2"
         )
     elif all(map(_NAME.fullmatch, cells)):
         return form.because("no header: the first row is read as a pair; data.header=true if it has names")

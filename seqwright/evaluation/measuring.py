@@ -333,7 +333,7 @@ def _familiar(predictor: Predictor, sources: Sequence[str]) -> Iterator[str]:
     trained = None if predictor.folder is None else trained_on(predictor.folder, predictor.task, sources)
     if trained is not None and (count := int(trained.sum())) >= FAMILIAR * len(sources):
         share = f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
-        yield f"items whose source was trained on: {share}; such scores are often better than on new ones"
+        yield f"items whose source was trained on: {share}; such scores are often too good"
 
 
 def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:

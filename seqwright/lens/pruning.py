@@ -24,7 +24,7 @@ from seqwright.lens.importance import Tell, Yardstick
 from seqwright.models import Model
 from seqwright.predictor import load
 from seqwright.presets import build_model, resolve
-from seqwright.run import Run
+from seqwright.run import LONGEST, Run
 from seqwright.tasks.metrics import Better
 from seqwright.tasks.translation import Translation
 
@@ -177,5 +177,6 @@ def write_run(run: Run, out: str | Path, model: Model, description: Mapping[str,
     """A run folder with another model than that of `run`, and its tokenizers and configuration."""
     made = Run.create(out, {**run.config, "model": description})
     Translation.load(run.folder).save(made.folder)
-    made.save_weights(model.weights(), {"pruned": note})
+    known = {name: value for name, value in run.weights_metadata().items() if name == LONGEST}
+    made.save_weights(model.weights(), {"pruned": note, **known})
     return made

@@ -33,6 +33,7 @@ METRICS_FOR: dict[Writing, tuple[str, ...]] = {  # the first is the one to look 
     "characters": ("exact_match", "word_error_rate", "symbol_error_rate"),
 }
 _WORDS_AND_SIGNS = regex.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_ONE = 1.2  # words that a source has at most, on average, where a source is a word
 _SPELLING = 3  # characters that a symbol has at most, on average, where symbols spell a word: phones
 _SEPARATORS: dict[Writing, str] = {"text": "", "symbols": " ", "characters": ""}
 
@@ -309,7 +310,7 @@ def item_of(sources: Iterable[str], references: Iterable[Sequence[str]], writing
     that are shorter than words; otherwise a text. Features of a source do not count.
     """
     words = [sum(len(part.split()) for part in split_parts(source)[::2]) for source in sources]
-    if writing == "text" or sum(words) >= 2 * max(len(words), 1):
+    if writing == "text" or sum(words) > _ONE * max(len(words), 1):
         return "text"
     symbols = [symbol for texts in references for text in texts for symbol in text.split()]
     spelt = writing == "characters" or sum(map(len, symbols)) <= _SPELLING * len(symbols)

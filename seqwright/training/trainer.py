@@ -26,7 +26,7 @@ from seqwright.errors import DivergedError, ModelError, WriteError
 from seqwright.files import reached
 from seqwright.models import Model
 from seqwright.registry import check_options, parse
-from seqwright.run import Run
+from seqwright.run import LONGEST, Run
 from seqwright.training import triage
 from seqwright.training.average import Average
 from seqwright.training.budget import Budget
@@ -308,11 +308,12 @@ class Trainer:
             self._validate()
         best = self.checkpoints.best()
         part = "model" if self.average is None else "average"
+        longest = {LONGEST: str(self.prepared.train.lengths.source.max())}
         if best is None:  # no validation had a finite value
-            self.run.save_weights(self._tensors()[part], {"step": str(self.progress.step)})
+            self.run.save_weights(self._tensors()[part], {"step": str(self.progress.step), **longest})
         else:
             kept = self.checkpoints.read(best, parts=[part])
-            self.run.save_weights(kept.tensors[part], {"step": str(kept.step)})
+            self.run.save_weights(kept.tensors[part], {"step": str(kept.step), **longest})
         reached("train:exported")
         self.progress = replace(self.progress, finished=True)
         self._save()

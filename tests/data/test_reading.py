@@ -365,7 +365,7 @@ def test_a_header_is_believed_only_with_care(tmp_path, first):
     ("first", "columns", "said"),
     [
         ("nr,word,klang", "wrd:klang", "unknown column 'wrd'; did you mean 'word'? there are: nr, word"),
-        ("a b,c,d", "word:sound", "there are: “a b”, c, d in the first row; name one of them, or number"),
+        ("a b,c,d", "word:sound", "there are: “a b”, c, d in the first row; name one of them, or, if"),
     ],
 )
 def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path, first, columns, said):

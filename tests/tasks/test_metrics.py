@@ -280,6 +280,7 @@ def test_the_usual_metrics_can_be_built(writing):
         ("text", "symbols", "107", "one hundred and seven"),
         ("text", "symbols", "he goes through", "HH IY G OW Z TH R UW"),
         ("text", "characters", "one hundred", "100"),
+        ("word", "characters", "Malawi", "Μαλάουι"),
         ("text", "text", "He goes.", "Er geht hin."),
     ],
 )
