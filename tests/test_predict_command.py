@@ -172,7 +172,7 @@ def test_21_foreign_input_is_remarked_once(run, tmp_path, small_blocks, capsysbi
     assert capsysbinary.readouterr().err.decode().count("100 % unknown symbols: wrong language") == 1
     predict(run, write(tmp_path / "in.txt", ["abcd日", "a"]))
     said = capsysbinary.readouterr().err.decode()
-    assert "1 line has symbols that the model does not know" in said
+    assert "1 line has symbols that the model does not know, as “日” (" in said
     assert "in.txt:1" in said
     assert said.count("\n") == 1
 

@@ -14,7 +14,7 @@ from seqwright.bulk.blocks import Block, Share, line_blocks
 from seqwright.bulk.output import Output, PartFile, StandardOutput
 from seqwright.data.files import Input
 from seqwright.data.lines import Decoding
-from seqwright.data.showing import amount
+from seqwright.data.showing import amount, shown
 from seqwright.data.tally import Count, Place, Tally
 from seqwright.errors import InputError
 from seqwright.files import encode_json, sha256
@@ -23,6 +23,8 @@ from seqwright.predictor import Predictor
 from seqwright.run import WEIGHTS
 from seqwright.search import BeamOptions, SamplingOptions
 from seqwright.sources import source_of_line
+
+STRANGE = 8  # symbols that are shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +142,7 @@ class Remarks:
         self.model, self.file = model, file
         self.tokens = self.unknown = 0
         self.long, self.cut, self.odd, self.tabs = Count(), Count(), Count(), Count()
+        self.strange: dict[str, None] = {}  # the first unknown symbols
 
     def add(self, line: int, prediction: Prediction) -> None:
         """The line counts from 0, as in a block."""
@@ -147,6 +150,9 @@ class Remarks:
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
             self.odd.add(Place(self.file, line + 1))
+            if len(self.model.fields) == 1 and len(self.strange) < STRANGE:
+                unknown = self.model.task.source.count_unknown([prediction.source]).most_common
+                self.strange |= dict.fromkeys(symbol for symbol, _ in unknown)
         if "\t" in prediction.source and len(self.model.fields) == 1:
             self.tabs.add(Place(self.file, line + 1))
         if reading.unread:
@@ -164,13 +170,18 @@ class Remarks:
 
     def summary(self) -> list[str]:
         """One line for each kind that was met."""
+        strange = ", ".join(shown(symbol) for symbol in list(self.strange)[:STRANGE])
         found = (
             (
                 self.tabs,
                 ("has a tab", "have a tab"),
                 "but the model takes one text: is this a file of pairs?",
             ),
-            (self.odd, ("has", "have"), "symbols that the model does not know"),
+            (
+                self.odd,
+                ("has", "have"),
+                "symbols that the model does not know" + (f", as {strange}" if strange else ""),
+            ),
             (
                 self.cut,
                 ("is", "are"),
