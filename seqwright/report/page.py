@@ -64,10 +64,8 @@ def configuration(record: Record) -> Markup:
 def commands(record: Record) -> Markup:
     """What one can do with the model now."""
     run = shlex.quote(record.name)
-    stored, trained = (
-        record.examples.examples if record.examples else [],
-        record.setting("data", "train") or [],
-    )
+    stored = record.examples.examples if record.examples else []
+    trained = record.setting("data", "train") or []
     text = shell_word(stored[0].source if stored else "a text")
     listed = (
         (f"seqwright predict {run} < input.txt", "outputs, line by line"),

@@ -154,7 +154,8 @@ def _alike(record: Record) -> str:
     if record.setting("training", "minutes") is not None:
         return "This one ended by the clock, which its rates followed: the scores will be alike, not equal."
     threads = "" if record.setting("threads") else " if as many threads compute them, see --threads"
-    return f"On the same machine the weights will be equal{threads}."
+    later = "A training that was gone on with to a later end had other rates before it."
+    return f"On the same machine the weights will be equal{threads}. {later}"
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
