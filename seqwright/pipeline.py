@@ -261,9 +261,8 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     predictor, corpus = load(folder), Corpus(design.config.data)
     part: Part = "test" if design.survey.split(corpus)["test"] else "valid"
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(part)]
-    named = corpus.name(part) + (" (which also chose the model)" if part == "valid" else "")
     with threads(design.config.threads):
-        evaluation = evaluate(predictor, pairs, file=named)
+        evaluation = evaluate(predictor, pairs, file=corpus.name(part))
         write_examples(folder, predictor, evenly(source for source, _ in pairs))
     document = {**evaluation.to_json(), "part": part}
     write_json(folder / EVALUATION, document)

@@ -388,10 +388,11 @@ def test_without_a_test_the_score_is_said_to_be_of_the_pairs_that_chose_the_mode
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("held.tsv").write_text("agm\tm g a\nnew\tw e n\n", encoding="utf-8")
+    Path("held.tsv").write_text("agm\tm g a\ngma\ta m g\n", encoding="utf-8")
     table = merged(small(pairs, steps=1), {"data": {"valid": ["held.tsv"]}})
     evaluation = carry_out(design(table), tmp_path / "run", Teller(None))
-    assert str(evaluation).startswith("held.tsv (which also chose the model): 2 items")
+    assert str(evaluation).startswith("held.tsv: 2 items")
+    assert "items whose source chose the weights: 2 of 2" in str(evaluation)
 
 
 def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path: Path) -> None:

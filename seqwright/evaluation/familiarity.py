@@ -1,4 +1,4 @@
-"""Which items a model was trained on, by the prepared pairs in its run folder."""
+"""Which items a model was trained on or chosen by, as the prepared pairs in its run folder say."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from pathlib import Path
 
 import numpy as np
 
+from seqwright.data.splitting import Part
 from seqwright.data.store import HEADER, Ragged, Store
 from seqwright.data.tokenizer import UNK
 from seqwright.tasks.translation import Translation
 
-CHUNK = 1 << 16  # training pairs that are looked at together
+CHUNK = 1 << 16  # prepared pairs that are looked at together
 
 
-def trained_on(folder: Path, task: Translation, sources: Sequence[str]) -> np.ndarray | None:
-    """Whether each source was one of the training (N,); None where the folder does not have its pairs any
-    more. Sources are compared by their tokens; what has unknown ones is taken to be new.
+def known_from(part: Part, folder: Path, task: Translation, sources: Sequence[str]) -> np.ndarray | None:
+    """Whether each source was in this part of the data (N,); None where the folder does not have its pairs
+    any more. Sources are compared by their tokens; what has unknown ones is taken to be new.
     """
-    if not (folder / "data" / "train" / HEADER).exists():
+    if not (folder / "data" / part / HEADER).exists():
         return None
-    store, rows = Store.open(folder / "data" / "train"), task.source.encode_batch(sources)
+    store, rows = Store.open(folder / "data" / part), task.source.encode_batch(sources)
     known = np.array([bool(row) and UNK not in row for row in rows])
     hashes, found = row_hashes(Ragged.of(rows)), np.zeros(len(rows), np.bool_)
     for start in range(0, len(store), CHUNK):
-        trained, _ = store.gather(np.arange(start, min(start + CHUNK, len(store))))
-        found |= np.isin(hashes, row_hashes(trained))
+        prepared, _ = store.gather(np.arange(start, min(start + CHUNK, len(store))))
+        found |= np.isin(hashes, row_hashes(prepared))
     return found & known
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from seqwright import __version__
 from seqwright.config import Config, Spec, parse
 from seqwright.data.fields import has_fields
+from seqwright.data.splitting import Part
 from seqwright.data.tally import Pair, Tally
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import (
@@ -27,7 +28,7 @@ from seqwright.evaluation.buckets import (
     by_rarity,
     rarity_of_run,
 )
-from seqwright.evaluation.familiarity import trained_on
+from seqwright.evaluation.familiarity import known_from
 from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
 from seqwright.evaluation.speed import Speed, timed
 from seqwright.evaluation.wording import percent
@@ -329,11 +330,20 @@ def _buckets(
 
 
 def _familiar(predictor: Predictor, sources: Sequence[str]) -> Iterator[str]:
-    """Whether the scores tell how well it learned by heart rather than how good it is."""
-    trained = None if predictor.folder is None else trained_on(predictor.folder, predictor.task, sources)
-    if trained is not None and (count := int(trained.sum())) >= FAMILIAR * len(sources):
-        share = f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
+    """Whether the scores tell how well it learned by heart, or was chosen, rather than how good it is."""
+    if share := _known(predictor, "train", sources):
         yield f"items whose source was trained on: {share}; such scores are often too good"
+    if share := _known(predictor, "valid", sources):
+        yield f"items whose source chose the weights: {share}; such scores are a little too good"
+
+
+def _known(predictor: Predictor, part: Part, sources: Sequence[str]) -> str:
+    """How many sources were in this part of its data; nothing where they are few, or it cannot be told."""
+    folder, task = predictor.folder, predictor.task
+    known = None if folder is None else known_from(part, folder, task, sources)
+    if known is None or (count := int(known.sum())) < FAMILIAR * len(sources):
+        return ""
+    return f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
 
 
 def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Items that were trained on are found by the pairs in the run folder, and are said."""
+"""Items that were trained on, or chose the weights, are found by the pairs in the run folder and named."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tiny_runs import make_run, words
 
 from seqwright.data.store import Ragged, Store
-from seqwright.evaluation.familiarity import row_hashes, trained_on
+from seqwright.evaluation.familiarity import known_from, row_hashes
 from seqwright.predictor import Predictor, load
 
 TRAINED = list(dict.fromkeys(words(40, seed=3)))
-NEW = [word for word in dict.fromkeys(words(200, seed=4)) if word not in TRAINED]
+OTHERS = [word for word in dict.fromkeys(words(240, seed=4)) if word not in TRAINED]
+CHOSE, NEW = OTHERS[:30], OTHERS[30:]
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +25,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     """With the pairs of a training in its folder."""
     folder = make_run(tmp_path_factory.mktemp("familiar") / "run")
     found = load(folder)
-    rows = found.task.source.encode_batch(TRAINED)
     (folder / "data").mkdir()
-    Store.build(folder / "data" / "train", ((row, row) for row in rows), key="k", vocabulary=99)
+    for part, sources in (("train", TRAINED), ("valid", CHOSE)):
+        rows = found.task.source.encode_batch(sources)
+        Store.build(folder / "data" / part, ((row, row) for row in rows), key="k", vocabulary=99)
     return found
 
 
 def test_each_source_of_the_training_is_known_and_no_other(model):
-    sources = [*TRAINED[::2], *NEW, "щ", TRAINED[0] + "щ"]
-    known = trained_on(model.folder, model.task, sources)
+    sources = [*TRAINED[::2], *CHOSE, *NEW, "щ", TRAINED[0] + "щ"]
+    known = known_from("train", model.folder, model.task, sources)
     assert known.tolist() == [source in TRAINED for source in sources]
 
 
@@ -45,9 +47,16 @@ def test_it_is_said_where_a_good_part_was_trained_on(model, old, said):
     ] * said
 
 
+def test_it_is_said_where_a_good_part_chose_the_weights(model):
+    pairs = [(word, word.upper()) for word in [*CHOSE[:5], *NEW[:15]]]
+    assert model.evaluate(pairs).findings[0] == (
+        "items whose source chose the weights: 5 of 20 (25 %); such scores are a little too good"
+    )
+
+
 def test_nothing_is_said_where_the_pairs_are_gone(tmp_path: Path):
     model = load(make_run(tmp_path / "run"))
-    assert trained_on(model.folder, model.task, TRAINED) is None
+    assert known_from("train", model.folder, model.task, TRAINED) is None
     assert model.evaluate([(word, "x") for word in TRAINED[:3]]).findings == ()
 
 
