@@ -34,6 +34,7 @@ except ImportError:  # Windows has no flock: there, two processes must not write
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks: some Lustre, NFS
 TRASH = ".trash."
+COMPRESSED = (".gz", ".xz", ".zst")
 
 hook: Callable[[str], None] | None = None  # set by tests, to kill the process or raise at a named point
 
@@ -89,6 +90,12 @@ def _is_same(name: str, path: Path) -> bool:
         return os.path.samestat(os.fstat(0), os.stat(path))
     except OSError:
         return False
+
+
+def uncompressed(name: str) -> Path:
+    """The name of a file without the ending of what compressed it."""
+    path = Path(name)
+    return path.with_suffix("") if path.suffix in COMPRESSED else path
 
 
 def is_stream(path: Path) -> bool:

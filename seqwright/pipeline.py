@@ -21,7 +21,7 @@ from seqwright.data.findings import Finding
 from seqwright.data.showing import amount
 from seqwright.data.splitting import ENOUGH, NAMES, Part
 from seqwright.errors import ConfigError, InputError, ModelError
-from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
+from seqwright.files import atomic_file, encode_json, read_json, uncompressed, write_json, writing
 from seqwright.presets import PINNED, PRESETS
 from seqwright.recipes import Choice, Recipe, choose
 from seqwright.registry import unknown
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 DATA, EVALUATION = "data.json", "evaluation.json"
 ENDS = ("minutes", "steps", "epochs")
-COMPRESSED = (".gz", ".xz", ".zst")
 EXAMPLES = 20  # that a run keeps to verify itself with
+RISEN = 1.02  # times the least validation loss, from which on more time hardly helps
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,7 @@ def _check_named(tables: Mapping[str, Any]) -> None:
 
 def folder_for(file: str) -> Path:
     """Where a training goes that was not told where: runs/pairs for pairs.tsv, pairs.tsv.gz or pairs.en."""
-    path = Path(file)
-    stem = (path.with_suffix("") if path.suffix in COMPRESSED else path).stem
-    return Path(RUNS, stem.strip(".") or "run")
+    return Path(RUNS, uncompressed(file).stem.strip(".") or "run")
 
 
 def design(
@@ -176,8 +174,10 @@ def design(
     if not config.data.train:
         raise ConfigError("no file of pairs was named; give a TSV, two parallel files, or a configuration")
     begun = _begun(folder) if by_recipe and folder is not None else None
-    if begun is not None and begun.table["data"]["train"] == list(config.data.train):
-        config = parse(merged(begun.table, asked))  # other files are refused later, and not read like these
+    if begun is not None:
+        asked = _named_as_begun(asked, config.data, begun.table["data"])
+        if begun.table["data"]["train"] == asked["data"]["train"]:
+            config = parse(merged(begun.table, asked))  # other files are refused later, not read like these
     found = survey(config.data)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "as the configuration says"),))
@@ -220,27 +220,38 @@ def carry_out(
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
         teller.lines([str(evaluation), *next_commands(folder, example, design.config.data.train)])
-        teller.lines(_longer(design.config, folder, progress))
+        teller.lines(going_on(design.config, folder, progress))
     return evaluation
 
 
-def _longer(config: Config, folder: Path, progress: Progress) -> list[str]:
-    """The command that goes on with a training whose last validation was its best."""
-    if progress.best_step < progress.step:
-        return []
+def going_on(config: Config, folder: Path, progress: Progress) -> list[str]:
+    """The command that goes on with a training, unless it has begun to learn its pairs by heart."""
+    if _out_of_patience(config.training.patience, progress):
+        return [f"  {_further(config.training.patience, progress)}"]
+    found = ((record.get("step"), record.get("valid_loss")) for record in Run.open(folder).records())
+    losses = {step: loss for step, loss in found if loss is not None}
+    least = min(losses, key=losses.__getitem__, default=None)
+    last = losses.get(progress.step, 0.0)
+    if least is not None and progress.best_step < progress.step and last > RISEN * losses[least]:
+        when = f"the loss on pairs for validation was least at step {least:,} of {progress.step:,}"
+        return [f"  more time would hardly help: {when}; more pairs would"]
     end = next(name for name in ENDS if getattr(config.training, name) is not None)
     out = [] if folder == folder_for(config.data.train[0]) else ["--out", str(folder)]
     more = f"{2 * getattr(config.training, end):g}"
     command = shlex.join(["seqwright", "train", *config.data.train, *out, f"--{end}", more])
-    return [f"  {command}  # it was still getting better: goes on, to {more} {end} in all"]
+    return [f"  {command}  # more time may help: goes on, to {more} {end} in all"]
 
 
 def _further(patience: int | None, progress: Progress) -> str:
     """How a training goes on that has ended."""
-    if patience is not None and progress.worse >= patience:
+    if _out_of_patience(patience, progress):
         worse = f"{amount(progress.worse, 'validation')} without a better one ended it"
         return f"{worse}, and a larger training.patience goes on with it"
     return "a longer --minutes, --steps or --epochs goes on with it"
+
+
+def _out_of_patience(patience: int | None, progress: Progress) -> bool:
+    return patience is not None and progress.worse >= patience
 
 
 def finish(design: Design, folder: Path) -> Evaluation | None:
@@ -390,6 +401,16 @@ def _check_untrained(folder: Path) -> None:
             f"{folder} holds a model without checkpoints to go on from, and a new training would take its "
             "place; train into another folder, or remove this one"
         )
+
+
+def _named_as_begun(asked: dict[str, Any], data: DataConfig, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Files that a training has keep the names they were given first, however they are spelt now."""
+    parts = [part for part in NAMES if _places(getattr(data, part)) == _places(known[part])]
+    return merged(asked, {"data": {part: known[part] for part in parts}})
+
+
+def _places(files: Iterable[str]) -> list[str]:
+    return [os.path.realpath(file) for file in files]
 
 
 def _begun(folder: Path) -> Choice | None:

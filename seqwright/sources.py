@@ -68,6 +68,8 @@ def pairs_of(given: Any) -> Iterator[tuple[Source, str]]:
     """The pairs in whatever can be gone through; what is none is refused with its number."""
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise InputError(f"{reprlib.repr(given)} holds no pairs; give a list of (source, target)")
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given):
+        raise InputError(f"{reprlib.repr(given)} is one pair; give a list of pairs")
     for number, pair in enumerate(given, start=1):
         two = isinstance(pair, Pair) or (isinstance(pair, tuple | list) and len(pair) == 2)
         if not two or not isinstance(pair[1], str):

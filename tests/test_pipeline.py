@@ -26,14 +26,17 @@ from seqwright.pipeline import (
     design,
     folder_for,
     from_file,
+    going_on,
     merged,
     next_commands,
 )
 from seqwright.presets import PINNED, PRESETS
 from seqwright.run import Run
+from seqwright.sources import pairs_of
 from seqwright.survey import survey
 from seqwright.training.preparation import Corpus
 from seqwright.training.telling import Teller
+from seqwright.training.trainer import Progress
 
 SMALL = {
     "model": {"layers": 1, "size": 16, "hidden": 32, "heads": 2},
@@ -172,6 +175,7 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
         (["my a.tsv", "b.tsv"], "test.tsv"),
         (["a.en", "a.de"], "test.en test.de"),
         (["pairs"], "test"),
+        (["a.csv.gz"], "test.csv"),
     ],
 )
 def test_the_command_to_evaluate_names_files_like_those_of_the_training(trained, others) -> None:
@@ -179,16 +183,53 @@ def test_the_command_to_evaluate_names_files_like_those_of_the_training(trained,
     assert any(line.startswith(f"  seqwright evaluate run {others} ") for line in said)
 
 
-def test_a_training_that_was_still_getting_better_says_how_it_goes_on(
-    pairs: Path, tmp_path: Path, capsys
-) -> None:
+def test_a_training_says_how_it_goes_on(pairs: Path, tmp_path: Path, capsys) -> None:
     folder, said = tmp_path / "run", io.StringIO()
     carry_out(design(small(pairs, steps=20)), folder, Teller(said))
-    (line,) = (line for line in said.getvalue().splitlines() if "still getting better" in line)
+    (line,) = (line for line in said.getvalue().splitlines() if "more time may help" in line)
     command = shlex.split(line.partition("#")[0])
     assert command == ["seqwright", "train", str(pairs), "--out", str(folder), "--steps", "40"]
     assert cli.main([*command[1:], "--quiet"]) == 0
     assert Run.open(folder).checkpoints().steps()[-1] == 40
+
+
+@pytest.mark.parametrize(
+    ("losses", "best", "helps"),
+    [
+        ({10: 1.0, 20: 1.1}, 20, True),  # the last was the best
+        ({10: 1.0, 20: 1.01}, 10, True),  # level
+        ({10: 1.0, 20: 1.1}, 10, False),
+    ],
+)
+def test_more_time_helps_until_pairs_are_learned_by_heart(pairs: Path, tmp_path: Path, losses, best, helps):
+    config = design(small(pairs, steps=20)).config
+    run = Run.create(tmp_path / "run", config.to_dict())
+    for step, loss in losses.items():
+        run.log({"step": step, "loss": 1.0})
+        run.log({"step": step, "valid_loss": loss})
+    (said,) = going_on(config, run.folder, Progress(step=20, best_step=best))
+    assert ("--steps 40" in said) == helps
+    assert ("least at step 10 of 20" in said) != helps
+
+
+def test_a_training_goes_on_with_its_files_however_they_are_spelt(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = tmp_path / "held.tsv"
+    shutil.copy(pairs, held)
+    folder = tmp_path / "run"
+    assert cli.main(_training(pairs, held, folder, steps=2)) == 0
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert cli.main(_training("../pairs.tsv", "../held.tsv", folder, steps=3)) == 0
+    assert Run.open(folder).checkpoints().steps()[-1] == 3
+    assert cli.main(_training(pairs, pairs, folder, steps=4)) == 3
+
+
+def _training(train: Path | str, valid: Path | str, folder: Path, *, steps: int) -> list[str]:
+    sizes = ["model.layers=1", "model.size=16", "model.hidden=32", "model.heads=2", "threads=1"]
+    files = [str(train), "--valid", str(valid), "--out", str(folder)]
+    return ["train", *files, "--steps", str(steps), "--quiet", "training.decode=4", *sizes]
 
 
 def test_the_longest_source_of_a_training_is_known_to_its_model(pairs: Path, tmp_path: Path) -> None:
@@ -520,6 +561,11 @@ def test_what_is_no_pair_is_named(given, words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
         seqwright.train(given, out=tmp_path / "run", quiet=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_pair_is_told_from_a_list_of_pairs() -> None:
+    with pytest.raises(InputError, match=r"\('a', 'b'\) is one pair; give a list of pairs"):
+        list(pairs_of(("a", "b")))
 
 
 def test_no_pairs_are_an_error(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ class PairFiles:
     def sniffed(self) -> Sniffed:
         """The form of the first file, which the others share."""
         if self.targets:
-            return Sniffed("parallel", reasons=("parallel: the two sides are in files of their own",))
+            how = "parallel: the two sides are in files of their own; places are lines of both"
+            return Sniffed("parallel", reasons=(how,))
         return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.form)
 
     def read(self, tally: Tally) -> Iterator[Pair]:

@@ -23,12 +23,17 @@ LENGTHS: dict[Writing, str] = {
     "characters": "length of the source in characters",
 }
 RARITY = "rarest symbol of the source, times in training"
+CHARACTERS = "rarest character of the source, times in the files of the training"
 ENDING = "how the output ended"
 PARTS = 5  # buckets of lengths
 CHUNK = 1 << 16  # training pairs that are counted together
 
-Rarity = Callable[[Sequence[str]], list[int]]
-"""How often the rarest symbol of each source came in training."""
+
+class Rarity(NamedTuple):
+    """How often the rarest symbol of each source came, and what is counted in what."""
+
+    name: str
+    times: Callable[[Sequence[str]], list[int]]
 
 
 class Bucket(NamedTuple):
@@ -66,7 +71,7 @@ def _equal_parts(values: Sequence[int]) -> list[tuple[int, int]]:
 def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
     """By powers of ten."""
     groups: dict[int, list[int]] = {}
-    for item, times in enumerate(rarity(sources)):
+    for item, times in enumerate(rarity.times(sources)):
         groups.setdefault(min(len(str(times)), 5) if times else 0, []).append(item)
     return tuple(Bucket(_times(digits), tuple(groups[digits])) for digits in sorted(groups))
 
@@ -92,17 +97,23 @@ def rarity_of_run(folder: Path, task: Translation) -> Rarity | None:
     """
     if (folder / "data" / "train" / "store.json").exists():
         counts = token_counts(Store.open(folder / "data" / "train"), task.source.size)
-        return lambda sources: [
-            int(counts[ids].min()) if ids else 0 for ids in task.source.encode_batch(sources)
-        ]
+        return Rarity(
+            RARITY,
+            lambda sources: [
+                int(counts[ids].min()) if ids else 0 for ids in task.source.encode_batch(sources)
+            ],
+        )
     known = read_json(folder / "data.json") if (folder / "data.json").exists() else {}
     alphabet: dict[str, int] = known.get("source", {}).get("alphabet", {})
     if not alphabet:
         return None
-    return lambda sources: [
-        min((alphabet.get(c, 0) for part in split_parts(source)[::2] for c in part), default=0)
-        for source in sources
-    ]
+    return Rarity(
+        CHARACTERS,
+        lambda sources: [
+            min((alphabet.get(c, 0) for part in split_parts(source)[::2] for c in part), default=0)
+            for source in sources
+        ],
+    )
 
 
 def token_counts(store: Store, vocabulary: int) -> np.ndarray:

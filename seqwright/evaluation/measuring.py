@@ -21,7 +21,6 @@ from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import (
     ENDING,
     LENGTHS,
-    RARITY,
     Bucket,
     by_ending,
     by_length,
@@ -323,7 +322,7 @@ def _buckets(
     writing = writing_of(task.source.kind, sources)
     found = {
         LENGTHS[writing]: by_length(sources, writing),
-        RARITY: () if rarity is None else by_rarity(sources, rarity),
+        **({} if rarity is None else {rarity.name: by_rarity(sources, rarity)}),
         ENDING: by_ending([output.finish_reason for output in outputs]),
     }
     return {respect: buckets for respect, buckets in found.items() if buckets}

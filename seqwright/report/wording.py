@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from seqwright.files import uncompressed
 from seqwright.presets import PINNED, PRESETS
 from seqwright.tasks.metrics import Item, in_words
 
@@ -113,7 +113,7 @@ def shell_word(text: str) -> str:
 
 def files_like(trained: Sequence[str]) -> str:
     """Names for files of other pairs, with the endings of those that were trained on: one, or two sides."""
-    endings = list(dict.fromkeys(Path(file).suffix for file in trained)) or [".tsv"]
+    endings = list(dict.fromkeys(uncompressed(file).suffix for file in trained)) or [".tsv"]
     return " ".join(shlex.quote(f"test{ending}") for ending in endings[:2])
 
 

@@ -19,6 +19,7 @@ from seqwright.training.validation import Item
 BAR = 24  # characters
 WIDTH = 44  # characters of a probe that are shown
 LINE = 100  # characters of probes on one line
+SLOW, LONG = 0.75, 60  # times the speed of the plan, and seconds, that are worth a word
 
 
 class Teller:
@@ -29,6 +30,7 @@ class Teller:
         self.moves = stream is not None and stream.isatty()
         self._told: set[str] = set()
         self._said: dict[str, str] = {}
+        self._planned: Forecast | None = None
 
     def __call__(self, report: Report) -> None:
         if report.validation is not None:
@@ -52,6 +54,7 @@ class Teller:
                 self._told.add(kind)
 
     def announce(self, forecast: Forecast) -> None:
+        self._planned = forecast
         self.lines(f"  {line}" for line in forecast.lines())
 
     def end(self, progress: Progress, folder: Path) -> None:
@@ -59,6 +62,13 @@ class Teller:
             f"finished at step {progress.step:,} after {clock(progress.seconds)}; the best was step "
             f"{progress.best_step:,}, and {folder} is that model"
         )
+        planned = self._planned
+        if planned is not None and planned.seconds >= LONG:
+            speed = (progress.step / progress.seconds) / (planned.steps / planned.seconds)
+            if speed < SLOW:
+                self.line(
+                    f"  ! at {speed:.0%} of the speed of the plan; other programs may have slowed it down"
+                )
 
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seqwright.data.fields import join_fields
 from seqwright.data.store import Example, Store
 from seqwright.data.tokenizer import train_tokenizer
-from seqwright.evaluation.buckets import PARTS, by_ending, by_length, by_rarity, rarity_of_run
+from seqwright.evaluation.buckets import PARTS, Rarity, by_ending, by_length, by_rarity, rarity_of_run
 from seqwright.tasks.translation import Translation
 
 
@@ -49,7 +49,7 @@ def test_sentences_are_counted_in_words_and_features_not_at_all():
 
 def test_rarity_is_named_by_powers_of_ten():
     times = [0, 1, 9, 10, 99, 12_345, 1_000]
-    buckets = by_rarity([""] * len(times), lambda sources: times)
+    buckets = by_rarity([""] * len(times), Rarity("rarity", lambda sources: times))
     assert [(bucket.name, bucket.items) for bucket in buckets] == [
         ("never", (0,)),
         ("1–9", (1, 2)),
@@ -79,7 +79,7 @@ def test_rarity_is_counted_in_the_prepared_pairs(task, tmp_path):
     Store.build(tmp_path / "data" / "train", rows, key="x", vocabulary=task.source.size)
     rarity = rarity_of_run(tmp_path, task)
     assert rarity is not None
-    assert rarity(SOURCES) == counted(SOURCES) == [4, 1, 0, 0]
+    assert rarity.times(SOURCES) == counted(SOURCES) == [4, 1, 0, 0]
 
 
 def test_rarity_falls_back_on_the_alphabet(task, tmp_path):
@@ -88,7 +88,8 @@ def test_rarity_falls_back_on_the_alphabet(task, tmp_path):
     (tmp_path / "data.json").write_text(json.dumps({"source": {"alphabet": alphabet}}), encoding="utf-8")
     rarity = rarity_of_run(tmp_path, task)
     assert rarity is not None
-    assert rarity(SOURCES) == counted(SOURCES)
+    assert rarity.times(SOURCES) == counted(SOURCES)
+    assert "character" in rarity.name
 
 
 def test_endings_are_told_apart_where_they_differ():
