@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 DATA, EVALUATION = "data.json", "evaluation.json"
 ENDS = ("minutes", "steps", "epochs")
 EXAMPLES = 20  # that a run keeps to verify itself with
-RISEN = 1.02  # times the least validation loss, from which on more time hardly helps
+RISEN = 1.02  # times the least validation loss: from there on it counts as risen
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def going_on(config: Config, folder: Path, progress: Progress) -> list[str]:
     last = losses.get(progress.step, 0.0)
     if least is not None and progress.best_step < progress.step and last > RISEN * losses[least]:
         when = f"the loss on pairs for validation was least at step {least:,} of {progress.step:,}"
-        return [f"  more time would hardly help: {when}; more pairs would"]
+        return [f"  no sign that more time would help: {when}"]
     end = next(name for name in ENDS if getattr(config.training, name) is not None)
     out = [] if folder == folder_for(config.data.train[0]) else ["--out", str(folder)]
     more = f"{2 * getattr(config.training, end):g}"
