@@ -261,7 +261,7 @@ def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float, mos
         metric, named, reason = "chrf", "chrF", "sentences can be right in many ways"
     table = {"training": {"metric": metric, "validations": validations, "decode": decoded}}
     several = "all" if decoded >= most else f"up to {decoded:,}"
-    what = f"the best of about {validations} validations by {named} of {several} greedy outputs"
+    what = f"about {validations} validations, judged by {named} of {several} greedy outputs"
     return Choice(what, table, reason)
 
 

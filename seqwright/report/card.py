@@ -154,7 +154,7 @@ def _training(record: Record) -> list[str]:
     if record.pruned is not None:
         return [plain(f"Made out of another run: {record.pruned}. This is run {record.run}.")]
     time = f" in {duration(record.seconds)}" if record.seconds else ""
-    best = f"; the weights are those of step {record.best['step']:,}" if record.best else ""
+    kept = f"; the weights are those of step {record.kept['step']:,}" if record.kept else ""
     version = (
         f" with Seqwright {record.evaluation.version}"
         if record.evaluation and record.evaluation.version
@@ -167,7 +167,7 @@ def _training(record: Record) -> list[str]:
         f"{code('report.html')} has the curves, every choice with its reason, and the configuration, from "
         f"which {code(again_command(record))} trains it again."
     )
-    return [plain(f"{amount(record.last_step, 'step')}{time}{best}. {how}"), again]
+    return [plain(f"{amount(record.last_step, 'step')}{time}{kept}. {how}"), again]
 
 
 def _limits(record: Record) -> list[str]:

@@ -81,9 +81,9 @@ def running_median(values: Sequence[float], width: int) -> list[float]:
 
 
 def line_chart(
-    described: str, curves: Sequence[Curve], clock: Clock, *, best: float | None = None, zero: bool = False
+    described: str, curves: Sequence[Curve], clock: Clock, *, kept: float | None = None, zero: bool = False
 ) -> Markup:
-    """Curves over steps (below) and minutes (above), named at their ends. `best` is a step to mark; with
+    """Curves over steps (below) and minutes (above), named at their ends. `kept` is a step to mark; with
     `zero` the scale begins at 0, otherwise it may be logarithmic, and says so.
     """
     x = Scale(0.0, clock.last or 1.0, LEFT, WIDTH - RIGHT)  # the same for all charts of a training
@@ -97,9 +97,9 @@ def line_chart(
         element("text", "logarithmic", x=LEFT, y=HEIGHT - BOTTOM + 32, class_="axis unit") if y.log else None,
         _steps(x),
         _minutes(x, clock),
-        _best_line(x, best),
+        _kept_line(x, kept),
         *(_drawn(curve, x, y) for curve in curves),
-        *(_best_point(curve, x, y, best) for curve in curves),
+        *(_kept_point(curve, x, y, kept) for curve in curves),
         _names(curves, y),
     )
 
@@ -163,19 +163,19 @@ def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:
     return join([path, *marks])
 
 
-def _best_line(x: Scale, best: float | None) -> Markup | None:
-    if best is None:
+def _kept_line(x: Scale, kept: float | None) -> Markup | None:
+    if kept is None:
         return None
-    at = x(best)
-    return element("line", x1=at, x2=at, y1=TOP, y2=HEIGHT - BOTTOM, class_="best")
+    at = x(kept)
+    return element("line", x1=at, x2=at, y1=TOP, y2=HEIGHT - BOTTOM, class_="kept")
 
 
-def _best_point(curve: Curve, x: Scale, y: Scale, best: float | None) -> Markup | None:
-    found = [value for step, value in curve.points if step == best and curve.style == "marked"]
-    if best is None or not found:
+def _kept_point(curve: Curve, x: Scale, y: Scale, kept: float | None) -> Markup | None:
+    found = [value for step, value in curve.points if step == kept and curve.style == "marked"]
+    if kept is None or not found:
         return None
-    said = f"best, step {best:,.0f}: {number(found[0])}"
-    return tip("circle", said, cx=x(best), cy=y(found[0]), r=6, class_=f"ring {curve.colour}")
+    said = f"kept, step {kept:,.0f}: {number(found[0])}"
+    return tip("circle", said, cx=x(kept), cy=y(found[0]), r=6, class_=f"ring {curve.colour}")
 
 
 def _names(curves: Sequence[Curve], y: Scale) -> Markup:

@@ -34,12 +34,16 @@ def _story(record: Record) -> str:
     steps, seconds = record.last_step, record.seconds
     told = f"{amount(steps, 'step')}" + (f" in {duration(seconds)}" if seconds else "")
     told += f", {amount(len(record.validations), 'validation')}"
-    best = record.best
-    if best is None:
+    kept = record.kept
+    if kept is None:
         return f"{told}."
     judged = record.setting("training", "metric") or "loss"
-    by = "the loss" if judged == "loss" else metric(str(judged), record.item).label
-    return f"{told}. The weights are those of step {best['step']:,}, the best by {by}; a ring marks them."
+    if judged == "loss":
+        why = "the best by the loss"
+    else:
+        label = metric(str(judged), record.item).label
+        why = f"the latest within a standard error of the best by {label}"
+    return f"{told}. The weights are those of step {kept['step']:,}, {why}; a ring marks them."
 
 
 def clock(record: Record) -> Clock:
@@ -82,9 +86,9 @@ def _scores(record: Record) -> list[Markup | None]:
     charts = []
     for name in validation_metrics(record):
         points, words = thinned(_series(record.validations, name)), metric(name, record.item)
-        best = finite(record.best.get(name)) if record.best else None
+        kept = finite(record.kept.get(name)) if record.kept else None
         said = "Greedy outputs of the validation"
-        said += "." if best is None else f"; {score(name, best)} where the weights were kept."
+        said += "." if kept is None else f"; {score(name, kept)} where the weights were kept."
         values = [value for _, value in points]
         grown = bool(values) and 2 * min(values) < max(values)  # else from 0 there is little to see
         found = [Curve("validation", points, "two", "marked")]
@@ -107,9 +111,9 @@ def _speeds(record: Record) -> Markup | None:
 def _chart(record: Record, title: str, said: str, found: list[Curve], *, zero: bool = False) -> Markup | None:
     if not found:
         return None
-    best = finite(record.best["step"]) if record.best else None
+    kept = finite(record.kept["step"]) if record.kept else None
     described = f"{title} over steps. " + " ".join(map(_in_words, found))
-    drawn = line_chart(described, found, clock(record), best=best, zero=zero)
+    drawn = line_chart(described, found, clock(record), kept=kept, zero=zero)
     return figure(title, said, drawn, curve_table(title, found))
 
 

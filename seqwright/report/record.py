@@ -176,9 +176,9 @@ class Record:
         return [entry for entry in self.log if "valid_loss" in entry]
 
     @cached_property
-    def best(self) -> dict[str, Any] | None:
+    def kept(self) -> dict[str, Any] | None:
         """The validation whose weights were kept."""
-        return next((entry for entry in reversed(self.validations) if entry.get("best") is True), None)
+        return next((entry for entry in reversed(self.validations) if entry.get("kept") is True), None)
 
     @property
     def last_step(self) -> int:

@@ -56,13 +56,13 @@ def _files(record: Record) -> str:
 
 
 def _scores(record: Record) -> Markup:
-    evaluation, best = record.evaluation, record.best
+    evaluation, kept = record.evaluation, record.kept
     if evaluation is not None and evaluation.metrics:
         return _boxes(evaluation, record.judge, tested(record, evaluation))
-    if best is not None:
-        found = {name: finite(best.get(name)) for name in validation_metrics(record)}
+    if kept is not None:
+        found = {name: finite(kept.get(name)) for name in validation_metrics(record)}
         untested = record.absent.get("evaluation.json", "the test has no scores")
-        said = f"Greedy outputs of the best validation, step {best['step']:,}: {untested}."
+        said = f"Greedy outputs of the validation whose weights were kept, step {kept['step']:,}: {untested}."
         return _boxes(Evaluation(metrics=found), record.judge, said)
     return element("p", "No score yet: nothing was validated and nothing tested.", class_="absent")
 

@@ -119,6 +119,17 @@ class Measured:
         (totals,) = _resampled([self.rows], samples, seed)
         return _middle(np.array([self.metric.value(row) for row in totals]), level)
 
+    @property
+    def error(self) -> float:
+        """The standard error of the score by the jackknife (Tukey 1958): how far it moves when each item in
+        its turn is left out. A single item tells nothing of it: 0.
+        """
+        count, totals = len(self.rows), self.rows.sum(0)
+        if count < 2:
+            return 0.0
+        values = np.array([self.metric.value(totals - row) for row in self.rows])
+        return float(math.sqrt((count - 1) * values.var()))
+
     def against(
         self, other: Measured, *, samples: int = 1000, level: float = 0.95, seed: int = 0
     ) -> Comparison:

@@ -103,8 +103,11 @@ class Checkpoints:
         state: dict[str, Any],
         metric: float | None = None,
         better: Better = "higher",
+        *,
+        kept: bool = False,
     ) -> Path:
-        """Write a checkpoint, point LATEST at it, and BEST if its metric is better than all before.
+        """Write a checkpoint, point LATEST at it, and BEST if it is to be `kept`, or if its metric is better
+        than that of the one that BEST names.
 
         Raises DivergedError if a tensor is not finite, and WriteError if the disk refuses; then what was
         saved before is untouched, and a later save may succeed.
@@ -114,7 +117,7 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
         check_space(self.folder, int(SPARE * sum(_size(group) for group in tensors.values())))
         metric = metric if metric is not None and math.isfinite(metric) else None
-        place, is_best = self._free_place(step), self._beats_best(metric, better)
+        place, is_best = self._free_place(step), kept or self._beats_best(metric, better)
         with atomic_folder(place, "save") as fresh:
             files = {part + TENSORS: _write_part(fresh, part, group) for part, group in tensors.items()}
             files[STATE] = _write_json(fresh / STATE, state)

@@ -59,8 +59,8 @@ class Teller:
 
     def end(self, progress: Progress, folder: Path) -> None:
         self.line(
-            f"finished at step {progress.step:,} after {clock(progress.seconds)}; the best was step "
-            f"{progress.best_step:,}, and {folder} is that model"
+            f"finished at step {progress.step:,} after {clock(progress.seconds)}; {folder} is the "
+            f"model of step {progress.kept_step:,}"
         )
         planned = self._planned
         if planned is not None and planned.seconds >= LONG:

@@ -37,10 +37,11 @@ from seqwright.training.moments import TRACES, Moments
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer
 from seqwright.training.preparation import Prepared
 from seqwright.training.schedule import SCHEDULES
-from seqwright.training.validation import Validation, Validator
+from seqwright.training.validation import Judged, Validation, Validator
 
 BAD_IN_A_ROW, BAD_SHARE, BAD_WINDOW = 10, 0.01, 1000  # steps without a finite gradient that end a training
 LOG_SECONDS = 5.0
+NOT_JUDGED = Judged(math.nan, "higher")
 EARLY = 100  # the step of a first validation in a long training, so that one sees soon what comes out
 
 
@@ -53,10 +54,23 @@ class Progress:
     seconds: float = 0.0  # of training so far, validations included
     validated: int = 0  # the last step that was validated
     best: float | None = None
+    best_error: float = 0.0  # its standard error
     best_step: int = 0
+    kept_step: int = 0  # whose weights are the model: the latest that is no worse, but for chance
     worse: int = 0  # validations since the best one
     bad: tuple[int, ...] = ()  # the latest steps whose gradient was not finite
     finished: bool = False
+
+    def after(self, step: int, judged: Judged) -> Progress:
+        """When a validation has judged a step. The weights of the latest one are kept that is less than a
+        standard error worse than the best: what is ahead by less than that may be so by chance, and chance
+        has no preference, where training has one for what comes later.
+        """
+        is_best, kept = judged.beats(self.best), judged.beats(self.best, self.best_error)
+        seen = replace(self, validated=step, worse=0 if is_best else self.worse + 1)
+        if is_best:
+            seen = replace(seen, best=judged.value, best_error=judged.error, best_step=step)
+        return replace(seen, kept_step=step) if kept else seen
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "cursor": self.cursor.to_json()}
@@ -64,6 +78,7 @@ class Progress:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Progress:
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        known.setdefault("kept_step", fields.get("best_step", 0))  # of a time when only the best was kept
         return cls(
             **{**known, "cursor": Cursor.from_json(fields["cursor"]), "bad": tuple(fields.get("bad", ()))}
         )
@@ -206,24 +221,15 @@ class Trainer:
         with self.average.applied() if self.average is not None else nullcontext():
             validation = self.validator.validate(self.model, self.interrupt.check)
             self._trace(validation)
-        value, better = validation.value(self.options.metric)
-        best = self.progress.best
-        is_best = math.isfinite(value) and (
-            best is None or (value < best if better == "lower" else value > best)
-        )
-        self.progress = replace(
-            self.progress,
-            validated=step,
-            best=value if is_best else best,
-            best_step=step if is_best else self.progress.best_step,
-            worse=0 if is_best else self.progress.worse + 1,
-        )
+        judged = validation.judged(self.options.metric)
+        self.progress = self.progress.after(step, judged)
         findings = triage.findings(validation, self.budget.done(step), step)
-        record = {"step": step, **validation.record(), "best": is_best, "findings": findings}
+        kept = self.progress.kept_step == step
+        record = {"step": step, **validation.record(), "kept": kept, "findings": findings}
         self.run.log({**record, "seconds": self._meter.seconds})
         reached("train:validated")
         self.listener(replace(self._report(), validation=validation, findings=tuple(findings)))
-        self._save(metric=value, better=better)
+        self._save(judged)
 
     def _trace(self, validation: Validation) -> None:
         """For the page that plays the training back. Whatever refuses to be looked into or written, a part
@@ -238,11 +244,14 @@ class Trainer:
         if self._meter.since_save >= self.options.save_seconds * min(2**self._unsaved, 16):
             self._save()
 
-    def _save(self, metric: float | None = None, better: str = "lower") -> None:
+    def _save(self, judged: Judged | None = None) -> None:
         """A checkpoint of now. A disk that refuses does not stop the training; the next try comes later."""
         self.progress = replace(self.progress, seconds=self._meter.seconds)
+        step = self.progress.step
+        kept = judged is not None and self.progress.kept_step == step
+        metric, better, _ = judged or NOT_JUDGED
         try:
-            self.checkpoints.save(self.progress.step, self._tensors(), self._state(), metric, better)  # type: ignore[arg-type]
+            self.checkpoints.save(step, self._tensors(), self._state(), metric, better, kept=kept)
             self._unsaved = 0
         except WriteError as error:
             self._unsaved += 1
@@ -303,7 +312,7 @@ class Trainer:
             )
 
     def _finish(self) -> None:
-        """The weights to use are those of the best validation."""
+        """The weights to use are those that a validation chose."""
         if self.progress.validated < self.progress.step:
             self._validate()
         best = self.checkpoints.best()

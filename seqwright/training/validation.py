@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from seqwright.search import BeamOptions
 from seqwright.tasks.metrics import (
     METRICS,
     Better,
+    Measured,
     Score,
     Writing,
     as_written,
@@ -52,6 +53,21 @@ class Item:
     output: Prediction
 
 
+class Judged(NamedTuple):
+    """What a model is judged by: a value, which way is better, and its standard error."""
+
+    value: float
+    better: Better
+    error: float = 0.0
+
+    def beats(self, best: float | None, slack: float = 0.0) -> bool:
+        """Whether it is better than the best so far, or with `slack` less than that much worse."""
+        if not math.isfinite(self.value) or best is None:
+            return math.isfinite(self.value)
+        ahead = self.value - best if self.better == "higher" else best - self.value
+        return ahead + slack > 0
+
+
 @dataclass(frozen=True)
 class Validation:
     """What one validation found. Losses are means per token, in nats."""
@@ -61,17 +77,23 @@ class Validation:
         float  # with the sources of other sentences: what the model says without knowing its source
     )
     unknown: float  # the share of the tokens that the tokenizers do not know
-    scores: tuple[Score, ...]
+    measured: tuple[Measured, ...]
     items: tuple[Item, ...]
 
-    def value(self, metric: str) -> tuple[float, Better]:
-        """What a model is judged by, and which way is better. Among equal scores the loss decides."""
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return tuple(each.score for each in self.measured)
+
+    def judged(self, metric: str) -> Judged:
+        """By a metric of the outputs, or by the loss. Among equal scores the loss decides. The loss counts as
+        exact: it hardly depends on chance which of two models has the lower one on the same tokens.
+        """
         if metric == "loss":
-            return self.loss, "lower"
+            return Judged(self.loss, "lower")
         name = METRICS.build(metric).name
-        found = next(score for score in self.scores if score.name == name)
-        nudge = TIE * self.loss if math.isfinite(self.loss) else 0.0
-        return found.value - nudge if found.better == "higher" else found.value + nudge, found.better
+        found = next(each for each in self.measured if each.metric.name == name)
+        better, nudge = found.metric.better, TIE * self.loss if math.isfinite(self.loss) else 0.0
+        return Judged(found.value() + (nudge if better == "lower" else -nudge), better, found.error)
 
     @property
     def probes(self) -> tuple[Item, ...]:
@@ -119,9 +141,9 @@ class Validator:
         finally:
             model.train(was_training)
         texts = [output.text for output in outputs]
-        scores = tuple(metric.score(texts, self.references) for metric in self.metrics) if texts else ()
+        measured = tuple(metric.measured(texts, self.references) for metric in self.metrics) if texts else ()
         items = zip(self.sources, map(tuple, self.references), outputs, strict=True)
-        return Validation(loss, shuffled, self.unknown, scores, tuple(Item(*item) for item in items))
+        return Validation(loss, shuffled, self.unknown, measured, tuple(Item(*item) for item in items))
 
     def _outputs(self, predictor: Predictor, check: Callable[[], None]) -> list[Prediction]:
         """By greedy search, and cut at about twice the length that is right: while a model finds no end yet,

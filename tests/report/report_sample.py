@@ -59,7 +59,7 @@ def validation(number: int, text: str) -> dict[str, Any]:
         "shuffled_loss": 4.0,
         "exact_match": float(number),
         text: 1.0,
-        "best": number == 20,
+        "kept": number == 20,
         "findings": [f"{text}: {number} outputs are the same"],
         "probes": [probe],
     }

@@ -63,7 +63,7 @@ def test_a_round_step(least, step):
 def test_a_known_point_lands_where_it_must():
     """Step 50 of 100 is in the middle of the plot, and 5 in the middle of an axis from 0 to 10."""
     curve = Curve("x", [(0.0, 0.0), (50.0, 5.0), (100.0, 10.0)], "two", "marked")
-    svg = line_chart("", [curve], Clock([100.0], [60.0], last=100.0), best=50.0)
+    svg = line_chart("", [curve], Clock([100.0], [60.0], last=100.0), kept=50.0)
     left, right = curves.LEFT, curves.WIDTH - curves.RIGHT
     top, bottom = curves.TOP, curves.HEIGHT - curves.BOTTOM
     assert numbers("cx", svg) == [
@@ -71,7 +71,7 @@ def test_a_known_point_lands_where_it_must():
         (left + right) / 2,
         right,
         (left + right) / 2,
-    ]  # and the ring of the best
+    ]  # and the ring of what was kept
     assert numbers("cy", svg) == [bottom, (top + bottom) / 2, top, (top + bottom) / 2]
 
 

@@ -118,7 +118,7 @@ def test_configuration_and_log_are_enough(tmp_path):
         run.log(step(number))
         run.log({key: value for key, value in validation(number, "x").items() if key != "probes"})
     text = "".join(Reader(page_of(run.folder)).text)
-    assert "best validation, step 20: the run folder has no evaluation.json" in text
+    assert "validation whose weights were kept, step 20: the run folder has no evaluation.json" in text
     assert "Learning rate" in text
     assert "20.0 %" in text
 

@@ -162,6 +162,20 @@ def test_the_interval_has_the_width_of_the_normal_one():
     assert interval.low < 25 < interval.high
 
 
+def test_the_standard_error_of_a_share_is_that_of_the_formula():
+    outputs = ["x" if number % 4 == 0 else "y" for number in range(1000)]
+    measured = WordErrorRate().measured(outputs, [["y"]] * 1000)
+    assert measured.error == pytest.approx(100 * math.sqrt(0.25 * 0.75 / 999))
+    assert WordErrorRate().measured(["x"], [["y"]]).error == 0
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_the_standard_error_is_a_quarter_of_the_width_of_the_interval(name):
+    measured = METRICS.build(name).measured(*noisy_corpus(200, 0.2))
+    interval = measured.interval(samples=1000)
+    assert 1.96 * measured.error == pytest.approx((interval.high - interval.low) / 2, rel=0.1)
+
+
 def test_a_bootstrap_is_repeatable():
     outputs, references = noisy_corpus(50, 0.3)
     bleu = METRICS.build("bleu")

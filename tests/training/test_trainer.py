@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seqwright import files
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
@@ -26,7 +28,7 @@ from seqwright.training import trainer
 from seqwright.training.interrupt import Interrupt, Interrupted
 from seqwright.training.job import train
 from seqwright.training.optimizer import OPTIMIZERS
-from seqwright.training.validation import Validator
+from seqwright.training.validation import Judged, Validator
 
 ONLY_STEPS = ("training.validate_every=1000",)  # no other save than that of the interruption
 
@@ -165,16 +167,62 @@ def test_17_patience_and_the_best_survive_a_resume(pairs, tmp_path):
     assert (resumed.step, resumed.best_step, resumed.worse, resumed.best) == (10, 2, 4, progress.best)
 
 
+def judge(monkeypatch, *values: float, error: float = 0.0) -> None:
+    """The validations in their order find these values, of which the lowest is the best."""
+    found = iter(values)
+    verdict = lambda self, metric: Judged(next(found), "lower", error)  # noqa: E731
+    monkeypatch.setattr(trainer.Validation, "judged", verdict)
+
+
 def test_17_the_exported_weights_are_those_of_the_best_validation(pairs, tmp_path, monkeypatch):
     """The metric says that the second of three validations was the best."""
-    values = iter([3.0, 1.0, 2.0])
-    monkeypatch.setattr(trainer.Validation, "value", lambda self, metric: (next(values), "lower"))
+    judge(monkeypatch, 3.0, 1.0, 2.0)
     train(tiny.configuration(pairs), tmp_path / "run")
     run = Run.open(tmp_path / "run")
     assert run.weights_metadata()["step"] == "20"
     kept = run.checkpoints().read(run.checkpoints().best(), parts=["average"]).tensors["average"]
     exported = run.load_weights()
     assert all(torch.equal(exported[name], tensor) for name, tensor in kept.items())
+
+
+@pytest.mark.parametrize(("last", "step"), [(1.4, "30"), (1.6, "20")])
+def test_of_validations_that_chance_may_have_ordered_the_latest_is_exported(
+    pairs, tmp_path, monkeypatch, last, step
+):
+    judge(monkeypatch, 3.0, 1.0, last, error=0.5)
+    progress = train(tiny.configuration(pairs), tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    assert (progress.best, progress.best_step, progress.worse) == (1.0, 20, 1)
+    assert run.weights_metadata()["step"] == step == str(progress.kept_step)
+    assert [record["kept"] for record in run.records() if "kept" in record] == [True, True, step == "30"]
+    assert run.checkpoints().best().name == f"step_{int(step):08d}"
+
+
+@given(
+    values=st.lists(st.sampled_from([math.nan, 0.0, 1.0, 2.0, 3.0, 4.0]), min_size=1, max_size=8),
+    error=st.sampled_from([0.0, 0.5, 1.5, 2.5]),
+    sign=st.sampled_from([1, -1]),
+)
+def test_what_is_kept_is_the_latest_that_is_as_good_as_the_best_but_for_chance(values, error, sign):
+    """However long it falls by less than an error each time, it is compared to the best and to no other."""
+    progress = trainer.Progress()
+    for step, value in enumerate(values, 1):
+        progress = progress.after(step, Judged(sign * value, "higher" if sign > 0 else "lower", error))
+    numbers = [value for value in values if not math.isnan(value)]
+    if not numbers:
+        assert (progress.best, progress.best_step, progress.kept_step) == (None, 0, 0)
+        return
+    best = values.index(max(numbers))
+    good = [step for step, value in enumerate(values) if value > max(numbers) - error]
+    assert (progress.best, progress.best_step) == (sign * max(numbers), best + 1)
+    assert progress.kept_step == max([best, *good]) + 1
+    assert progress.worse == len(values) - best - 1
+
+
+def test_a_checkpoint_from_before_says_that_the_best_was_kept():
+    old = trainer.Progress(best=1.0, best_step=7).to_json()
+    del old["kept_step"], old["best_error"]
+    assert trainer.Progress.from_json(old) == trainer.Progress(best=1.0, best_step=7, kept_step=7)
 
 
 # Finished -------------------------------------------------------------------------------------------
@@ -416,15 +464,14 @@ def test_22_weights_that_are_not_finite_are_never_saved(pairs, tmp_path, monkeyp
 
 
 def test_51_a_metric_that_is_no_number_is_never_the_best(pairs, tmp_path, monkeypatch):
-    values = iter([math.nan, 2.0, math.nan])
-    monkeypatch.setattr(trainer.Validation, "value", lambda self, metric: (next(values), "lower"))
+    judge(monkeypatch, math.nan, 2.0, math.nan)
     progress = train(tiny.configuration(pairs), tmp_path / "run")
     assert (progress.best, progress.best_step, progress.worse) == (2.0, 20, 1)
     assert Run.open(tmp_path / "run").weights_metadata()["step"] == "20"
 
 
 def test_51_without_any_number_the_last_weights_are_exported(pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer.Validation, "value", lambda self, metric: (math.nan, "lower"))
+    judge(monkeypatch, math.nan, math.nan, math.nan)
     progress = train(tiny.configuration(pairs), tmp_path / "run")
     assert progress.best is None
     assert Run.open(tmp_path / "run").weights_metadata()["step"] == "30"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import tiny
@@ -12,6 +13,7 @@ from seqwright.data.batch import collate
 from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import END
 from seqwright.presets import build_model
+from seqwright.tasks.metrics import ExactMatch
 from seqwright.training.preparation import prepare
 from seqwright.training.validation import Validator, _with_other_sources
 
@@ -58,7 +60,8 @@ def test_it_is_a_pure_function_and_leaves_no_trace(prepared, model):
     first = validator(prepared).validate(model)
     drawn = torch.rand(1)
     assert model.training
-    assert first == validator(prepared).validate(model)
+    again = validator(prepared).validate(model)
+    assert (first.record(), first.items) == (again.record(), again.items)
     assert all(torch.equal(weight, before[name]) for name, weight in model.weights().items())
     torch.manual_seed(5)
     assert torch.equal(drawn, torch.rand(1))  # no random number was used up
@@ -92,7 +95,18 @@ def test_as_many_outputs_as_asked_for(prepared, model, decode):
     found = validator(prepared, decode=decode).validate(model)
     assert len(found.items) == decode
     assert [score.name for score in found.scores] == (["exact_match", "symbol_error_rate"] if decode else [])
-    assert found.value("loss") == (found.loss, "lower")
+    assert found.judged("loss") == (found.loss, "lower", 0.0)
+
+
+def test_a_score_comes_with_its_standard_error_and_the_loss_decides_among_equals(prepared, model):
+    found = validator(prepared, decode=5).validate(model)
+    (right,) = (score.value for score in found.scores if score.name == "exact_match")
+    said = found.judged("exact_match")
+    assert said.value == pytest.approx(right, abs=1e-4)
+    assert replace(found, loss=found.loss + 1).judged("exact_match").value < said.value < right
+    outputs = [item.output.text for item in found.items[:2]]
+    half = ExactMatch().measured(outputs, [[outputs[0]], [outputs[1] + "!"]])
+    assert replace(found, measured=(half,)).judged("exact_match").error == pytest.approx(50)
 
 
 def test_a_model_that_finds_no_end_costs_a_bounded_time(prepared, monkeypatch):
