@@ -92,14 +92,15 @@ def describe(name: str = "") -> Topic:
     if name in OPEN:
         return _open_key(name)
     if name == "model":
-        return _part(name, registry("model").get("encoder_decoder"), MODEL, {"presets": _presets()})
+        lists = {**_kinds("model"), "presets": _presets()}
+        return _part(name, registry("model").get("encoder_decoder"), MODEL, lists)
     if name in _tables():
         return _table(name)
     if name in REGISTRIES:
         return Topic(name, _summary(registry(name).base), lists=_kinds(name))
     above, _, last = name.rpartition(".")
     home = OPEN.get(above, above)
-    if home in REGISTRIES and last in registry(home).names():
+    if home in (*REGISTRIES, "model") and last in registry(home).names():
         return _part(f"{home}.{last}", registry(home).get(last))
     homes = [home for home in REGISTRIES if name.lower() in registry(home).names()]
     return describe(f"{homes[0]}.{name.lower()}") if len(homes) == 1 else _option(name)

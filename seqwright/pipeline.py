@@ -390,8 +390,10 @@ def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
 def _model_keys() -> list[str]:
     """What the table of a model may say."""
     from seqwright.evaluation.sizes import options_of
+    from seqwright.models import MODELS
 
-    return [f"model.{key}" for key in sorted(set().union(*map(options_of, PRESETS)))]
+    kinds = (MODELS.options(kind) for kind in MODELS.names())
+    return [f"model.{key}" for key in sorted(set().union(*kinds, *map(options_of, PRESETS)))]
 
 
 def _check_untrained(folder: Path) -> None:

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
-from torch import nn
 
 from seqwright.config import SearchConfig, Spec, parse
 from seqwright.data.batch import BEGIN, END, PAD, Batch, collate, source_tokens
 from seqwright.data.columns import Role
 from seqwright.data.plan import item_seed
+from seqwright.data.showing import amount
 from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import UNK
 from seqwright.errors import ConfigError, InputError
 from seqwright.models import Model
+from seqwright.models.ensemble import Ensemble
 from seqwright.nn.positions import Learned
 from seqwright.prediction import Prediction, Predictions, Reading
 from seqwright.presets import PARTS, PINNED, build_model
@@ -325,10 +326,38 @@ class Predictor:
             return evaluate_files(self, files, **options)
         return evaluate(self, pairs, **options)  # type: ignore[arg-type]
 
+    @property
+    def members(self) -> int:
+        """How many models speak together."""
+        return len(self.model.members) if isinstance(self.model, Ensemble) else 1
+
+    def member(self, number: int = 1) -> Predictor:
+        """One of the models that speak together, alone; a model that is no ensemble is its only member."""
+        if not 1 <= number <= self.members:
+            raise ConfigError(f"there is no member {number}; the model has {amount(self.members, 'member')}")
+        if not isinstance(self.model, Ensemble):
+            return self
+        return Predictor(
+            self.model.voices[number - 1],
+            self.task,
+            self.search,
+            fields=self.fields,
+            trained_length=self.trained_length,
+            name=self.name,
+            folder=self.folder,
+        )
+
     def look(
-        self, text: Source, *, beam: int | None = None, reference: str | None = None, ablate: bool = True
+        self,
+        text: Source,
+        *,
+        beam: int | None = None,
+        reference: str | None = None,
+        ablate: bool = True,
+        member: int = 1,
     ) -> Trace:
-        """What happens inside on the way to the output of one text, and to a reference if one is given.
+        """What happens inside on the way to the output of one text, and to a reference if one is given; of an
+        ensemble inside one `member`, as if it spoke alone.
 
         `ablate` decodes again without each head, where that is quick enough.
         """
@@ -340,7 +369,8 @@ class Predictor:
         assert isinstance(options, BeamOptions)
         config = None if self.folder is None else Run.open(self.folder).config
         source = source_of(text, self.fields)
-        return look(self, source, options=options, reference=reference, ablate=ablate, config=config)
+        alone = self.member(member)
+        return look(alone, source, options=options, reference=reference, ablate=ablate, config=config)
 
     def _check_lengths(self, sources: list[list[int]], targets: list[list[int]]) -> None:
         """A pair is scored whole or not at all."""
@@ -366,8 +396,8 @@ class Predictor:
 
 def table_length(model: Model, part: str, otherwise: int) -> int:
     """How many positions a part of a model has learned; `otherwise` if it takes any number of them."""
-    modules = getattr(model, part, nn.Identity()).modules()
-    return min((len(module.table) for module in modules if isinstance(module, Learned)), default=otherwise)
+    inside = (module for name, module in model.named_modules() if part in name.split("."))
+    return min((len(module.table) for module in inside if isinstance(module, Learned)), default=otherwise)
 
 
 @contextmanager

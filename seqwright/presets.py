@@ -58,6 +58,12 @@ def _recurrent(size: int) -> dict[str, Any]:
     }
 
 
+def _joining(neighbours: int, model: dict[str, Any]) -> dict[str, Any]:
+    """The same with so many neighbours on each side joined to each token of the source."""
+    return {**model, "encoder": {**model["encoder"], "neighbours": neighbours}}
+
+
+_TINY = {"layers": 4, "size": 128, "hidden": 256, "heads": 4, "dropout": 0.3}
 _VASWANI_BASE = {"layers": 6, "size": 512, "hidden": 2048, "heads": 8, "order": "post", "dropout": 0.1}
 _VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dropout": 0.3}
 
@@ -159,7 +165,12 @@ PRESETS: dict[str, Preset] = {
         "Shaw, Uszkoreit & Vaswani 2018, Self-Attention with Relative Position Representations, 4.1 (base)",
         _transformer(**_VASWANI_BASE, position={"kind": "shaw", "distance": 16, "per_head": True}),
     ),
-    "tiny": Preset("ours", _transformer(layers=4, size=128, hidden=256, heads=4, dropout=0.3)),
+    "tiny": Preset("ours", _transformer(**_TINY)),
+    "tiny-words": Preset(
+        "ours: tiny for characters, whose neighbours a convolution joins (Mohamed et al. 2019), and whose "
+        "distances count instead of their places (Shaw et al. 2018)",
+        _joining(2, _transformer(**_TINY, position={"kind": "shaw", "distance": 8})),
+    ),
     "tiny-rnn": Preset(
         "ours: Bahdanau, Cho & Bengio 2015 at a size that a laptop trains in minutes", _recurrent(256)
     ),

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from seqwright.commands import members
+
 if TYPE_CHECKING:
     from seqwright.config import Config
     from seqwright.lens.gates import Head
@@ -48,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--minutes", type=float, metavar="M", help=f"how long --gates learns (default: {MINUTES:.0f})"
     )
     parser.add_argument("--out", metavar="DIR", help="the run folder that --prune or --gates writes")
+    members.argument(parser)
     parser.add_argument("--threads", type=int, metavar="N", help="of the CPU")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -63,7 +66,6 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.errors import WriteError
     from seqwright.lens.importance import Yardstick, ascending
     from seqwright.lens.pruning import curve, prunable
-    from seqwright.predictor import load
     from seqwright.run import Run, check_home
     from seqwright.training.interrupt import Interrupted
 
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
             raise WriteError(f"{options.out} holds a run already; choose another folder")
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    predictor, tell = load(options.folder), _telling()
+    predictor, tell = members.load_member(options.folder, options.member), _telling()
     config = parse(Run.open(options.folder).config)
     pairs = _pairs(config, options)
     yardstick = Yardstick(predictor, pairs, options.metric or config.training.metric, beam=options.beam)

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from seqwright.commands import members
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--beam", type=int, metavar="N", help="width of the beam (default: the run's); 1 is greedy"
     )
     parser.add_argument("--reference", metavar="TEXT", help="what should be said; it is scored, too")
+    members.argument(parser)
     parser.add_argument("--against", metavar="RUN2", help="a second model to look at beside the first")
     parser.add_argument(
         "--learning",
@@ -113,11 +116,10 @@ def _looks(options: argparse.Namespace) -> Looks:
 def _look(folder: str, options: argparse.Namespace) -> Trace:
     import torch
 
-    from seqwright.predictor import load
     from seqwright.sources import source_of_line
 
     torch.set_num_threads(1)  # for one text, more of them wait for each other, long where other programs run
-    model = load(folder)
+    model = members.load_member(folder, options.member)
     source = source_of_line(options.text, model.fields)
     return model.look(source, beam=options.beam, reference=options.reference)
 

@@ -26,10 +26,9 @@ from seqwright.data.batch import Batch
 from seqwright.errors import ConfigError, ModelError, WriteError
 from seqwright.files import atomic_folder
 from seqwright.lens.gates import Head, sites
-from seqwright.lens.pruning import pruned, write_run
+from seqwright.lens.pruning import one_model, pruned, write_run
 from seqwright.models import Model
 from seqwright.nn.output import Loss
-from seqwright.predictor import load
 from seqwright.run import Run
 from seqwright.tasks.translation import Translation
 from seqwright.training.interrupt import Interrupt
@@ -168,7 +167,7 @@ def learn_gates(
     run, out, interrupt = Run.open(folder), Path(out), interrupt or Interrupt()
     if Run.exists(out):
         raise WriteError(f"{out} holds a run already; choose another folder")
-    model = load(folder).model
+    model = one_model(folder)
     gates = GatedModel(model, keep, growth=growth)
     _check_number(gates)
     known = parse(run.config).to_dict()

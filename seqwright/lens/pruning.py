@@ -168,9 +168,20 @@ def _refuse_recurrent(layers: Iterable[Site], kept: Mapping[str, list[int]]) -> 
 
 def write_pruned(folder: str | Path, out: str | Path, heads: Collection[Head]) -> Run:
     """The run at `folder` without these heads as a run folder of its own, which loads like any other."""
-    run, predictor = Run.open(folder), load(folder)
-    smaller, description = pruned(predictor.model, parse(run.config).model, heads)
+    run, model = Run.open(folder), one_model(folder)
+    smaller, description = pruned(model, parse(run.config).model, heads)
     return write_run(run, out, smaller, description, f"{len(heads)} heads of run {run.id} removed")
+
+
+def one_model(folder: str | Path) -> Model:
+    """The model of a run, of which heads can be removed."""
+    found = load(folder)
+    if found.members > 1:
+        raise ConfigError(
+            f"{folder} is {found.members} models that speak together, and heads are removed from one; train "
+            "one with model.kind=encoder_decoder"
+        )
+    return found.model
 
 
 def write_run(run: Run, out: str | Path, model: Model, description: Mapping[str, Any], note: str) -> Run:

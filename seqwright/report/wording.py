@@ -90,9 +90,13 @@ def family(model: Any) -> str:
     known = given.get(PINNED) or (preset.model if preset else {})
     encoder, decoder = (_kind(given.get(part), known.get(part)) for part in ("encoder", "decoder"))
     names = {"transformer": "Transformer", "rnn": "RNN"}
+    found = f"{names.get(encoder, encoder)} encoder with {names.get(decoder, decoder)} decoder"
     if encoder == decoder:
-        return f"{names.get(encoder, encoder)} encoder-decoder"
-    return f"{names.get(encoder, encoder)} encoder with {names.get(decoder, decoder)} decoder"
+        found = f"{names.get(encoder, encoder)} encoder-decoder"
+    if given.get("kind") != "ensemble":
+        return found
+    each = article(found)
+    return f"ensemble of {given.get('members', 'several')} models, each {each[0].lower()}{each[1:]}"
 
 
 def _kind(given: Any, known: Any) -> str:

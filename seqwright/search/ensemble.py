@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from seqwright.errors import ConfigError, ModelError
+from seqwright.nn.voices import EnsembleState, mixture
 from seqwright.search.stepping import State, Step, log_probabilities
-
-
-@dataclass(frozen=True)
-class EnsembleState:
-    """The states of all members, row by row the same hypotheses."""
-
-    members: tuple[State, ...]
-
-    def select(self, rows: Sequence[int]) -> EnsembleState:
-        return EnsembleState(tuple(member.select(rows) for member in self.members))
 
 
 class Ensemble:
@@ -55,7 +44,5 @@ class Ensemble:
                 "one: train them with the same tokenizer"
             )
         voices = torch.stack([log_probabilities(logits) for logits, _ in answers])  # (members, R, V)
-        joint = (
-            voices.mean(0) if self.mean == "log_probability" else voices.logsumexp(0) - math.log(len(sizes))
-        )
+        joint = voices.mean(0) if self.mean == "log_probability" else mixture(voices)
         return joint, EnsembleState(tuple(after for _, after in answers))

@@ -53,7 +53,7 @@ class Moments:
             return
         from seqwright.lens.looking import look
 
-        predictor = Predictor(model, self.task)
+        predictor = Predictor(model, self.task).member()
         for number, probe in enumerate(self._chosen(validation.probes, predictor.longest), start=1):
             trace = look(
                 predictor,

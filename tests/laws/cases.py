@@ -96,6 +96,7 @@ def encoders() -> dict[str, Spec]:
     found |= {
         f"transformer:{name}": {"kind": "transformer", **options} for name, options in transformers().items()
     }
+    found["transformer:neighbours"] = {"kind": "transformer", "neighbours": 2}
     for cell in ("lstm", "gru"):
         found[f"rnn:{cell}-one-way"] = {"kind": "rnn", "cell": cell, "bidirectional": False}
         found[f"rnn:{cell}-backwards"] = {

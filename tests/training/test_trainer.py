@@ -142,8 +142,9 @@ def test_23_dropout_is_the_same_after_a_resume(pairs, tmp_path):
         ["tokenizer.joint=true", "model.share=true"],
         ["tokenizer.source={kind='bpe', max_size=30, dropout=0.3}", "tokenizer.sampled=true"],
         ["model={encoder={kind='rnn', size=16}, decoder={kind='rnn', size=16}, tie=false}"],
+        ["model.kind=ensemble", "model.encoder.neighbours=1"],
     ],
-    ids=["muon", "no average", "shared", "sampled", "rnn"],
+    ids=["muon", "no average", "shared", "sampled", "rnn", "ensemble"],
 )
 def test_16_resume_is_exact_whatever_the_parts(pairs, tmp_path, changes):
     config = tiny.configuration(pairs, "training.steps=12", *changes)

@@ -7,24 +7,32 @@ from typing import Any
 from seqwright.data.batch import Tokens
 from seqwright.models import Encoded, Encoder
 from seqwright.nn.blocks import Stack
+from seqwright.nn.convolution import Neighbours
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.masks import Places
+from seqwright.registry import Whole
 
 
 class Transformer(Encoder):
-    """Embedded tokens through a stack of blocks. The options are those of the stack."""
+    """Embedded tokens through a stack of blocks. The other options are those of the stack.
+
+    neighbours: how many tokens on each side a convolution joins to each token before the stack; 0: none.
+    """
 
     passes_to = Stack
 
-    def __init__(self, *, vocabulary: int, **stack: Any):
+    def __init__(self, *, vocabulary: int, neighbours: Whole = 0, **stack: Any):
         super().__init__()
         self.stack = Stack(**stack)
         self.size = self.stack.size
         self.embedding = Embedding(vocabulary, self.stack.embedding_size)
+        self.neighbours = Neighbours(self.embedding.size, neighbours) if neighbours else None
 
     def forward(self, source: Tokens) -> Encoded:
-        places = source_places(source)
-        hidden, _ = self.stack(self.embedding(source.ids), places)
+        places, embedded = source_places(source), self.embedding(source.ids)
+        if self.neighbours is not None:
+            embedded = self.neighbours(embedded, places)
+        hidden, _ = self.stack(embedded, places)
         return Encoded(hidden, places)
 
 

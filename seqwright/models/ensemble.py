@@ -1,0 +1,66 @@
+"""Models that learn side by side and speak with one voice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.data.batch import PAD, Batch
+from seqwright.models import Model
+from seqwright.models.encoder_decoder import EncoderDecoder
+from seqwright.nn.output import ROWS, Loss
+from seqwright.nn.voices import EnsembleState, mixture
+from seqwright.registry import Count
+
+
+class Ensemble(Model):
+    """p = 1/M Σ_m p_m, token by token, of `members` models of one description (Hansen & Salamon 1990).
+
+    They begin with other weights, read the same batches under dropout of their own, and learn each by its own
+    loss: what one has got wrong by chance the others seldom have. The other options are those of a member.
+    """
+
+    passes_to = EncoderDecoder
+
+    def __init__(self, *, source_vocabulary: int, target_vocabulary: int, members: Count = 2, **member: Any):
+        super().__init__()
+        self.members = nn.ModuleList(
+            EncoderDecoder(source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, **member)
+            for _ in range(members)
+        )
+
+    @property
+    def voices(self) -> list[EncoderDecoder]:
+        return list(self.members)  # type: ignore[arg-type]
+
+    def forward(self, batch: Batch) -> Tensor:
+        return mixture(torch.stack([member(batch).log_softmax(-1) for member in self.voices]))
+
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
+        """In training the mean of the members' own losses, otherwise that of what they say together."""
+        if self.training:
+            losses = [member.loss(batch, smoothing=smoothing) for member in self.voices]
+            return Loss(torch.stack([loss.total for loss in losses]).mean(), losses[0].count)
+        real = batch.expected != PAD
+        hidden, expected = [member.hidden(batch)[real] for member in self.voices], batch.expected[real]
+        total = torch.zeros((), dtype=hidden[0].dtype, device=expected.device)
+        for start in range(0, len(expected), ROWS):
+            said = [
+                member.output(own[start : start + ROWS]).log_softmax(-1)
+                for member, own in zip(self.voices, hidden, strict=True)
+            ]
+            log_probs = mixture(torch.stack(said))  # (n, V)
+            total = total - (1 - smoothing) * log_probs.gather(1, expected[start : start + ROWS, None]).sum()
+            total = total - smoothing * log_probs.mean(-1).sum()
+        return Loss(total, len(expected))
+
+    def start(self, source: Any) -> EnsembleState:
+        return EnsembleState(tuple(member.start(source) for member in self.voices))
+
+    def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
+        asked = zip(self.voices, state.members, strict=True)
+        answers = [member.step(tokens, own) for member, own in asked]
+        joint = mixture(torch.stack([logits.log_softmax(-1) for logits, _ in answers]))
+        return joint, EnsembleState(tuple(after for _, after in answers))
