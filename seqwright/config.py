@@ -77,10 +77,10 @@ class TrainingConfig:
     validations: Count = 20  # how often in the whole training, unless validate_every says it
     validate_every: Count | None = None  # steps
     patience: Count | None = None  # stop after so many validations without a better one
-    metric: str = "loss"  # what makes a model the best one: the loss, or a metric of the decoded outputs
+    metric: str = "loss"  # what chooses the weights: the loss, or a metric of the decoded outputs
     decode: Annotated[int, Ge(0)] = 300  # sentences decoded at a validation
     traces: Annotated[int, Ge(0), Le(3)] = 1  # sources looked into at a validation, to play it back; 0: none
-    keep: Count = 2  # checkpoints, beside the best one
+    keep: Count = 2  # checkpoints, beside that of the chosen weights
     save_seconds: Annotated[float, Gt(0)] = 60.0  # between two checkpoints at least
 
 

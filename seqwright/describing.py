@@ -102,7 +102,7 @@ def describe(name: str = "") -> Topic:
     home = OPEN.get(above, above)
     if home in (*REGISTRIES, "model") and last in registry(home).names():
         return _part(f"{home}.{last}", registry(home).get(last))
-    homes = [home for home in REGISTRIES if name.lower() in registry(home).names()]
+    homes = [home for home in (*REGISTRIES, "model") if name.lower() in registry(home).names()]
     return describe(f"{homes[0]}.{name.lower()}") if len(homes) == 1 else _option(name)
 
 
@@ -157,7 +157,7 @@ def _option(name: str) -> Topic:
         if option.name == last:
             return Topic(name, options=(option,))
     if above == "model":
-        parts = [f"{part}.{kind}" for part in PARTS for kind in registry(part).names()]
+        parts = [f"{part}.{kind}" for part in (*PARTS, "model") for kind in registry(part).names()]
         found = {part: option for part in parts for option in describe(part).options if option.name == last}
         if found:
             return Topic(name, lists={"parts": {part: _in_words(option) for part, option in found.items()}})

@@ -331,10 +331,15 @@ class Predictor:
         """How many models speak together."""
         return len(self.model.members) if isinstance(self.model, Ensemble) else 1
 
+    def numbered(self, member: int) -> tuple[int, int] | None:
+        """A member and how many there are, where there are several."""
+        return (member, self.members) if self.members > 1 else None
+
     def member(self, number: int = 1) -> Predictor:
         """One of the models that speak together, alone; a model that is no ensemble is its only member."""
         if not 1 <= number <= self.members:
-            raise ConfigError(f"there is no member {number}; the model has {amount(self.members, 'member')}")
+            which = "the model" if self.folder is None else str(self.folder)
+            raise ConfigError(f"{which} has no member {number}, only {amount(self.members, 'member')}")
         if not isinstance(self.model, Ensemble):
             return self
         return Predictor(
@@ -369,8 +374,8 @@ class Predictor:
         assert isinstance(options, BeamOptions)
         config = None if self.folder is None else Run.open(self.folder).config
         source = source_of(text, self.fields)
-        alone = self.member(member)
-        return look(alone, source, options=options, reference=reference, ablate=ablate, config=config)
+        asked: dict[str, Any] = {"reference": reference, "ablate": ablate, "config": config}
+        return look(self.member(member), source, options=options, member=self.numbered(member), **asked)
 
     def _check_lengths(self, sources: list[list[int]], targets: list[list[int]]) -> None:
         """A pair is scored whole or not at all."""

@@ -11,6 +11,7 @@ import torch
 import seqwright
 from seqwright.cli import main
 from seqwright.errors import ConfigError
+from seqwright.lens.heads import analyse
 from seqwright.report.wording import family
 
 
@@ -32,15 +33,12 @@ def run(tmp_path_factory) -> Path:
 def test_what_it_says_is_the_mean_of_its_members(run):
     whole = seqwright.load(run)
     assert whole.members == 2
-    pairs = [("abc", "ab"), ("fgh", "h")]
-    alone = [torch.tensor(whole.member(number).score(pairs)) for number in (1, 2)]
+    pairs = [("abc", ""), ("fgh", "")]  # of which the only token is the end
+    alone = torch.tensor([whole.member(number).score(pairs) for number in (1, 2)])
     assert not torch.allclose(*alone)
-    # the mean of probabilities lies between them at each token, so that of the sums does, too
-    together = torch.tensor(whole.score(pairs))
-    assert (together <= torch.maximum(*alone) + 1e-4).all()
-    assert (together >= torch.minimum(*alone) - 1e-4).all()
-    assert whole.member(1).members == 1
-    assert whole.member(1).member() is not whole
+    torch.testing.assert_close(torch.tensor(whole.score(pairs)).exp(), alone.exp().mean(0))
+    first = whole.member(1)
+    assert (first.members, first.member()) == (1, first)
 
 
 def test_the_folder_is_whole_and_says_what_it_is(run, capsys):
@@ -54,13 +52,20 @@ def test_looking_is_into_one_member_and_says_so(run, number, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["look", str(run), "abc", "--member", number, "-o", str(page)]) == 0
     assert f"is 2 models that speak together; this is number {number}, alone" in capsys.readouterr().err
-    member = seqwright.load(run).member(int(number))
-    assert seqwright.load(run).look("abc", member=int(number)).to_json() == member.look("abc").to_json()
+    whole = seqwright.load(run)
+    found, alone = whole.look("abc", member=int(number)), whole.member(int(number)).look("abc")
+    assert (found.document["model"].pop("member"), alone.document["model"].pop("member")) == (
+        [int(number), 2],
+        None,
+    )
+    assert found.to_json() == alone.to_json()
 
 
 def test_a_member_that_is_not_there_is_named(run, capsys):
     assert main(["look", str(run), "abc", "--member", "3"]) == 2
-    assert "there is no member 3; the model has 2 members" in capsys.readouterr().err
+    assert f"{run} has no member 3, only 2 members" in capsys.readouterr().err
+    assert main(["look", str(run), "--learning", "--member", "2"]) == 2
+    assert "--member cannot be had with --learning" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="no member 0"):
         seqwright.load(run).member(0)
 
@@ -70,7 +75,11 @@ def test_heads_are_those_of_one_member_and_none_are_removed(run, tmp_path, capsy
     assert "this is number 1, alone" in capsys.readouterr().err
     out = str(tmp_path / "small")
     assert main(["heads", str(run), "--pairs", "5", "--prune", "1", "--out", out]) == 2
-    assert "train one with model.kind=encoder_decoder" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "train one with model.kind=encoder_decoder" in told
+    assert "roles" not in told  # before the work begins
+    with pytest.raises(ConfigError, match=r"ensemble of 2 has no heads of its own.*member\(1\)"):
+        analyse(seqwright.load(run), [("abc", "cba")])
 
 
 def test_a_training_keeps_traces_of_its_first_member(run):

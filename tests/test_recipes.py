@@ -12,7 +12,7 @@ from seqwright.config import parse
 from seqwright.data.checking import check
 from seqwright.data.fields import join_fields
 from seqwright.data.tally import Pair, Place
-from seqwright.recipes import GREEDY, LITTLE, LONG, Recipe, choose
+from seqwright.recipes import EACH, FIRM, GREEDY, LITTLE, LONG, MEMBERS, SPEED, Recipe, choose
 from seqwright.training.job import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
@@ -123,7 +123,7 @@ def test_no_more_outputs_are_promised_than_are_held_out():
         )
 
     assert said(training={"minutes": 60}).endswith("of all greedy outputs")
-    assert said(training={"minutes": 60}, data={"valid": ["v.tsv"]}).endswith("up to 4,581 greedy outputs")
+    assert said(training={"minutes": 60}, data={"valid": ["v.tsv"]}).endswith("up to 1,145 greedy outputs")
     assert said(training={"minutes": 0.05}, data={"held_out": 0.4}).endswith("up to 100 greedy outputs")
 
 
@@ -138,6 +138,40 @@ def test_words_take_a_recurrent_model_unless_something_is_asked_of_it():
     assert preset(sentence) == "tiny"
 
 
+def minutes(passes: float, pairs: int = 300) -> dict[str, float]:
+    """In which one model reads `pairs` pronunciations about so often."""
+    return {"minutes": passes * pairs * 6 / (60 * SPEED)}
+
+
+def test_words_that_will_be_read_often_take_several_models_unless_parts_are_described():
+    def members(training: dict[str, float], **model: object) -> int:
+        table = recipe_for(pronunciation, training=training, model=model).table()["model"]
+        assert (table.get("kind") == "ensemble") == (table.get("members", 1) > 1)
+        return table.get("members", 1)
+
+    shares = (0.5, 1.8, 2.2, 3.2, 4.2, 100)
+    found = [members(minutes(share * EACH["tiny-rnn"])) for share in shares]
+    assert found == [1, 1, 2, 3, 4, MEMBERS]
+    long = minutes(1000)
+    assert members(long, dropout=0.1) == MEMBERS
+    assert members(long, heads=2) == members(long, preset="tiny-rnn") == 1
+    assert members({"epochs": 1000}) == 1  # which each of several would take
+    assert recipe_for(sentence, training=long).table()["model"].get("members") is None
+
+
+def test_how_many_models_can_be_said_by_itself():
+    def chosen(**model: object) -> tuple[str, str | None, int | None]:
+        table = recipe_for(pronunciation, training=minutes(1000), model=model).table()["model"]
+        return table["preset"], table.get("kind"), table.get("members")
+
+    assert chosen(kind="encoder_decoder") == ("tiny-rnn", None, None)
+    assert chosen(members=3) == ("tiny-rnn", "ensemble", 3)
+    assert chosen(members=1) == ("tiny-rnn", None, None)
+    brief = recipe_for(pronunciation, training=minutes(1), model={"kind": "ensemble"}).table()["model"]
+    assert (brief["preset"], brief["members"]) == ("tiny-rnn", 2)
+    assert recipe_for(sentence, model={"members": 2}).table()["model"]["kind"] == "ensemble"
+
+
 def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches():
     draw = random.Random(0)
     pairs = [Pair(*pronunciation(draw), Place("pairs.tsv", line)) for line in range(1, LONG[0] + 1)]
@@ -150,20 +184,23 @@ def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches
     assert few(training={"epochs": 100}).table()["model"]["preset"] == "tiny-rnn"
     assert many(training={"epochs": LONG[1] - 1}).table()["model"]["preset"] == "tiny-rnn"
     chosen = many(training={"epochs": LONG[1]}).table()
-    assert (chosen["model"]["preset"], chosen["model"]["dropout"]) == ("tiny", LITTLE)
-    assert chosen["training"]["tokens"] == 1024
+    assert (chosen["model"]["preset"], chosen["model"]["dropout"]) == ("tiny-words", LITTLE)
+    assert (chosen["training"]["tokens"], chosen["training"]["optimizer"]["decay"]) == (1024, FIRM)
     for asked in ({"preset": "tiny"}, {"dropout": 0.2}, {"heads": 2}):  # the rest is chosen as without it
         assert many(training={"epochs": LONG[1]}, model=asked).table() == chosen
     recurrent = many(training={"epochs": LONG[1]}, model={"preset": "tiny-rnn"}).table()
     assert recurrent["training"]["tokens"] == 512
+    started = many(training={"epochs": LONG[1]}, start="runs/other").table()["training"]
+    assert "decay" not in started["optimizer"]
 
 
 @pytest.mark.parametrize("make", [sentence, pronunciation])
 def test_decoding_takes_a_small_share_of_a_training_however_long_it_and_its_targets_are(make):
     lengths = {sentence: 10 * 1.3 + 1, pronunciation: 5 + 1}
     for minutes in (3, 10, 60):
-        training = recipe_for(make, training={"minutes": minutes}).table()["training"]
-        tokens = training["validations"] * training["decode"] * lengths[make]
+        table = recipe_for(make, training={"minutes": minutes}).table()
+        said = table["training"]["validations"] * table["training"]["decode"] * lengths[make]
+        tokens = said * table["model"].get("members", 1)
         assert 0.02 < tokens / GREEDY / (60 * minutes) < 0.06
     assert recipe_for(make, training={"minutes": 1000}).table()["training"]["decode"] == 6000
     assert recipe_for(make, training={"minutes": 0.05}).table()["training"]["decode"] == 100
@@ -179,8 +216,13 @@ def test_a_preset_that_is_asked_for_shares_an_embedding_only_if_it_does_so_itsel
 
 def test_dropout_grows_with_the_number_of_passes():
     shares = [
-        recipe_for(pronunciation, training={"epochs": epochs}).table()["model"]["dropout"]
+        recipe_for(sentence, training={"epochs": epochs}).table()["model"]["dropout"]
         for epochs in (1, 10, 30, 100)
     ]
     assert shares == sorted(set(shares))
     assert shares[0] == 0
+    words = [
+        recipe_for(pronunciation, training=minutes(passes)).table()["model"]["dropout"]
+        for passes in (1, 10, 30, 45, 65, 85, 200)
+    ]
+    assert words == sorted(words)

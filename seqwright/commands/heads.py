@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.config import parse
     from seqwright.errors import WriteError
     from seqwright.lens.importance import Yardstick, ascending
-    from seqwright.lens.pruning import curve, prunable
+    from seqwright.lens.pruning import curve, one_model, prunable
+    from seqwright.predictor import load
     from seqwright.run import Run, check_home
     from seqwright.training.interrupt import Interrupted
 
@@ -75,7 +76,11 @@ def run(options: argparse.Namespace) -> int:
             raise WriteError(f"{options.out} holds a run already; choose another folder")
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    predictor, tell = members.load_member(options.folder, options.member), _telling()
+    whole, tell, member = load(options.folder), _telling(), options.member or 1
+    if options.out:
+        one_model(options.folder)  # refuses several, before the work begins
+    predictor = whole.member(member)
+    members.say(options.folder, whole, member)
     config = parse(Run.open(options.folder).config)
     pairs = _pairs(config, options)
     yardstick = Yardstick(predictor, pairs, options.metric or config.training.metric, beam=options.beam)

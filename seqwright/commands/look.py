@@ -85,6 +85,7 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError("there is no TEXT to look at; give one, or --learning to watch the run learn")
         return
     asked = {"--beam": options.beam, "--reference": options.reference, "--against": options.against}
+    asked["--member"] = options.member
     if found := [name for name, value in asked.items() if value is not None]:
         raise ConfigError(
             f"{' and '.join(found)} cannot be had with --learning, which shows what the training kept; "
@@ -116,12 +117,15 @@ def _looks(options: argparse.Namespace) -> Looks:
 def _look(folder: str, options: argparse.Namespace) -> Trace:
     import torch
 
+    from seqwright.predictor import load
     from seqwright.sources import source_of_line
 
     torch.set_num_threads(1)  # for one text, more of them wait for each other, long where other programs run
-    model = members.load_member(folder, options.member)
+    model, member = load(folder), options.member or 1
     source = source_of_line(options.text, model.fields)
-    return model.look(source, beam=options.beam, reference=options.reference)
+    trace = model.look(source, beam=options.beam, reference=options.reference, member=member)
+    members.say(folder, model, member)
+    return trace
 
 
 def _learning(options: argparse.Namespace) -> Learning:

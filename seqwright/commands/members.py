@@ -14,19 +14,13 @@ def argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--member",
         type=int,
-        default=1,
         metavar="N",
         help="which model to look into, where several speak together (default: 1)",
     )
 
 
-def load_member(folder: str, number: int) -> Predictor:
-    """It is said that there are others: nobody should take one of several models for all of them."""
-    from seqwright.predictor import load
-
-    whole = load(folder)
-    one = whole.member(number)
-    if whole.members > 1:
-        told = f"{folder} is {whole.members} models that speak together; this is number {number}, alone"
+def say(folder: str, model: Predictor, number: int) -> None:
+    """That there are others: nobody should take one of several models for all of them."""
+    if model.members > 1:
+        told = f"{folder} is {model.members} models that speak together; this is number {number}, alone"
         print(f"seqwright: {told} (--member)", file=sys.stderr)
-    return one

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.errors import ConfigError
+from seqwright.models.ensemble import Ensemble
 from seqwright.nn.attention import Attention
 from seqwright.nn.blocks import Block
 
@@ -71,6 +72,11 @@ def sites(model: nn.Module) -> list[Site]:
     """Every attention: enc in the encoder, dec where the future is hidden, cross the others; layers of a kind
     are counted by themselves, so that encoder and decoder may differ in depth.
     """
+    if isinstance(model, Ensemble):
+        raise ConfigError(
+            f"an ensemble of {len(model.members)} has no heads of its own; look at one member, as "
+            "seqwright.load(folder).member(1)"
+        )
     stacked = {part for block in model.modules() if isinstance(block, Block) for part in block.children()}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
     for name, part in model.named_modules():

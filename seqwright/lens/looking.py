@@ -75,11 +75,12 @@ def look(
     branch: bool = True,
     config: Mapping[str, Any] | None = None,
     step: int | None = None,
+    member: tuple[int, int] | None = None,
     room: int = ROOM,
 ) -> Trace:
     """The trace of one text. `ablate` decodes again without each head, `branch` after other pieces; `config`
-    and `step`, those of the training that the model comes from, are noted in it; `room` is for packed arrays,
-    in characters.
+    and `step`, those of the training that the model comes from, are noted in it, and so is which `member` of
+    how many it is, if several speak together; `room` is for packed arrays, in characters.
     """
     model, task, row = predictor.model, predictor.task, predictor.task.source.encode(text)
     _check(text, len(row), predictor.longest)
@@ -104,7 +105,7 @@ def look(
             **inside,
             "ablations": _ablations(predictor, options, said, absent) if ablate else None,
             "branches": _branches(predictor, options, said, inside["steps"], absent) if branch else None,
-            "model": _model(model, step),
+            "model": {**_model(model, step), "member": None if member is None else list(member)},
             "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
             "seed": None if config is None else config.get("seed"),
         }

@@ -181,7 +181,7 @@ def one_model(folder: str | Path) -> Model:
             f"{folder} is {found.members} models that speak together, and heads are removed from one; train "
             "one with model.kind=encoder_decoder"
         )
-    return found.model
+    return found.member().model
 
 
 def write_run(run: Run, out: str | Path, model: Model, description: Mapping[str, Any], note: str) -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.data.batch import PAD, Batch
@@ -16,10 +17,13 @@ from seqwright.registry import Count
 
 
 class Ensemble(Model):
-    """p = 1/M Σ_m p_m, token by token, of `members` models of one description (Hansen & Salamon 1990).
+    """p = 1/M Σ_m p_m, token by token, of M models of one description (Hansen & Salamon 1990).
 
     They begin with other weights, read the same batches under dropout of their own, and learn each by its own
-    loss: what one has got wrong by chance the others seldom have. The other options are those of a member.
+    loss: what one has got wrong by chance the others seldom have. Gradients are clipped, and skipped where
+    they are not finite, all together. The other options are those of a member.
+
+    members: how many models.
     """
 
     passes_to = EncoderDecoder
@@ -33,10 +37,11 @@ class Ensemble(Model):
 
     @property
     def voices(self) -> list[EncoderDecoder]:
+        """The members, as what they are."""
         return list(self.members)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch) -> Tensor:
-        return mixture(torch.stack([member(batch).log_softmax(-1) for member in self.voices]))
+        return mixture([member(batch).log_softmax(-1) for member in self.voices])
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
         """In training the mean of the members' own losses, otherwise that of what they say together."""
@@ -44,16 +49,13 @@ class Ensemble(Model):
             losses = [member.loss(batch, smoothing=smoothing) for member in self.voices]
             return Loss(torch.stack([loss.total for loss in losses]).mean(), losses[0].count)
         real = batch.expected != PAD
-        hidden, expected = [member.hidden(batch)[real] for member in self.voices], batch.expected[real]
-        total = torch.zeros((), dtype=hidden[0].dtype, device=expected.device)
+        expected, hidden = batch.expected[real], [member.hidden(batch)[real] for member in self.voices]
+        total = hidden[0].new_zeros(())
         for start in range(0, len(expected), ROWS):
-            said = [
-                member.output(own[start : start + ROWS]).log_softmax(-1)
-                for member, own in zip(self.voices, hidden, strict=True)
-            ]
-            log_probs = mixture(torch.stack(said))  # (n, V)
-            total = total - (1 - smoothing) * log_probs.gather(1, expected[start : start + ROWS, None]).sum()
-            total = total - smoothing * log_probs.mean(-1).sum()
+            rows = slice(start, start + ROWS)
+            spoken = zip(self.voices, hidden, strict=True)
+            said = mixture([member.output(own[rows]).log_softmax(-1) for member, own in spoken])  # (n, V)
+            total = total + F.cross_entropy(said, expected[rows], label_smoothing=smoothing, reduction="sum")
         return Loss(total, len(expected))
 
     def start(self, source: Any) -> EnsembleState:
@@ -62,5 +64,5 @@ class Ensemble(Model):
     def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
         asked = zip(self.voices, state.members, strict=True)
         answers = [member.step(tokens, own) for member, own in asked]
-        joint = mixture(torch.stack([logits.log_softmax(-1) for logits, _ in answers]))
+        joint = mixture([logits.log_softmax(-1) for logits, _ in answers])
         return joint, EnsembleState(tuple(after for _, after in answers))

@@ -14,7 +14,8 @@ class Neighbours(nn.Module):
 
     A stack of attentions has to find out which letters stand side by side; here it is told. Mohamed, Okhonko
     & Zettlemoyer 2019 (Transformers with convolutional context for ASR) have convolutions under the encoder
-    in the place of positions. What is not seen, padding and what lies beyond both ends, is 0.
+    in the place of positions. What is not seen, padding and what lies beyond both ends, is 0. The windows
+    lie side by side, so that the weights are one plain matrix.
     """
 
     def __init__(self, size: int, reach: int):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -20,6 +22,6 @@ class EnsembleState:
         return EnsembleState(tuple(member.select(rows) for member in self.members))
 
 
-def mixture(voices: Tensor) -> Tensor:
-    """log of the mean of p_m, from log p_m (M, …, V): one member that is sure is enough."""
-    return voices.logsumexp(0) - math.log(len(voices))
+def mixture(voices: Sequence[Tensor]) -> Tensor:
+    """log of the mean of p_m, from each log p_m (…, V): one member that is sure is enough."""
+    return reduce(torch.logaddexp, voices) - math.log(len(voices))

@@ -38,11 +38,9 @@ def _story(record: Record) -> str:
     if kept is None:
         return f"{told}."
     judged = record.setting("training", "metric") or "loss"
-    if judged == "loss":
-        why = "the best by the loss"
-    else:
-        label = metric(str(judged), record.item).label
-        why = f"the latest within a standard error of the best by {label}"
+    by = "the loss" if judged == "loss" else metric(str(judged), record.item).label
+    exact = judged == "loss" or "kept" not in kept
+    why = f"the best by {by}" if exact else f"the latest within a standard error of the best by {by}"
     return f"{told}. The weights are those of step {kept['step']:,}, {why}; a ring marks them."
 
 

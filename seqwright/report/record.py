@@ -178,7 +178,8 @@ class Record:
     @cached_property
     def kept(self) -> dict[str, Any] | None:
         """The validation whose weights were kept."""
-        return next((entry for entry in reversed(self.validations) if entry.get("kept") is True), None)
+        said = ((entry, entry.get("kept", entry.get("best"))) for entry in reversed(self.validations))
+        return next((entry for entry, kept in said if kept is True), None)  # `best`: in logs from before
 
     @property
     def last_step(self) -> int:

@@ -43,6 +43,6 @@ class Ensemble:
                 f"the members have vocabularies of {', '.join(map(str, sizes))} tokens, and they must share "
                 "one: train them with the same tokenizer"
             )
-        voices = torch.stack([log_probabilities(logits) for logits, _ in answers])  # (members, R, V)
-        joint = voices.mean(0) if self.mean == "log_probability" else mixture(voices)
+        voices = [log_probabilities(logits) for logits, _ in answers]  # each (R, V)
+        joint = torch.stack(voices).mean(0) if self.mean == "log_probability" else mixture(voices)
         return joint, EnsembleState(tuple(after for _, after in answers))

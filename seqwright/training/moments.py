@@ -53,7 +53,8 @@ class Moments:
             return
         from seqwright.lens.looking import look
 
-        predictor = Predictor(model, self.task).member()
+        whole = Predictor(model, self.task)
+        predictor = whole.member()
         for number, probe in enumerate(self._chosen(validation.probes, predictor.longest), start=1):
             trace = look(
                 predictor,
@@ -63,6 +64,7 @@ class Moments:
                 ablate=False,
                 branch=False,
                 step=step,
+                member=whole.numbered(1),
                 room=ROOM,
             )
             folder = self.folder / f"probe_{number}"

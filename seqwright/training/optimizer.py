@@ -114,7 +114,7 @@ class Muon(Optimizer):
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
         def inner(name: str, p: nn.Parameter) -> bool:
-            return p.dim() == 2 and "embedding" not in name and not name.startswith("output")
+            return p.dim() == 2 and not {"embedding", "output"} & set(name.split("."))
 
         matrices = [p for name, p in parameters.items() if inner(name, p)]
         others = [p for name, p in parameters.items() if not inner(name, p)]

@@ -63,10 +63,11 @@ class Progress:
 
     def after(self, step: int, judged: Judged) -> Progress:
         """When a validation has judged a step. The weights of the latest one are kept that is less than a
-        standard error worse than the best: what is ahead by less than that may be so by chance, and chance
-        has no preference, where training has one for what comes later.
+        standard error worse than the best: of scores that chance alone may have ordered the later one is
+        taken, as more training mostly helps.
         """
-        is_best, kept = judged.beats(self.best), judged.beats(self.best, self.best_error)
+        is_best = judged.beats(self.best)
+        kept = is_best or judged.beats(self.best, self.best_error)
         seen = replace(self, validated=step, worse=0 if is_best else self.worse + 1)
         if is_best:
             seen = replace(seen, best=judged.value, best_error=judged.error, best_step=step)
@@ -244,14 +245,14 @@ class Trainer:
         if self._meter.since_save >= self.options.save_seconds * min(2**self._unsaved, 16):
             self._save()
 
-    def _save(self, judged: Judged | None = None) -> None:
+    def _save(self, judged: Judged = NOT_JUDGED) -> None:
         """A checkpoint of now. A disk that refuses does not stop the training; the next try comes later."""
         self.progress = replace(self.progress, seconds=self._meter.seconds)
         step = self.progress.step
-        kept = judged is not None and self.progress.kept_step == step
-        metric, better, _ = judged or NOT_JUDGED
+        value, better, _ = judged
+        kept = math.isfinite(value) and self.progress.kept_step == step
         try:
-            self.checkpoints.save(step, self._tensors(), self._state(), metric, better, kept=kept)
+            self.checkpoints.save(step, self._tensors(), self._state(), value, better, kept=kept)
             self._unsaved = 0
         except WriteError as error:
             self._unsaved += 1
@@ -318,13 +319,13 @@ class Trainer:
         best = self.checkpoints.best()
         part = "model" if self.average is None else "average"
         longest = {LONGEST: str(self.prepared.train.lengths.source.max())}
-        if best is None:  # no validation had a finite value
-            self.run.save_weights(self._tensors()[part], {"step": str(self.progress.step), **longest})
-        else:
+        step, weights = self.progress.step, self._tensors()[part]  # if no validation had a finite value
+        if best is not None:
             kept = self.checkpoints.read(best, parts=[part])
-            self.run.save_weights(kept.tensors[part], {"step": str(kept.step), **longest})
+            step, weights = kept.step, kept.tensors[part]
+        self.run.save_weights(weights, {"step": str(step), **longest})
         reached("train:exported")
-        self.progress = replace(self.progress, finished=True)
+        self.progress = replace(self.progress, finished=True, kept_step=step)
         self._save()
         if self._unsaved:
             raise WriteError(

@@ -93,7 +93,8 @@ class Validation:
         name = METRICS.build(metric).name
         found = next(each for each in self.measured if each.metric.name == name)
         better, nudge = found.metric.better, TIE * self.loss if math.isfinite(self.loss) else 0.0
-        return Judged(found.value() + (nudge if better == "lower" else -nudge), better, found.error)
+        error = found.error if math.isfinite(found.error) else 0.0
+        return Judged(found.value() + (nudge if better == "lower" else -nudge), better, error)
 
     @property
     def probes(self) -> tuple[Item, ...]:

@@ -121,6 +121,17 @@ def test_configuration_and_log_are_enough(tmp_path):
     assert "validation whose weights were kept, step 20: the run folder has no evaluation.json" in text
     assert "Learning rate" in text
     assert "20.0 %" in text
+    assert "step 20, the latest within a standard error of the best by exact match" in text
+
+
+def test_a_log_from_before_says_which_step_was_the_best(tmp_path):
+    run = Run.create(tmp_path / "run", CONFIG)
+    for number in (10, 20, 30):
+        entry = validation(number, "x")
+        best = entry.pop("kept")
+        run.log({**entry, "best": best})
+    text = "".join(Reader(page_of(run.folder)).text)
+    assert "The weights are those of step 20, the best by exact match" in text
 
 
 @pytest.mark.parametrize(

@@ -359,7 +359,9 @@ def test_numbers_that_are_not_finite_are_not_loaded(two, said, monkeypatch):
     keep=st.integers(1, 3),
     better=st.sampled_from(["higher", "lower"]),
     saves=st.lists(
-        st.tuples(st.integers(-2, 3), st.sampled_from([None, math.nan, math.inf, 0.1, 0.2, 0.3])),
+        st.tuples(
+            st.integers(-2, 3), st.sampled_from([None, math.nan, math.inf, 0.1, 0.2, 0.3]), st.booleans()
+        ),
         min_size=1,
         max_size=9,
     ),
@@ -369,21 +371,19 @@ def test_retention_keeps_the_latest_the_best_and_the_last_few(keep, better, save
     with tempfile.TemporaryDirectory() as scratch:
         checkpoints, step, best = Checkpoints(scratch, "mine", keep), 5, None
         line: list[Path] = []  # the saves that lead to the latest one
-        for stride, metric in saves:
+        for stride, metric, kept in saves:
             step = max(0, step + stride)
-            latest = checkpoints.save(step, {"model": {"x": torch.tensor(step)}}, {}, metric, better)
+            weights = {"model": {"x": torch.tensor(step)}}
+            latest = checkpoints.save(step, weights, {}, metric, better, kept=kept)
             line = [path for path in line if path.name < latest.name and path.exists()] + [latest]
             sign = 1 if better == "higher" else -1
-            if (
-                metric is not None
-                and math.isfinite(metric)
-                and (best is None or sign * metric > sign * best[0])
-            ):
-                best = metric, latest
+            number = metric is not None and math.isfinite(metric)
+            if kept or (number and (best is None or best[0] is None or sign * metric > sign * best[0])):
+                best = metric if number else None, latest
             assert checkpoints.load().path == latest
             assert checkpoints.best() == (best and best[1])
-            kept = {latest.name, *(path.name for path in line[-keep:]), *([best[1].name] if best else [])}
-            assert names(Path(scratch)) - {"LATEST", "BEST"} == kept
+            left = {latest.name, *(path.name for path in line[-keep:]), *([best[1].name] if best else [])}
+            assert names(Path(scratch)) - {"LATEST", "BEST"} == left
 
 
 def test_best_is_a_pointer_and_can_be_moved(two):

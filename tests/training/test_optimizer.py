@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from seqwright.errors import ConfigError, ModelError
+from seqwright.presets import build_model
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer, orthogonalised
 
 
@@ -84,6 +85,17 @@ def test_muon_updates_inner_matrices_by_orthogonal_steps():
     values = torch.linalg.svdvals(change) / (0.01 * 0.2 * 6**0.5)
     assert values.min() > 0.5
     assert values.max() < 1.35
+
+
+def test_muon_leaves_embeddings_and_outputs_to_adamw_also_of_the_members_of_an_ensemble():
+    table = {"kind": "ensemble", "size": 8, "layers": 1, "heads": 2, "tie": False}
+    model = build_model(table, source_vocabulary=9, target_vocabulary=9)
+    optimizer = build("muon", model)
+    names = {parameter: name for name, parameter in optimizer.names.items()}
+    by_muon = {names[p] for group in optimizer.parts[1].param_groups for p in group["params"]}
+    assert by_muon
+    assert not [name for name in by_muon if "embedding" in name or "output" in name]
+    assert {"members.0.output.weight", "members.1.output.weight"} <= optimizer.names.keys()
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
