@@ -98,6 +98,12 @@ class Model(nn.Module):
         for name, weight in weights.items():
             own[name].copy_(weight)
 
+    def learners(self, count: int) -> Sequence[Model]:
+        """`count` models that have all weights of this one between them, each once, and whose losses in
+        training add up to its own; this one alone where it cannot be divided so.
+        """
+        return [self]
+
     def forward(self, batch: Any) -> Tensor:
         """The scores of all symbols at each place of the target (B, T, V)."""
         raise NotImplementedError

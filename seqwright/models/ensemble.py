@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -40,14 +41,28 @@ class Ensemble(Model):
         """The members, as what they are."""
         return list(self.members)  # type: ignore[arg-type]
 
+    def learners(self, count: int) -> list[Ensemble]:
+        """Some members each, where all can have equally many."""
+        if len(self.members) % count:
+            return [self]
+        return [self._of(self.members[number::count]) for number in range(count)]
+
+    def _of(self, members: Iterable[nn.Module]) -> Ensemble:
+        """An ensemble of these; they stay members of this one, too."""
+        fewer = Ensemble.__new__(Ensemble)
+        Model.__init__(fewer)
+        fewer.members = nn.ModuleList(members)
+        return fewer
+
     def forward(self, batch: Batch) -> Tensor:
         return mixture([member(batch).log_softmax(-1) for member in self.voices])
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
-        """In training the mean of the members' own losses, otherwise that of what they say together."""
+        """In training the members' own losses, over the tokens of each; otherwise that of what they say."""
         if self.training:
             losses = [member.loss(batch, smoothing=smoothing) for member in self.voices]
-            return Loss(torch.stack([loss.total for loss in losses]).mean(), losses[0].count)
+            total = torch.stack([loss.total for loss in losses]).sum()
+            return Loss(total, sum(loss.count for loss in losses))
         real = batch.expected != PAD
         expected, hidden = batch.expected[real], [member.hidden(batch)[real] for member in self.voices]
         total = hidden[0].new_zeros(())

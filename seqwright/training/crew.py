@@ -30,11 +30,12 @@ from seqwright.runtime import peak_memory
 
 
 class Part(NamedTuple):
-    """Some examples of a batch, by their numbers in the training data."""
+    """Some examples of a batch, by their numbers in the training data, and which learner reads them."""
 
     numbers: Sequence[int]
     epoch: int
     seed: Sequence[int]  # of its randomness
+    learner: int = 0
 
 
 @dataclass(frozen=True)

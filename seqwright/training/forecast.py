@@ -128,7 +128,8 @@ class _Probe:
         began = time.monotonic()
         options, batch = self.config.training, self.batches[number % len(self.batches)]
         self.optimizer.zero_grad()
-        parts = parts_of(batch, options.accumulate, 0, (self.config.seed,))
+        learners = len(self.model.learners(options.accumulate))
+        parts = parts_of(batch, options.accumulate, 0, (self.config.seed,), learners)
         outcome, _ = gradients(self.crew, parts, options.clip)
         self.optimizer.step(0.0)
         return time.monotonic() - began, outcome.tokens

@@ -121,6 +121,7 @@ class Trainer:
         self.prepared, self.task, self.model = prepared, prepared.task, model
         self.listener, self.interrupt = listener, interrupt or Interrupt()
         self.crew = Crew(model, computing(config, prepared, model), helpers)
+        self.learners = len(model.learners(self.options.accumulate))
         self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
         self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
         self.schedule = SCHEDULES.build(self.options.schedule)
@@ -173,7 +174,8 @@ class Trainer:
         """The batches from here on, each in its parts, with the position behind it."""
         for numbers, after in self.plan.walk(self.progress.cursor):
             seed = self.config.seed, self.progress.step + 1
-            yield parts_of(numbers, self.options.accumulate, self.progress.cursor.epoch, seed), after
+            epoch, parts = self.progress.cursor.epoch, self.options.accumulate
+            yield parts_of(numbers, parts, epoch, seed, self.learners), after
 
     def _step(self, parts: list[Part], after: Cursor) -> None:
         step = self.progress.step + 1
@@ -338,7 +340,8 @@ class Trainer:
         """A step without an update; too many of them end the training."""
         bad = (*(b for b in self.progress.bad if b > step - BAD_WINDOW), step)
         self.progress = replace(self.progress, bad=bad)
-        places = [self.prepared.train.place(i) for part in parts for i in part.numbers]
+        numbers = dict.fromkeys(i for part in parts for i in part.numbers)  # some parts have the same
+        places = [self.prepared.train.place(i) for i in numbers]
         self.run.log({"step": step, "skipped": {"loss": total, "gradient_norm": norm, "examples": places}})
         in_a_row = bad[-BAD_IN_A_ROW:] == tuple(range(step - BAD_IN_A_ROW + 1, step + 1))
         if in_a_row or len(bad) > max(BAD_IN_A_ROW, BAD_SHARE * BAD_WINDOW):
@@ -437,20 +440,27 @@ def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
     return kind(model, **options)
 
 
-def parts_of(batch: np.ndarray, parts: int, epoch: int, seed: Sequence[int]) -> list[Part]:
-    """Of the examples with these numbers. Dropout is decided by the seed and the number of the part."""
+def parts_of(batch: np.ndarray, parts: int, epoch: int, seed: Sequence[int], learners: int = 1) -> list[Part]:
+    """Of the examples with these numbers: some of them each, or all of them for each of several learners.
+    Dropout is decided by the seed and the number of the part.
+    """
+    if learners > 1:
+        return [Part(batch.tolist(), epoch, (*seed, number), number) for number in range(learners)]
     divided = [numbers.tolist() for numbers in split(batch, parts) if len(numbers)]
     return [Part(numbers, epoch, (*seed, number)) for number, numbers in enumerate(divided)]
 
 
 def computing(config: Config, prepared: Prepared, model: Model) -> Compute:
+    learners = model.learners(config.training.accumulate)
+
     def compute(part: Part) -> Outcome:
         numbers = np.asarray(part.numbers)
         batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=part.epoch)
         torch.manual_seed(derived_seed(*part.seed))
-        loss = model.train().loss(batch, smoothing=config.training.smoothing).total
-        loss.backward()
-        return Outcome(loss.item(), batch.count, _tokens(batch))
+        loss = learners[part.learner].train().loss(batch, smoothing=config.training.smoothing)
+        loss.total.backward()
+        read = 0 if part.learner else _tokens(batch)  # once, however many read them
+        return Outcome(loss.total.item(), loss.count, read)
 
     return compute
 

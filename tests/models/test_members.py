@@ -73,12 +73,25 @@ def test_in_training_each_member_has_its_own_loss_and_gradient(model):
     model.train()
     alone = [member.loss(batch(), smoothing=0.1) for member in model.members]
     together = model.loss(batch(), smoothing=0.1)
-    torch.testing.assert_close(together.total, sum(loss.total for loss in alone) / 3)
+    torch.testing.assert_close(together.total, sum(loss.total for loss in alone))
+    assert together.count == sum(loss.count for loss in alone)
     together.total.backward()
     for member, loss in zip(model.members, alone, strict=True):
         found = [parameter.grad for parameter in member.parameters()]
-        wanted = torch.autograd.grad(loss.total, list(member.parameters()))
-        torch.testing.assert_close(found, [gradient / 3 for gradient in wanted])
+        torch.testing.assert_close(found, list(torch.autograd.grad(loss.total, list(member.parameters()))))
+
+
+@pytest.mark.parametrize(("members", "count", "each"), [(4, 2, [2, 2]), (3, 3, [1, 1, 1]), (3, 2, [3])])
+def test_learners_have_all_members_between_them_and_their_losses_add_up(members, count, each):
+    table = {"kind": "ensemble", "members": members, "size": 8, "layers": 1, "heads": 2, "dropout": 0.0}
+    model = build_model(table, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY).double()
+    learners = model.learners(count)
+    assert [len(learner.members) for learner in learners] == each
+    owned = [id(weight) for learner in learners for weight in learner.parameters()]
+    assert sorted(owned) == sorted(map(id, model.parameters()))
+    whole, losses = model.loss(batch()), [learner.loss(batch()) for learner in learners]
+    torch.testing.assert_close(whole.total, sum(loss.total for loss in losses))
+    assert whole.count == sum(loss.count for loss in losses)
 
 
 def test_a_beam_scores_as_teacher_forcing_does(model):

@@ -35,6 +35,8 @@ def pairs(tmp_path: Path) -> Path:
         ["training.accumulate=2"],
         ["training.accumulate=3", "training.optimizer=muon"],
         ["training.accumulate=2", "model.order=post"],
+        ["training.accumulate=2", "model.kind=ensemble", "model.members=4"],
+        ["training.accumulate=2", "model.kind=ensemble", "model.members=3"],
     ],
 )
 def test_the_weights_do_not_depend_on_the_number_of_processes(pairs, tmp_path, changes):
