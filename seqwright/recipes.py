@@ -29,16 +29,15 @@ DROPOUT = (  # below so many passes at the usual speed; the forecast counts them
     (math.inf, "very often", 0.3),
 )
 LITTLE = 0.1  # dropout of a Transformer of many words
-FIRM = 0.3  # decay of its weights
 PARTS = 2  # of a batch, each for a core of its own
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
 OFTEN = 100  # times that a word comes on average
 SYLLABLES = 2000  # a side of at most so many different words that are short, and hardly one of them rare, too
-LONG = 50_000, 20  # pairs and passes from which on Transformers learn words better, in larger batches
+LONG = 50_000, 20  # pairs and passes from which on a Transformer learns words better, in larger batches
 NO_PARTS = {"dropout", "kind", "members"}  # options of a model that say nothing of its parts
 MEMBERS = 4  # models that learn side by side, at most
-EACH = {"tiny-rnn": 20, "tiny-words": 15}  # passes that each of them needs at least
+EACH = 20  # passes that each of them needs at least
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
 
@@ -87,12 +86,13 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     model = asked.get("model", {})
     free = not model.keys() - NO_PARTS  # options of parts are those of Transformers
     many = report.pairs >= LONG[0] and passes >= LONG[1] and not asked.get("start")
-    long = words and many and model.get("preset", "tiny-words") in ("tiny", "tiny-words")
-    preset = "tiny-words" if long else "tiny-rnn" if words and free else "tiny"
+    long = words and many and model.get("preset", "tiny") == "tiny"
+    recurrent = words and free and not long
     shared = bool(ends.get("minutes"))  # the time; steps and epochs are those of each model
-    members = _members(model, passes if words and free and shared else 0.0, EACH.get(preset, 1))
+    members = _members(model, passes if recurrent and shared else 0.0)
     each = passes / members if shared else passes
-    chosen = _model(report.pairs, words, each, preset, members, share=joint and _shares(asked))
+    kind = {"share": joint and _shares(asked), "recurrent": recurrent, "long": long}
+    chosen = _model(report.pairs, words, each, members, **kind)
     choices = [tokenizer, chosen, _batch(report.pairs, words, long=long), *time]
     data = asked.get("data", {})
     if data.get("valid"):
@@ -183,26 +183,28 @@ def _subwords(pairs: int) -> int:
     return 32_000
 
 
-def _members(model: Mapping[str, Any], passes: float, each: float) -> int:
-    """As many as are asked for; otherwise as can read each pair `each` times, up to a few."""
+def _members(model: Mapping[str, Any], passes: float) -> int:
+    """As many as are asked for; otherwise as can read each pair often enough, up to a few."""
     asked = model.get("members")
     if isinstance(asked, int):  # what is wrong with it is said of the model
         return max(asked, 1)
     if model.get("kind") == "encoder_decoder":
         return 1
     least = 2 if model.get("kind") == "ensemble" else 1
-    return min(max(int(passes / each), least), MEMBERS)
+    return min(max(int(passes / EACH), least), MEMBERS)
 
 
-def _model(pairs: int, words: bool, passes: float, preset: str, members: int, *, share: bool) -> Choice:
+def _model(
+    pairs: int, words: bool, passes: float, members: int, *, share: bool, recurrent: bool, long: bool
+) -> Choice:
     """`passes` are those of each of the `members`."""
     often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
-    reason = f"a pair comes again {often} in this training"
-    if preset == "tiny-words":
+    preset, reason = "tiny", f"a pair comes again {often} in this training"
+    if long:
         dropout = LITTLE
         reason += "; so a Transformer overtakes the recurrent model, which learns words soonest"
-    elif preset == "tiny-rnn":
-        share = False
+    elif recurrent:
+        preset, share = "tiny-rnn", False
         reason += "; a recurrent model with attention learns words soonest"
     elif words or pairs < 200_000:
         larger = "a larger one would be too slow for the time or learn them by heart"
@@ -227,13 +229,11 @@ def _shares(asked: Mapping[str, Any]) -> bool:
 def _batch(pairs: int, words: bool, *, long: bool) -> Choice:
     tokens = 1024 if long else 512 if words else 1536 if pairs < 200_000 else 4096
     rate = 3e-3 if tokens >= 1536 else 2e-3
-    firm = {"decay": FIRM} if long else {}
-    table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate, **firm}}
+    table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate}}
     reason = "on small data more steps beat larger batches"
     if long or tokens == 4096:
         reason = "there is much to read"
     what = f"{tokens} target tokens a batch, in {PARTS} parts for up to {PARTS} cores, rate {rate:g}"
-    what += "".join(f", weights decay by {share:g}" for share in firm.values())
     return Choice(what, {"training": table}, reason)
 
 

@@ -12,7 +12,7 @@ from seqwright.config import parse
 from seqwright.data.checking import check
 from seqwright.data.fields import join_fields
 from seqwright.data.tally import Pair, Place
-from seqwright.recipes import EACH, FIRM, GREEDY, LITTLE, LONG, MEMBERS, SPEED, Recipe, choose
+from seqwright.recipes import EACH, GREEDY, LITTLE, LONG, MEMBERS, SPEED, Recipe, choose
 from seqwright.training.job import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
@@ -150,7 +150,7 @@ def test_words_that_will_be_read_often_take_several_models_unless_parts_are_desc
         return table.get("members", 1)
 
     shares = (0.5, 1.8, 2.2, 3.2, 4.2, 100)
-    found = [members(minutes(share * EACH["tiny-rnn"])) for share in shares]
+    found = [members(minutes(share * EACH)) for share in shares]
     assert found == [1, 1, 2, 3, 4, MEMBERS]
     long = minutes(1000)
     assert members(long, dropout=0.1) == MEMBERS
@@ -184,14 +184,14 @@ def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches
     assert few(training={"epochs": 100}).table()["model"]["preset"] == "tiny-rnn"
     assert many(training={"epochs": LONG[1] - 1}).table()["model"]["preset"] == "tiny-rnn"
     chosen = many(training={"epochs": LONG[1]}).table()
-    assert (chosen["model"]["preset"], chosen["model"]["dropout"]) == ("tiny-words", LITTLE)
-    assert (chosen["training"]["tokens"], chosen["training"]["optimizer"]["decay"]) == (1024, FIRM)
+    assert (chosen["model"]["preset"], chosen["model"]["dropout"]) == ("tiny", LITTLE)
+    assert chosen["training"]["tokens"] == 1024
     for asked in ({"preset": "tiny"}, {"dropout": 0.2}, {"heads": 2}):  # the rest is chosen as without it
         assert many(training={"epochs": LONG[1]}, model=asked).table() == chosen
     recurrent = many(training={"epochs": LONG[1]}, model={"preset": "tiny-rnn"}).table()
     assert recurrent["training"]["tokens"] == 512
     started = many(training={"epochs": LONG[1]}, start="runs/other").table()["training"]
-    assert "decay" not in started["optimizer"]
+    assert started["tokens"] == 512  # whose model is that of the other
 
 
 @pytest.mark.parametrize("make", [sentence, pronunciation])
