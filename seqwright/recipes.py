@@ -36,8 +36,6 @@ OFTEN = 100  # times that a word comes on average
 SYLLABLES = 2000  # a side of at most so many different words that are short, and hardly one of them rare, too
 LONG = 50_000, 20  # pairs and passes from which on a Transformer learns words better, in larger batches
 NO_PARTS = {"dropout", "kind", "members"}  # options of a model that say nothing of its parts
-MEMBERS = 4  # models that learn side by side, at most
-EACH = 20  # passes that each of them needs at least
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
 
@@ -88,9 +86,8 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     many = report.pairs >= LONG[0] and passes >= LONG[1] and not asked.get("start")
     long = words and many and model.get("preset", "tiny") == "tiny"
     recurrent = words and free and not long
-    shared = bool(ends.get("minutes"))  # the time; steps and epochs are those of each model
-    members = _members(model, passes if recurrent and shared else 0.0)
-    each = passes / members if shared else passes
+    members = _members(model)
+    each = passes / members if ends.get("minutes") else passes  # steps and epochs are those of each model
     kind = {"share": joint and _shares(asked), "recurrent": recurrent, "long": long}
     chosen = _model(report.pairs, words, each, members, **kind)
     choices = [tokenizer, chosen, _batch(report.pairs, words, long=long), *time]
@@ -183,15 +180,10 @@ def _subwords(pairs: int) -> int:
     return 32_000
 
 
-def _members(model: Mapping[str, Any], passes: float) -> int:
-    """As many as are asked for; otherwise as can read each pair often enough, up to a few."""
-    asked = model.get("members")
-    if isinstance(asked, int):  # what is wrong with it is said of the model
-        return max(asked, 1)
-    if model.get("kind") == "encoder_decoder":
-        return 1
-    least = 2 if model.get("kind") == "ensemble" else 1
-    return min(max(int(passes / EACH), least), MEMBERS)
+def _members(model: Mapping[str, Any]) -> int:
+    """How many models are asked for; what is wrong with the number is said when the model is made."""
+    asked = model.get("members", 2 if model.get("kind") == "ensemble" else 1)
+    return max(asked, 1) if isinstance(asked, int) else 1
 
 
 def _model(
@@ -216,7 +208,7 @@ def _model(
     if members > 1:
         table |= {"kind": "ensemble", "members": members}
         what = f"{members} models {preset}, dropout {dropout}"
-        reason += f"; {members} that learn side by side are together wrong less often than one"
+        reason += f"; {members} were asked for"
     return Choice(what, {"model": table}, reason)
 
 

@@ -68,7 +68,7 @@ def test_it_is_said_in_few_lines_what_was_found_and_chosen(pairs: Path) -> None:
         "144 pairs",
         "the first line has a tab",
         "split: ",
-        "models tiny-rnn",
+        "model tiny",
         "minutes of training",
     ):
         assert part in text
