@@ -64,13 +64,7 @@ def test_it_is_said_in_few_lines_what_was_found_and_chosen(pairs: Path) -> None:
     lines = design({"data": {"train": [str(pairs)]}}).lines()
     assert len(lines) <= 24  # and one for the forecast
     text = "\n".join(lines)
-    for part in (
-        "144 pairs",
-        "the first line has a tab",
-        "split: ",
-        "model tiny",
-        "minutes of training",
-    ):
+    for part in ("144 pairs", "the first line has a tab", "split: ", "model tiny", "minutes of training"):
         assert part in text
 
 

@@ -154,7 +154,7 @@ function start() {
   const facts = [
     `Seqwright ${version}`,
     `${model.parameters.toLocaleString("en")} parameters`,
-    ...(model.member ? [`number ${model.member[0]} of ${model.member[1]} models that speak together, alone`] : []),
+    ...(model.member ? [`number ${model.member.join(" of ")} models that speak together`] : []),
     `weights ${shorten(model.weights, 24)}`,
     "this file asks the network for nothing",
   ];
