@@ -115,9 +115,7 @@ def _families(options: argparse.Namespace) -> int:
     teller, folder = Teller(sys.stderr), Path(options.out or os.path.join("runs", "families"))
     data = {"train": options.train} | ({"encoding": options.encoding} if options.encoding else {})
     search = {} if options.beam is None else {"beam": options.beam}
-    single = {"kind": "encoder_decoder"}  # a family is one model, with all of the time
-    tables = {"data": data, "search": search, "model": single}
-    base = design(with_flags(tables, options), options.inputs)
+    base = design(with_flags({"data": data, "search": search}, options), options.inputs)
     teller.lines(base.lines())
     try:
         ready = families(names, base, folder, paper_size=bool(options.paper_size))
