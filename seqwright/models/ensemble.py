@@ -21,7 +21,7 @@ class Ensemble(Model):
     """p = 1/M Σ_m p_m, token by token, of M models of one description (Hansen & Salamon 1990).
 
     They begin with other weights, read the same batches under dropout of their own, and learn each by its own
-    loss: what one has got wrong by chance the others seldom have. Gradients are clipped, and skipped where
+    loss: much of what one gets wrong by chance the others get right. Gradients are clipped, and skipped where
     they are not finite, all together. The other options are those of a member.
 
     members: how many models.
