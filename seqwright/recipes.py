@@ -29,6 +29,7 @@ DROPOUT = (  # below so many passes at the usual speed; the forecast counts them
     (math.inf, "very often", 0.3),
 )
 LITTLE = 0.1  # dropout of a Transformer of many words
+DECAY = 0.05  # of its weights
 PARTS = 2  # of a batch, each for a core of its own
 HELD_OUT = 2500  # sources in each held-out part, at most
 SYMBOLS = 400  # a side of at most so many different words that are short, or come often, has symbols
@@ -84,7 +85,7 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     model = asked.get("model", {})
     free = not model.keys() - NO_PARTS  # options of parts are those of Transformers
     many = report.pairs >= LONG[0] and passes >= LONG[1] and not asked.get("start")
-    long = words and many and model.get("preset", "tiny") == "tiny"
+    long = words and many and model.get("preset", "tiny-words") in {"tiny", "tiny-words"}
     recurrent = words and free and not long
     members = _members(model)
     each = passes / members if ends.get("minutes") else passes  # steps and epochs are those of each model
@@ -193,7 +194,7 @@ def _model(
     often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
     preset, reason = "tiny", f"a pair comes again {often} in this training"
     if long:
-        dropout = LITTLE
+        preset, dropout = "tiny-words", LITTLE
         reason += "; so a Transformer overtakes the recurrent model, which learns words soonest"
     elif recurrent:
         preset, share = "tiny-rnn", False
@@ -221,11 +222,15 @@ def _shares(asked: Mapping[str, Any]) -> bool:
 def _batch(pairs: int, words: bool, *, long: bool) -> Choice:
     tokens = 1024 if long else 512 if words else 1536 if pairs < 200_000 else 4096
     rate = 3e-3 if tokens >= 1536 else 2e-3
-    table = {"tokens": tokens, "accumulate": PARTS, "optimizer": {"kind": "adamw", "rate": rate}}
+    optimizer: dict[str, Any] = {"kind": "adamw", "rate": rate}
+    what = f"{tokens} target tokens a batch, in {PARTS} parts for up to {PARTS} cores, rate {rate:g}"
     reason = "on small data more steps beat larger batches"
     if long or tokens == 4096:
         reason = "there is much to read"
-    what = f"{tokens} target tokens a batch, in {PARTS} parts for up to {PARTS} cores, rate {rate:g}"
+    if long:
+        optimizer["decay"] = DECAY
+        what += f", decay {DECAY:g}"
+    table = {"tokens": tokens, "accumulate": PARTS, "optimizer": optimizer}
     return Choice(what, {"training": table}, reason)
 
 

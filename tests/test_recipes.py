@@ -12,7 +12,7 @@ from seqwright.config import parse
 from seqwright.data.checking import check
 from seqwright.data.fields import join_fields
 from seqwright.data.tally import Pair, Place
-from seqwright.recipes import GREEDY, LITTLE, LONG, SPEED, Recipe, choose
+from seqwright.recipes import DECAY, GREEDY, LITTLE, LONG, SPEED, Recipe, choose
 from seqwright.training.job import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
@@ -176,9 +176,15 @@ def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches
     assert few(training={"epochs": 100}).table()["model"]["preset"] == "tiny-rnn"
     assert many(training={"epochs": LONG[1] - 1}).table()["model"]["preset"] == "tiny-rnn"
     chosen = many(training={"epochs": LONG[1]}).table()
-    assert (chosen["model"]["preset"], chosen["model"]["dropout"]) == ("tiny", LITTLE)
+    assert (chosen["model"]["preset"], chosen["model"]["dropout"]) == ("tiny-words", LITTLE)
     assert chosen["training"]["tokens"] == 1024
-    for asked in ({"preset": "tiny"}, {"dropout": 0.2}, {"heads": 2}):  # the rest is chosen as without it
+    assert chosen["training"]["optimizer"]["decay"] == DECAY
+    for asked in (
+        {"preset": "tiny"},
+        {"preset": "tiny-words"},
+        {"dropout": 0.2},
+        {"heads": 2},
+    ):  # the rest is chosen as without it
         assert many(training={"epochs": LONG[1]}, model=asked).table() == chosen
     recurrent = many(training={"epochs": LONG[1]}, model={"preset": "tiny-rnn"}).table()
     assert recurrent["training"]["tokens"] == 512
