@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from seqwright.data.fields import as_line
 from seqwright.data.showing import visible
 from seqwright.lens.alignment import mean_cross
 
@@ -24,7 +25,7 @@ END = "∎"
 def summary(trace: Trace) -> str:
     """Output, alternatives and the mean cross-attention, as lines."""
     best, *others = trace.document["hypotheses"]
-    lines = [f"{visible(trace.text)} → {_hypothesis(best)}"]
+    lines = [f"{visible(as_line(trace.text))} → {_hypothesis(best)}"]
     lines += [f"  or: {_hypothesis(other)}" for other in others]
     if others and not _descending([best, *others]):
         lines.append("  (in the order of their scores, in which length counts; p is of the whole output)")
@@ -94,7 +95,7 @@ def _header(labels: Sequence[str]) -> list[str]:
 
 
 def _label(piece: dict[str, Any]) -> str:
-    return END if piece.get("special") == "end" else visible(piece["text"]).strip() or "·"
+    return END if piece.get("special") == "end" else visible(as_line(piece["text"])).strip() or "·"
 
 
 def _shade(weight: float, most: float) -> str:

@@ -10,6 +10,7 @@ import torch
 from looked import FAMILIES, LETTERS, OPTIONS, REFERENCE, TEXT, case, looked, predictor
 
 from seqwright.data.batch import BEGIN, END, Tokens
+from seqwright.data.fields import join_fields
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.gates import closed, sites
@@ -361,6 +362,12 @@ def test_one_token_is_enough(text):
     assert trace.attention("enc", 0).shape == (2, 2, 2)
     assert str(trace)
     assert looked("rnn-bahdanau", text=text).attention("cross", 0).shape[2] == 2
+
+
+def test_a_terminal_shows_fields_as_a_line_of_input_has_them():
+    shown = str(looked("transformer-sinusoidal", text=join_fields(["look", ["V", "PST"], "at"])))
+    assert shown.startswith("look\\tV;PST\\tat →")
+    assert "\\ufdd" not in shown
 
 
 def test_blank_and_endless_texts_are_refused():
