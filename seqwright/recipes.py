@@ -86,11 +86,10 @@ def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | No
     free = not model.keys() - NO_PARTS  # options of parts are those of Transformers
     many = report.pairs >= LONG[0] and passes >= LONG[1] and not asked.get("start")
     long = words and many and model.get("preset", "tiny-words") in {"tiny", "tiny-words"}
-    recurrent = words and free and not long
+    preset = "tiny-words" if long else "tiny-rnn" if words and free else "tiny"
     members = _members(model)
     each = passes / members if ends.get("minutes") else passes  # steps and epochs are those of each model
-    kind = {"share": joint and _shares(asked), "recurrent": recurrent, "long": long}
-    chosen = _model(report.pairs, words, each, members, **kind)
+    chosen = _model(report.pairs, words, each, preset, members, share=joint and _shares(asked))
     choices = [tokenizer, chosen, _batch(report.pairs, words, long=long), *time]
     data = asked.get("data", {})
     if data.get("valid"):
@@ -187,17 +186,15 @@ def _members(model: Mapping[str, Any]) -> int:
     return max(asked, 1) if isinstance(asked, int) else 1
 
 
-def _model(
-    pairs: int, words: bool, passes: float, members: int, *, share: bool, recurrent: bool, long: bool
-) -> Choice:
+def _model(pairs: int, words: bool, passes: float, preset: str, members: int, *, share: bool) -> Choice:
     """`passes` are those of each of the `members`."""
     often, dropout = next(chosen for most, *chosen in DROPOUT if passes < most)
-    preset, reason = "tiny", f"a pair comes again {often} in this training"
-    if long:
-        preset, dropout = "tiny-words", LITTLE
+    reason = f"a pair comes again {often} in this training"
+    if preset == "tiny-words":
+        dropout = LITTLE
         reason += "; so a Transformer overtakes the recurrent model, which learns words soonest"
-    elif recurrent:
-        preset, share = "tiny-rnn", False
+    elif preset == "tiny-rnn":
+        share = False
         reason += "; a recurrent model with attention learns words soonest"
     elif words or pairs < 200_000:
         larger = "a larger one would be too slow for the time or learn them by heart"
