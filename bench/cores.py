@@ -17,11 +17,11 @@ import torch
 
 from seqwright.data.batch import collate
 from seqwright.data.store import Ragged
-from seqwright.presets import build_model
+from seqwright.models.building import build_model
 from seqwright.runtime import keep_freed_memory
-from seqwright.training.crew import Crew, Outcome, Part
 from seqwright.training.optimizer import Adamw
 from seqwright.training.trainer import gradients, parts_of
+from seqwright.training.workers import Outcome, Part, Workers
 
 # name: (preset, target tokens, lengths from, to, symbols of each side)
 WORK = {
@@ -44,7 +44,7 @@ class Steps:
         options = {"preset": preset, "share": False, "dropout": 0.1}
         self.model = build_model(options, source_vocabulary=symbols, target_vocabulary=symbols).train()
         self.symbols, self.number = symbols, 0
-        self.crew = Crew(self.model, self.compute, helpers)
+        self.crew = Workers(self.model, self.compute, helpers)
         self.optimizer = Adamw(self.model, rate=1e-3)
 
     def compute(self, part: Part) -> Outcome:

@@ -28,17 +28,17 @@ from bench.tables import markdown, put
 from examples.pictures import gallery
 from seqwright.config import Config, parse
 from seqwright.data.batch import source_tokens
+from seqwright.evaluation.metrics import METRICS_FOR, group_references, writing_of
 from seqwright.files import write_json, write_text
-from seqwright.lens.gates import KINDS, Head, sites
-from seqwright.lens.gates_learned import learn_gates
-from seqwright.lens.heads import analyse
-from seqwright.lens.importance import Yardstick, ascending
-from seqwright.lens.pruning import curve, prunable, write_pruned
-from seqwright.predictor import load
-from seqwright.run import Run
-from seqwright.tasks.metrics import METRICS_FOR, group_references, writing_of
-from seqwright.training.job import train
+from seqwright.lens.heads.analysis import analyse
+from seqwright.lens.heads.gates import KINDS, Head, sites
+from seqwright.lens.heads.importance import Yardstick, ascending
+from seqwright.lens.heads.l0_pruning import learn_gates
+from seqwright.lens.heads.pruning import curve, prunable, write_pruned
+from seqwright.prediction.predictor import load
+from seqwright.runs.folder import Run
 from seqwright.training.preparation import Corpus
+from seqwright.training.run import train
 from seqwright.training.validation import evenly
 
 HERE = Path(__file__).parent

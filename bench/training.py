@@ -23,7 +23,7 @@ SMOOTHING = 0.1
 
 def our_model(shape: Shape, **options: Any) -> nn.Module:
     """With dropout at every place where torch.nn.Transformer has it."""
-    from seqwright.presets import build_model
+    from seqwright.models.building import build_model
 
     description = {
         "preset": "base",
@@ -55,8 +55,8 @@ def ours(
 def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
     """Each batch in two parts for two processes of one thread each: what the recipes do."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
-    from seqwright.training.crew import Crew, Outcome, Part
     from seqwright.training.trainer import gradients, parts_of
+    from seqwright.training.workers import Outcome, Part, Workers
 
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -72,7 +72,7 @@ def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[
         return Outcome(loss.item(), batch.count, real_tokens(batch))
 
     freeze_objects()
-    with Crew(model, compute, helpers=1) as crew:
+    with Workers(model, compute, helpers=1) as crew:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
         def step(batch: Batch) -> None:

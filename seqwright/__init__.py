@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqwright.lens.capture import capture as capture
+    from seqwright.models.building import build_model as build_model
     from seqwright.pipeline import train as train
-    from seqwright.predictor import load as load
-    from seqwright.presets import build_model as build_model
+    from seqwright.prediction.predictor import load as load
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "build_model": "seqwright.presets",
+    "build_model": "seqwright.models.building",
     "capture": "seqwright.lens.capture",
-    "load": "seqwright.predictor",
+    "load": "seqwright.prediction.predictor",
     "train": "seqwright.pipeline",
 }
 __all__ = ["__version__", *_HOMES]

@@ -14,8 +14,8 @@ from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING, NoReturn
 
 from seqwright import __version__
+from seqwright.config.registry import unknown
 from seqwright.errors import SeqwrightError, WriteError
-from seqwright.registry import unknown
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

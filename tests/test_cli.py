@@ -13,7 +13,7 @@ import pytest
 from tiny_runs import make_run
 
 from seqwright import cli
-from seqwright.run import Run
+from seqwright.runs.folder import Run
 
 SMALL = [
     "model.layers=1",

@@ -20,7 +20,7 @@ import torch
 
 from seqwright import cli
 from seqwright.config import override, parse
-from seqwright.presets import build_model
+from seqwright.models.building import build_model
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -11,8 +11,8 @@ import torch
 import seqwright
 from seqwright.cli import main
 from seqwright.errors import ConfigError
-from seqwright.lens.heads import analyse
-from seqwright.report.wording import family
+from seqwright.lens.heads.analysis import analyse
+from seqwright.runs.report.wording import family
 
 
 @pytest.fixture(scope="module")

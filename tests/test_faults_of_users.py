@@ -257,7 +257,9 @@ def test_a_file_that_may_not_be_read(fails, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     path = write("pairs.tsv", PAIRS)
-    monkeypatch.setattr("seqwright.data.files.open", refuse, raising=False)  # root may read everything
+    monkeypatch.setattr(
+        "seqwright.data.readers.files.open", refuse, raising=False
+    )  # root may read everything
     fails(2, *train(path), words="pairs.tsv may not be read: permission denied")
 
 
@@ -568,8 +570,10 @@ def test_the_page_quotes_only_what_is_said(explained):
     assert not any(said("… is too blue; paint it", text) for text in texts)
 
 
-def test_the_page_explains_every_finding_of_the_triage(explained, tmp_path):
-    (tmp_path / "triage.py").write_bytes((ROOT / "seqwright" / "training" / "triage.py").read_bytes())
+def test_the_page_explains_every_finding_of_the_diagnostics(explained, tmp_path):
+    (tmp_path / "diagnostics.py").write_bytes(
+        (ROOT / "seqwright" / "training" / "diagnostics.py").read_bytes()
+    )
     findings = [text for text in literals(tmp_path) if "…" in text and len(text) > 40]
     assert len(findings) == 7
     assert [text for text in findings if not any(said(message, text) for message in explained)] == []

@@ -9,9 +9,9 @@ import pytest
 
 from seqwright import cli
 from seqwright.config import parse
-from seqwright.lens.trace import Trace
-from seqwright.predictor import load
-from seqwright.training.job import train
+from seqwright.lens.trace.document import Trace
+from seqwright.prediction.predictor import load
+from seqwright.training.run import train
 
 SMALL = {"preset": "tiny", "share": False, "layers": 1, "size": 16, "hidden": 32, "heads": 2}
 RNN = {"encoder": {"kind": "rnn", "size": 16}, "decoder": {"kind": "rnn", "size": 16, "attention": "none"}}

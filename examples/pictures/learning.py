@@ -8,8 +8,8 @@ import torch
 
 from examples.pictures.paper import Frame, Point, box, picture, text
 from seqwright.nn.output import Output
-from seqwright.report.markup import Markup, element, join
-from seqwright.report.scale import Scale
+from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.scale import Scale
 from seqwright.training.schedule import SCHEDULES
 
 STEPS, WARMUP = 4000, 400

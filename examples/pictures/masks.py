@@ -9,7 +9,7 @@ from torch import Tensor
 
 from examples.pictures.paper import box, picture, text, upright
 from seqwright.nn.masks import Mask, Places
-from seqwright.report.markup import Markup, join
+from seqwright.runs.report.markup import Markup, join
 
 CELL = 19
 SOURCE = ("the", "small", "black", "dog", "sleeps", "end", "pad", "pad")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from seqwright.report.axes import levels
-from seqwright.report.markup import Markup, element, join
-from seqwright.report.scale import Scale
-from seqwright.report.wording import tick
+from seqwright.runs.report.axes import levels
+from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.scale import Scale
+from seqwright.runs.report.wording import tick
 
 WIDTH = 700
 SHADES = 32  # of a heat map; more cannot be told apart

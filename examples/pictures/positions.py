@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from examples.pictures.paper import Frame, Point, box, heat, heat_key, path, picture, text, upright, whole
-from seqwright.nn.masks import Places, Sight
+from seqwright.nn.masks import AttentionContext, Places
 from seqwright.nn.positions import Alibi, Shaw, Sinusoidal
-from seqwright.report.markup import Markup, element, join
-from seqwright.report.scale import Scale
-from seqwright.report.wording import tick
+from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.scale import Scale
+from seqwright.runs.report.wording import tick
 
 
 def sinusoid_vectors(size: int, count: int) -> Tensor:
@@ -132,7 +132,7 @@ def relative() -> str:
 
 def _alibi(left: float, top: float) -> Markup:
     heads, distances, width, height = 8, 25, 12, 26
-    sight, keys = Sight(Places.run(distances - 1, 1)), Places.run(0, distances)
+    sight, keys = AttentionContext(Places.run(distances - 1, 1)), Places.run(0, distances)
     alibi = Alibi(heads=heads).double()
     bias = alibi.bias(torch.zeros(1, heads, 1, 1).double(), sight, keys)[0, :, 0].flip(-1)  # (H, distance)
     bottom = top + heads * height
@@ -162,7 +162,7 @@ def clipped_distances(count: int, limit: int) -> list[list[int]]:
     shaw.key_table.data = torch.arange(-limit, limit + 1.0).view(1, -1, 1)
     places = Places.run(0, count)
     with torch.no_grad():
-        return shaw.bias(torch.ones(1, 1, count, 1), Sight(places), places)[0, 0].long().tolist()
+        return shaw.bias(torch.ones(1, 1, count, 1), AttentionContext(places), places)[0, 0].long().tolist()
 
 
 def _shaw(left: float, top: float) -> Markup:

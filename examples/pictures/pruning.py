@@ -10,8 +10,8 @@ from statistics import mean
 from typing import Any
 
 from examples.pictures.paper import Frame, Point, heat, picture, text
-from seqwright.report.markup import Markup, element, join
-from seqwright.report.scale import Scale
+from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.scale import Scale
 
 MEASURED = Path(__file__).parents[2] / "bench" / "results" / "pruning.json"
 TOP, BOTTOM = 44, 268

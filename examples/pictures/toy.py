@@ -14,9 +14,9 @@ from typing import Any
 import seqwright
 from examples.pictures.grammar import Sentence, sentences
 from seqwright.files import encode_json
-from seqwright.lens.heads import HeadTable, analyse
-from seqwright.lens.trace import Kind, Trace
-from seqwright.predictor import Predictor
+from seqwright.lens.heads.analysis import HeadTable, analyse
+from seqwright.lens.trace.document import Kind, Trace
+from seqwright.prediction.predictor import Predictor
 
 FILE = Path(__file__).with_name("toy.json")
 ALIGNED, SEARCHED = "the small black dog does not see the white house", "the big dog sleeps"

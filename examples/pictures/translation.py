@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from examples.pictures.paper import Point, box, heat, picture, text
 from examples.pictures.toy import BEAM, SEARCHED, Candidate, Toy, toy
-from seqwright.lens.trace import Kind
-from seqwright.report.markup import Markup, element, join
+from seqwright.lens.trace.document import Kind
+from seqwright.runs.report.markup import Markup, element, join
 
 LEAST = 0.04  # weights below are not drawn as lines
 BEGIN, FIRST, NODE, PITCH = 46.0, 82.0, 103.0, 124.0  # the columns of a beam, in pixels

@@ -9,8 +9,8 @@ import torch
 
 from examples.pictures.paper import Frame, Point, box, picture, text, whole
 from seqwright.nn.scores import SCORES, ScaledDot
-from seqwright.report.markup import Markup, element, join
-from seqwright.report.scale import Scale
+from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.scale import Scale
 
 SCORES_SHOWN = (3, 2, 1, 0, -1, -2)
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 8.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seqwright.commands.evaluate import judging, judging_arguments, reading, reading_arguments
 
 if TYPE_CHECKING:
-    from seqwright.evaluation import Evaluation
+    from seqwright.evaluation.evaluate import Evaluation
 
 TRAINING = ("families", "valid", "test", "out", "paper_size", "seed", "minutes", "steps", "epochs")
 UNSAID: tuple[Any, ...] = (None, [])  # 0 is said
@@ -65,10 +65,10 @@ def run(options: argparse.Namespace) -> int:
 def _runs(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from seqwright.data.files import Input
+    from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
-    from seqwright.evaluation import compare
-    from seqwright.run import Run, check_order
+    from seqwright.evaluation.comparison import compare
+    from seqwright.runs.folder import Run, check_order
 
     first, second, *files = options.inputs
     for folder in (first, second):
@@ -87,9 +87,9 @@ def _runs(options: argparse.Namespace) -> None:
 def _evaluated(folder: str, files: list[str], **how: Any) -> Evaluation:
     """What one of two runs cannot read names the run."""
     from seqwright.errors import InputError
-    from seqwright.evaluation import evaluate_files
-    from seqwright.predictor import load
-    from seqwright.run import Run
+    from seqwright.evaluation.evaluate import evaluate_files
+    from seqwright.prediction.predictor import load
+    from seqwright.runs.folder import Run
 
     try:
         return evaluate_files(load(folder), files, **how)
@@ -105,14 +105,14 @@ def _families(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from seqwright.commands.train import with_flags
-    from seqwright.evaluation.families import check_names, families, train_families
     from seqwright.pipeline import design
+    from seqwright.pipeline.families import check_names, families, train_families
+    from seqwright.training.console import Console
     from seqwright.training.interrupt import Interrupted
-    from seqwright.training.telling import Teller
 
     names = [name.strip() for name in options.families.split(",")]
     check_names(names, options.inputs)  # before the pairs are read
-    teller, folder = Teller(sys.stderr), Path(options.out or os.path.join("runs", "families"))
+    teller, folder = Console(sys.stderr), Path(options.out or os.path.join("runs", "families"))
     data = {"train": options.train} | ({"encoding": options.encoding} if options.encoding else {})
     search = {} if options.beam is None else {"beam": options.beam}
     base = design(with_flags({"data": data, "search": search}, options), options.inputs)

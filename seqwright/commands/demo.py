@@ -7,7 +7,7 @@ import sys
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    from seqwright.demos import DEMOS
+    from seqwright.data.demos import DEMOS
 
     parser.add_argument("--task", choices=DEMOS, help="what to learn (default: pronounce)")
     parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="of training (default: 5)")
@@ -20,15 +20,15 @@ def run(options: argparse.Namespace) -> int:
     keep_freed_memory()  # before the first tensor
     from pathlib import Path
 
-    from seqwright.demos import DEMOS, GENERATED
+    from seqwright.data.demos import DEMOS, GENERATED
     from seqwright.errors import InputError, WriteError
     from seqwright.files import write_text, writing
-    from seqwright.pipeline import carry_out, design
-    from seqwright.predictor import load
+    from seqwright.pipeline import design, run_design
+    from seqwright.prediction.predictor import load
+    from seqwright.training.console import Console
     from seqwright.training.interrupt import Interrupted
-    from seqwright.training.telling import Teller
 
-    teller = Teller(sys.stderr)
+    teller = Console(sys.stderr)
     task = options.task or "pronounce"
     try:
         demo = DEMOS[task]()
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     designed = design(table, folder=folder / task)
     teller.lines(designed.lines())
     try:
-        carry_out(designed, folder / task, teller)
+        run_design(designed, folder / task, teller)
     except Interrupted as left:
         teller.line(f"stopped by {left}; the same command goes on from here")
         return left.exit_code

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seqwright.describing import Option, Topic
+    from seqwright.config.help import Option, Topic
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     import json
     from dataclasses import asdict
 
-    from seqwright.describing import describe
+    from seqwright.config.help import describe
 
     topic = describe(options.what)
     if options.json:

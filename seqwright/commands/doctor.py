@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.data.examination import examine
+    from seqwright.data.checks.doctor import examine
 
     paths, changes = _apart(options)
     data = _data(changes)
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _apart(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """Files, and options of reading as key=value."""
-    from seqwright.data.columns import parse_columns
+    from seqwright.data.readers.columns import parse_columns
     from seqwright.errors import ConfigError
 
     changes = [text for text in options.inputs if "=" in text and not os.path.exists(text)]
@@ -74,9 +74,9 @@ def _data(changes: list[str]) -> Any:
 
 
 def _drop(options: argparse.Namespace) -> list[str]:
-    from seqwright.data.mending import DROPS
+    from seqwright.config.registry import unknown
+    from seqwright.data.checks.repair import DROPS
     from seqwright.errors import ConfigError
-    from seqwright.registry import unknown
 
     names = [name.strip() for name in options.drop.split(",") if name.strip()]
     for name in names:
@@ -90,7 +90,7 @@ def _drop(options: argparse.Namespace) -> list[str]:
 def _mend(copy: str, found: Any, drop: list[str]) -> Any:
     from pathlib import Path
 
-    from seqwright.data.mending import mend
+    from seqwright.data.checks.repair import mend
     from seqwright.errors import InputError
 
     refused = {
@@ -108,8 +108,8 @@ def _errors(found: Any, mended: Any, tests: list[str], changes: list[str]) -> li
     """What training would stop at: in the copy, if there is one. Only one of few sources can have any."""
     from dataclasses import replace
 
-    from seqwright.data.examination import examine
-    from seqwright.data.splitting import ENOUGH
+    from seqwright.data.checks.doctor import examine
+    from seqwright.data.split import ENOUGH
 
     if mended is not None and min(mended.kept, found.report.sources) >= ENOUGH:
         return []
@@ -148,7 +148,7 @@ def _next(
     tests: list[str], found: Any, mended: Any, errors: list[Any], paths: list[str], changes: list[str]
 ) -> list[str] | None:
     """The command that is likely to be wanted now; none if it would stop."""
-    from seqwright.data.mending import MENDED
+    from seqwright.data.checks.repair import MENDED
 
     held_out = [part for path in tests for part in ("--test", path)]
     if mended is not None:

@@ -49,10 +49,10 @@ def judging_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from seqwright.evaluation import evaluate_files
+    from seqwright.evaluation.evaluate import evaluate_files
     from seqwright.files import check_place, write_text
-    from seqwright.predictor import load
-    from seqwright.run import check_order
+    from seqwright.prediction.predictor import load
+    from seqwright.runs.folder import check_order
 
     check_order(options.folder, *options.files)
     if options.output is not None:
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
 def _put_aside(folder: str) -> list[str]:
     """The files that hold what the training put aside for a test."""
     from seqwright.config import parse
-    from seqwright.run import Run
+    from seqwright.runs.folder import Run
 
     data = parse(Run.open(folder).config).data
     return [*data.train, *data.test]
@@ -93,7 +93,7 @@ def reading(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def judging(options: argparse.Namespace) -> Any:
-    from seqwright.evaluation import Judging
+    from seqwright.evaluation.evaluate import Judging
 
     named = tuple(name.strip() for name in options.metrics.split(",")) if options.metrics else ()
     return Judging(metrics=named, tokenize=options.bleu_tokenize, lowercase=options.lowercase)

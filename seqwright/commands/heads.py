@@ -11,10 +11,10 @@ from seqwright.commands import members
 
 if TYPE_CHECKING:
     from seqwright.config import Config
-    from seqwright.lens.gates import Head
-    from seqwright.lens.heads import HeadTable, Tell
-    from seqwright.lens.importance import Yardstick
-    from seqwright.predictor import Predictor
+    from seqwright.lens.heads.analysis import HeadTable, Tell
+    from seqwright.lens.heads.gates import Head
+    from seqwright.lens.heads.importance import Yardstick
+    from seqwright.prediction.predictor import Predictor
 
 MINUTES = 5.0
 
@@ -64,10 +64,10 @@ def run(options: argparse.Namespace) -> int:
 
     from seqwright.config import parse
     from seqwright.errors import WriteError
-    from seqwright.lens.importance import Yardstick, ascending
-    from seqwright.lens.pruning import curve, one_model, prunable
-    from seqwright.predictor import load
-    from seqwright.run import Run, check_home
+    from seqwright.lens.heads.importance import Yardstick, ascending
+    from seqwright.lens.heads.pruning import curve, one_model, prunable
+    from seqwright.prediction.predictor import load
+    from seqwright.runs.folder import Run, check_home
     from seqwright.training.interrupt import Interrupted
 
     if options.out:
@@ -150,8 +150,8 @@ def _table(
 
     from seqwright.data.store import Store
     from seqwright.evaluation.buckets import token_counts
-    from seqwright.lens.heads import analyse
-    from seqwright.lens.roles_syntax import read_conllu
+    from seqwright.lens.heads.analysis import analyse
+    from seqwright.lens.heads.syntax_roles import read_conllu
 
     predictor, store = yardstick.predictor, Path(options.folder, "data", "train")
     counts = token_counts(Store.open(store), predictor.task.source.size) if store.exists() else None
@@ -170,8 +170,8 @@ def _write(
     order: list[Head], yardstick: Yardstick, pairs: list[tuple[str, str]], options: argparse.Namespace
 ) -> dict[str, Any] | None:
     """The smaller run, and what is said of it; None if there was none to write."""
-    from seqwright.lens.importance import Yardstick
-    from seqwright.predictor import load
+    from seqwright.lens.heads.importance import Yardstick
+    from seqwright.prediction.predictor import load
 
     if not options.out:
         return None
@@ -184,9 +184,9 @@ def _write(
 
 
 def _pruned(order: list[Head], options: argparse.Namespace) -> dict[str, Any]:
-    from seqwright.data.showing import amount
+    from seqwright.data.text_display import amount
     from seqwright.errors import ConfigError
-    from seqwright.lens.pruning import write_pruned
+    from seqwright.lens.heads.pruning import write_pruned
 
     if not 0 < options.prune <= len(order):
         raise ConfigError(
@@ -201,12 +201,12 @@ def _pruned(order: list[Head], options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _learned(options: argparse.Namespace) -> dict[str, Any]:
-    from seqwright.lens.gates_learned import learn_gates
-    from seqwright.training.telling import Teller
+    from seqwright.lens.heads.l0_pruning import learn_gates
+    from seqwright.training.console import Console
 
     minutes = MINUTES if options.minutes is None else options.minutes
     found = learn_gates(
-        options.folder, options.out, keep=options.keep, minutes=minutes, listener=Teller(sys.stderr)
+        options.folder, options.out, keep=options.keep, minutes=minutes, listener=Console(sys.stderr)
     )
     return {"kept": [head._asdict() for head in found.kept], "of": found.heads, "met": found.met}
 
@@ -217,10 +217,10 @@ def _complete(smaller: Predictor, pairs: list[tuple[str, str]], options: argpars
     """
     from pathlib import Path
 
-    from seqwright.examples import write_examples
     from seqwright.files import read_json, write_json
     from seqwright.pipeline import DATA, evenly
-    from seqwright.report import write_card
+    from seqwright.prediction.examples import write_examples
+    from seqwright.runs.card import write_card
 
     described = Path(options.folder, DATA)
     if described.exists():

@@ -14,8 +14,8 @@ from seqwright.commands import members
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from seqwright.lens.trace import Trace
-    from seqwright.training.moments import Learning
+    from seqwright.lens.trace.document import Trace
+    from seqwright.lens.trace.history import Learning
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ class Looks:
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.run import check_order
+    from seqwright.runs.folder import check_order
 
     _check(options)
     path = _page_or_json(options.output)
@@ -117,8 +117,8 @@ def _looks(options: argparse.Namespace) -> Looks:
 def _look(folder: str, options: argparse.Namespace) -> Trace:
     import torch
 
-    from seqwright.predictor import load
-    from seqwright.sources import source_of_line
+    from seqwright.data.inputs import source_of_line
+    from seqwright.prediction.predictor import load
 
     torch.set_num_threads(1)  # for one text, more of them wait for each other, long where other programs run
     model, member = load(folder), options.member or 1
@@ -129,7 +129,7 @@ def _look(folder: str, options: argparse.Namespace) -> Trace:
 
 
 def _learning(options: argparse.Namespace) -> Learning:
-    from seqwright.training.moments import read_learning
+    from seqwright.lens.trace.history import read_learning
 
     return read_learning(options.folder, options.text)
 

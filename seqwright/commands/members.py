@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seqwright.predictor import Predictor
+    from seqwright.prediction.predictor import Predictor
 
 
 def argument(parser: argparse.ArgumentParser) -> None:

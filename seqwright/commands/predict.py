@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from seqwright.bulk.blocks import Share
-    from seqwright.data.lines import Decoding
-    from seqwright.predictor import Asked
+    from seqwright.data.readers.lines import Decoding
+    from seqwright.prediction.bulk.blocks import Share
+    from seqwright.prediction.predictor import Asked
 
 Made = TypeVar("Made")
 ASKED = (  # of a search
@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> None:
     asked, share, decoding = _checked(options)
     import torch
 
-    from seqwright.bulk.job import Job, Wanted
-    from seqwright.data.files import Input
+    from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
-    from seqwright.predictor import load
-    from seqwright.run import check_order
+    from seqwright.prediction.bulk.job import Job, Wanted
+    from seqwright.prediction.predictor import load
+    from seqwright.runs.folder import check_order
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -111,11 +111,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _checked(options: argparse.Namespace) -> tuple[Asked, Share | None, Decoding]:
     """The options in the form that is worked with; all that is wrong is said in one error, and at once."""
-    from seqwright.bulk.blocks import Share
     from seqwright.config import SearchConfig
-    from seqwright.data.lines import Decoding
+    from seqwright.data.readers.lines import Decoding
     from seqwright.errors import ConfigError
-    from seqwright.predictor import Asked
+    from seqwright.prediction.bulk.blocks import Share
+    from seqwright.prediction.predictor import Asked
 
     problems: list[str] = []
 
@@ -141,7 +141,7 @@ def _output(options: argparse.Namespace, share: Share | None) -> Path | None:
     """Where to write, or standard output; checked before the model is loaded."""
     from pathlib import Path
 
-    from seqwright.bulk.output import check_output
+    from seqwright.prediction.bulk.output import check_output
 
     if options.output is None:
         return None
@@ -164,7 +164,7 @@ def _flag(name: str) -> str:
 
 def _as_text(options: argparse.Namespace) -> str:
     """For those who gave a text in the place of a file."""
-    from seqwright.report.wording import shell_word
+    from seqwright.runs.report.wording import shell_word
 
     if options.input == "-" or os.path.lexists(options.input):
         return ""

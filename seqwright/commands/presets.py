@@ -10,7 +10,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.presets import PRESETS
+    from seqwright.config.presets import PRESETS
 
     for name, preset in PRESETS.items():
         print(f"{name:18s} {preset.source}" + (f"\n{'':18s} ({preset.note})" if preset.note else ""))

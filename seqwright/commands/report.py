@@ -10,6 +10,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.report import write_report
+    from seqwright.runs.report import write_report
 
     print(write_report(options.folder))

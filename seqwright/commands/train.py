@@ -99,12 +99,12 @@ def with_flags(table: dict[str, Any], options: argparse.Namespace) -> dict[str, 
 
 def _plan(designed: Any, folder: Any) -> None:
     """Here the plan is the product, and goes where products go."""
-    from seqwright.training.job import begun, plan
-    from seqwright.training.telling import Teller
+    from seqwright.training.console import Console
+    from seqwright.training.run import existing_run, plan
 
-    begun(designed.config, folder)  # what the training would refuse
+    existing_run(designed.config, folder)  # what the training would refuse
     designed.check_parts()
-    teller = Teller(sys.stdout)
+    teller = Console(sys.stdout)
     teller.lines(designed.lines())
     teller.announce(plan(designed.config))
 
@@ -112,7 +112,7 @@ def _plan(designed: Any, folder: Any) -> None:
 def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any) -> int:
     from pathlib import Path
 
-    from seqwright.pipeline import carry_out
+    from seqwright.pipeline import run_design
     from seqwright.training.interrupt import Interrupted
 
     listeners: list[Any] = []
@@ -121,7 +121,7 @@ def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any)
 
         listeners.append(TensorBoard(Path(options.tensorboard)))
     try:
-        carry_out(designed, folder, teller, listeners)
+        run_design(designed, folder, teller, listeners)
     except Interrupted as left:
         teller.line(f"stopped by {left}; the same command goes on from here")
         return left.exit_code
@@ -132,6 +132,6 @@ def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any)
 
 
 def _teller(options: argparse.Namespace) -> Any:
-    from seqwright.training.telling import Teller
+    from seqwright.training.console import Console
 
-    return Teller(None if options.quiet else sys.stderr)
+    return Console(None if options.quiet else sys.stderr)

@@ -15,7 +15,7 @@ def run(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from seqwright.errors import ModelError
-    from seqwright.verification import Check, verify
+    from seqwright.prediction.verification import Check, verify
 
     checks: list[Check] = []
     for check in verify(options.folder):

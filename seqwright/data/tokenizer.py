@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from seqwright.config.registry import Registry, options_of, snake_case, unknown
 from seqwright.data.fields import FIELD, SYMBOL, split_parts
 from seqwright.errors import ConfigError, InputError, ModelError, SeqwrightError
 from seqwright.files import write_text
-from seqwright.registry import Registry, options_of, snake_case, unknown
 
 PAD, UNK, BEGIN, END = range(4)
 FIRST = 4

@@ -13,9 +13,9 @@ import numpy as np
 
 from seqwright.data.fields import split_parts
 from seqwright.data.store import Store
+from seqwright.evaluation.metrics import Writing, edits_for
 from seqwright.files import read_json
-from seqwright.tasks.metrics import Writing, edits_for
-from seqwright.tasks.translation import Translation
+from seqwright.tasks.text_to_text import Translation
 
 LENGTHS: dict[Writing, str] = {
     "text": "length of the source in words",

@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from seqwright import __version__
-from seqwright.data.showing import amount
+from seqwright.data.text_display import amount
 from seqwright.errors import InputError
 from seqwright.evaluation.buckets import ENDING, Bucket
-from seqwright.evaluation.measuring import Evaluation
+from seqwright.evaluation.evaluate import Evaluation
+from seqwright.evaluation.metrics import Comparison
 from seqwright.evaluation.mistakes import count_changes
 from seqwright.evaluation.wording import percent
 from seqwright.files import strict
-from seqwright.tasks.metrics import Comparison
 
 FORMAT = 1
 SURE = 0.05  # a p-value below it is called a difference

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from seqwright.tasks.metrics import Writing, edits_for
+from seqwright.evaluation.metrics import Writing, edits_for
 
 CONFUSIONS = 50  # that are kept
 

@@ -10,7 +10,7 @@ from seqwright.evaluation.wording import percent, symbol
 
 if TYPE_CHECKING:
     from seqwright.evaluation.comparison import Compared
-    from seqwright.evaluation.measuring import Evaluation
+    from seqwright.evaluation.evaluate import Evaluation
 
 SHOWN = 10  # rows of a table of confusions
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from seqwright.data.showing import amount
+from seqwright.data.text_display import amount
 from seqwright.evaluation.wording import bar, fitted, percent, symbol
 
 if TYPE_CHECKING:
     from seqwright.evaluation.buckets import Bucket
     from seqwright.evaluation.comparison import Compared
-    from seqwright.evaluation.measuring import Evaluation
+    from seqwright.evaluation.evaluate import Evaluation
+    from seqwright.evaluation.metrics import Metric
     from seqwright.evaluation.mistakes import Confusion
-    from seqwright.tasks.metrics import Metric
 
 WIDTH, LINES = 100, 40
 NAME = 19  # columns of the names on the left

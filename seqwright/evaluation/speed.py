@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from seqwright.prediction import Prediction
-from seqwright.predictor import Predictor
+from seqwright.data.results import Prediction
+from seqwright.prediction.predictor import Predictor
 from seqwright.runtime import peak_memory
 from seqwright.training.validation import evenly
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seqwright.data.showing import visible
+from seqwright.data.text_display import visible
 
 NOTHING = "∅"  # where a symbol was left out, or stands where none should
 

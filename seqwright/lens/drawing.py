@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from seqwright.data.fields import as_line
-from seqwright.data.showing import visible
-from seqwright.lens.alignment import mean_cross
+from seqwright.data.text_display import visible
+from seqwright.lens.trace.alignment import mean_cross
 
 if TYPE_CHECKING:
-    from seqwright.lens.trace import Trace
+    from seqwright.lens.trace.document import Trace
 
 SHADES = " ░▒▓█"
 MOST = 48  # pieces of a side that are drawn

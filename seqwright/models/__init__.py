@@ -14,10 +14,10 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from seqwright.config.registry import Registry
 from seqwright.errors import ModelError
 from seqwright.nn.masks import Places
 from seqwright.nn.output import Loss
-from seqwright.registry import Registry
 
 MODELS = Registry("model", "seqwright.models", "seqwright.models:Model")
 ENCODERS = Registry("encoder", "seqwright.models.encoders", "seqwright.models:Encoder")

@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seqwright.config.registry import Count
 from seqwright.data.batch import PAD, Batch
 from seqwright.models import Model
 from seqwright.models.encoder_decoder import EncoderDecoder
 from seqwright.nn.output import ROWS, Loss
 from seqwright.nn.voices import EnsembleState, mixture
-from seqwright.registry import Count
 
 
 class Ensemble(Model):

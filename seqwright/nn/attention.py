@@ -22,14 +22,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seqwright.config.registry import Count, Whole, parse
 from seqwright.errors import ConfigError
-from seqwright.nn.bound import Binding, FewRows, Function, bias_of, bound, drops
 from seqwright.nn.dropout import Dropout
-from seqwright.nn.growth import Keys
-from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.inference_weights import Binding, FewRows, Function, bias_of, bound, drops
+from seqwright.nn.kv_cache import Keys
+from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS, NoPosition
 from seqwright.nn.scores import SCORES
-from seqwright.registry import Count, Whole, parse
 
 Spec = str | Mapping[str, Any]
 EVERYTHING = Mask()
@@ -60,7 +60,7 @@ class Attention(Binding["BoundAttention"]):
     output.
     gate: what the context of each head is multiplied by before the output (ξ of Michel et al. 2019, 2.3; g of
     Voita et al. 2019, 6.1), (H, 1, 1) or (G, H, Q or 1, 1); None: nothing. It belongs to whoever sets it
-    (`seqwright.lens.gates`): it is neither saved nor trained with the weights.
+    (`seqwright.lens.heads.gates`): it is neither saved nor trained with the weights.
     """
 
     recorder: Callable[[Look], None] | None = None
@@ -135,13 +135,13 @@ class Attention(Binding["BoundAttention"]):
         """What can be looked at: memory (B, K, memory size) at its places, as keys and values by head."""
         return self.bound().keys(memory, places)
 
-    def forward(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
+    def forward(self, query: Tensor, sight: AttentionContext, keys: Keys) -> Tensor:
         """query (G, Q, size) -> context (G, Q, out size)."""
         return self.bound()(query, sight, keys)
 
 
 class BoundAttention:
-    """An attention with its weights at hand (see `seqwright.nn.bound`): what computes."""
+    """An attention with its weights at hand (see `seqwright.nn.inference_weights`): what computes."""
 
     def __init__(self, home: Attention):
         self.home, self.heads, self.mask = home, home.heads, home.mask
@@ -208,11 +208,11 @@ class BoundAttention:
         q, both = joint.split_with_sizes((self.query_size, self.pair_size), -1)
         return (self.position.turn(q, places) if self.inside else q), self._keys(both, places)
 
-    def __call__(self, query: Tensor, sight: Sight, keys: Keys) -> Tensor:
+    def __call__(self, query: Tensor, sight: AttentionContext, keys: Keys) -> Tensor:
         """query (G, Q, size) -> context (G, Q, out size)."""
         return self.attend(self.queries(query, sight.queries), sight, keys)
 
-    def attend(self, q: Tensor, sight: Sight, keys: Keys) -> Tensor:
+    def attend(self, q: Tensor, sight: AttentionContext, keys: Keys) -> Tensor:
         """q (G, H, Q, E) -> context (G, Q, out size)."""
         bias, blind = sight.veil(self.mask, keys.places, q.dtype)
         if self.inside:
@@ -232,7 +232,7 @@ class BoundAttention:
             self._record(q, sight, keys, bias, blind)
         return self.out(by_row(context, context.shape[0], context.shape[2]))
 
-    def _plain(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None) -> Tensor:
+    def _plain(self, q: Tensor, sight: AttentionContext, keys: Keys, bias: Tensor | None) -> Tensor:
         """softmax(score + bias) · v (G, H, Q, value size)."""
         weights = self._scores(q, keys, bias).softmax(-1)  # (G, H, Q, K)
         if self.drops:
@@ -245,12 +245,14 @@ class BoundAttention:
         scores = self.score(q, keys.k)
         return scores if bias is None else scores + bias
 
-    def _moved(self, bias: Tensor | None, q: Tensor, sight: Sight, keys: Keys) -> Tensor | None:
+    def _moved(self, bias: Tensor | None, q: Tensor, sight: AttentionContext, keys: Keys) -> Tensor | None:
         """What the mask adds to the scores, and the position."""
         moved = self.position.bias(self.score.prepare(q) * self.score.factor, sight, keys.places)
         return bias if moved is None else moved if bias is None else moved + bias
 
-    def _record(self, q: Tensor, sight: Sight, keys: Keys, bias: Tensor | None, blind: Tensor | None) -> None:
+    def _record(
+        self, q: Tensor, sight: AttentionContext, keys: Keys, bias: Tensor | None, blind: Tensor | None
+    ) -> None:
         """Computed beside the main path, so that looking cannot change what is seen."""
         scores = self._scores(q, keys, bias)
         weights = scores.softmax(-1)

@@ -10,16 +10,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from seqwright.config.registry import Count, Whole, parse
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention, Spec
-from seqwright.nn.bound import Binding, Function, bound, drops
 from seqwright.nn.dropout import Dropout
+from seqwright.nn.fast_step import onward
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
-from seqwright.nn.growth import Append, Keys, Last, Past
-from seqwright.nn.masks import Mask, Places, Sight
-from seqwright.nn.onward import onward
+from seqwright.nn.inference_weights import Binding, Function, bound, drops
+from seqwright.nn.kv_cache import Append, Keys, Last, Past
+from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
-from seqwright.registry import Count, Whole, parse
 
 Norm = Literal["layer", "rms"]
 Order = Literal["pre", "post"]
@@ -87,7 +87,7 @@ class Block(nn.Module):
         return BoundBlock(self)
 
     def forward(
-        self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
+        self, hidden: Tensor, sight: AttentionContext, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
         """hidden (G, Q, D) -> the same, and the keys that the next call needs."""
         return BoundBlock(self)(hidden, sight, past, memory)
@@ -106,7 +106,7 @@ class BoundBlock:
         self.around_feed_forward = home.around_feed_forward.bound()
 
     def __call__(
-        self, hidden: Tensor, sight: Sight, past: Keys | None, memory: Keys | None
+        self, hidden: Tensor, sight: AttentionContext, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
         x = self.around_attention.before(hidden)
         seen, keys = self._look(x, sight, past)
@@ -118,7 +118,7 @@ class BoundBlock:
         hidden = self.around_feed_forward.after(hidden, self.feed_forward(x))
         return hidden, self.growth.keep(keys, sight)
 
-    def _look(self, x: Tensor, sight: Sight, past: Keys | None) -> tuple[Tensor, Keys]:
+    def _look(self, x: Tensor, sight: AttentionContext, past: Keys | None) -> tuple[Tensor, Keys]:
         """Self-attention: what is seen, and what was looked at."""
         attention = self.attention
         if isinstance(attention, Attention):  # it is hooked, and wants to be called
@@ -239,7 +239,7 @@ class BoundStack:
         hidden = self.position.embed(embedded, places)
         if self.dropout is not None:
             hidden = self.dropout(hidden)
-        sight, kept = Sight(places, width), []
+        sight, kept = AttentionContext(places, width), []
         if self.onward is not None and self.onward.suits(hidden, sight, memory):
             hidden, shelf = self.onward(hidden, sight, past, memory)
             return self.norm(hidden), shelf

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seqwright.nn.bound import Function, bound, drops
+from seqwright.config.registry import Count, Registry
 from seqwright.nn.dropout import Dropout
-from seqwright.registry import Count, Registry
+from seqwright.nn.inference_weights import Function, bound, drops
 
 FEED_FORWARDS = Registry("feed_forward", "seqwright.nn.feedforward", "seqwright.nn.feedforward:FeedForward")
 
@@ -20,7 +20,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """Base: (…, size) -> (…, size). `bound` gives what computes (see `seqwright.nn.bound`)."""
+    """Base: (…, size) -> (…, size). `bound` gives what computes (see `seqwright.nn.inference_weights`)."""
 
     def bound(self) -> Function:
         raise NotImplementedError

@@ -50,7 +50,7 @@ class Places:
         self.count: int = pos.shape[-1] if isinstance(pos, Tensor) else count or 0
         self.seen, self.first, self.last, self.newest = seen, first, last, newest
         self._device = pos.device if isinstance(pos, Tensor) else device
-        self._padding: tuple[torch.dtype, Veil] | None = None
+        self._padding: tuple[torch.dtype, MaskBias] | None = None
 
     @classmethod
     def run(cls, first: int, count: int, *, width: int = 1, device: torch.device | None = None) -> Places:
@@ -87,7 +87,7 @@ class Places:
         """Whether the rows of a group see different ones of them."""
         return self.seen is not None and self.seen.dim() == 3
 
-    def padding(self, dtype: torch.dtype) -> Veil:
+    def padding(self, dtype: torch.dtype) -> MaskBias:
         """What hides the padding from every query, worked out once."""
         if self._padding is None or self._padding[0] is not dtype:
             self._padding = (dtype, veil(None if self.seen is None else self.seen[:, None, None, :], dtype))
@@ -232,7 +232,7 @@ def _reach(queries: Places, keys: Places) -> int:
     return max(queries.last - keys.first, keys.last - queries.first)  # type: ignore[operator]
 
 
-class Veil(NamedTuple):
+class MaskBias(NamedTuple):
     """What to add to the scores, 0 or very low (G or 1, 1, Q or 1, K), and which queries see nothing at all
     (…, 1); None: nothing is hidden, and nobody sees nothing.
     """
@@ -241,15 +241,15 @@ class Veil(NamedTuple):
     blind: Tensor | None = None
 
 
-def veil(allowed: Tensor | None, dtype: torch.dtype, no_blind: bool = False) -> Veil:
+def veil(allowed: Tensor | None, dtype: torch.dtype, no_blind: bool = False) -> MaskBias:
     """allowed (G or 1, 1, Q or 1, K). `no_blind` says that every query is known to see something."""
     if allowed is None:
-        return Veil()
+        return MaskBias()
     bias = torch.where(allowed, *_levels(dtype, allowed.device))
     if no_blind:
-        return Veil(bias)
+        return MaskBias(bias)
     blind = ~allowed.any(-1, keepdim=True)
-    return Veil(bias, blind if bool(blind.any()) else None)
+    return MaskBias(bias, blind if bool(blind.any()) else None)
 
 
 @lru_cache(maxsize=16)
@@ -262,13 +262,13 @@ def _levels(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
         return torch.zeros((), dtype=dtype, device=device), torch.tensor(low, dtype=dtype, device=device)
 
 
-class Sight:
+class AttentionContext:
     """What the queries of one call may see, worked out once and shared by all layers."""
 
     def __init__(self, queries: Places, width: int = 1):
         self.queries, self.width = queries, width
         self._known: dict[Hashable, tuple[Any, object]] = {}
-        self._veils: dict[tuple[int, int], tuple[Veil, Mask, Places]] = {}
+        self._veils: dict[tuple[int, int], tuple[MaskBias, Mask, Places]] = {}
 
     def once(self, key: Hashable, about: object, compute: Callable[[], Value]) -> Value:
         """The value of `compute`, worked out once per call for this key and this object."""
@@ -284,7 +284,7 @@ class Sight:
         """q_pos − k_pos, (G or 1, 1, Q, K)."""
         return self.once("distance", keys, lambda: distance(self.queries, keys))
 
-    def veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> Veil:
+    def veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
         """What hides from the queries that which they may not see."""
         found = self._veils.get((id(mask), id(keys)))
         if found is None:
@@ -292,7 +292,7 @@ class Sight:
             self._veils[id(mask), id(keys)] = found
         return found[0]
 
-    def _veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> Veil:
+    def _veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
         if mask.open and not keys.by_row:
             return keys.padding(dtype)
         own = keys is self.queries or keys.newest is self.queries

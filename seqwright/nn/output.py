@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import Function as Differentiable
 
-from seqwright.nn.bound import Binding, Function, linear
+from seqwright.nn.inference_weights import Binding, Function, linear
 
 ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 

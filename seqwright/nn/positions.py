@@ -12,9 +12,9 @@ import torch
 from annotated_types import Gt
 from torch import Tensor, nn
 
+from seqwright.config.registry import Count, Registry, Whole
 from seqwright.errors import ConfigError, InputError
-from seqwright.nn.masks import Places, Sight
-from seqwright.registry import Count, Registry, Whole
+from seqwright.nn.masks import AttentionContext, Places
 
 POSITIONS = Registry("position", "seqwright.nn.positions", "seqwright.nn.positions:Position")
 
@@ -37,11 +37,11 @@ class Position(nn.Module):
         """Queries or keys (B, H, T, E) made aware of where they stand."""
         return x
 
-    def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor | None:
+    def bias(self, q: Tensor, sight: AttentionContext, keys: Places) -> Tensor | None:
         """What to add to the scores (B, H, Q, K), from the prepared queries q (B, H, Q, E)."""
         return None
 
-    def values(self, weights: Tensor, sight: Sight, keys: Places) -> Tensor | None:
+    def values(self, weights: Tensor, sight: AttentionContext, keys: Places) -> Tensor | None:
         """What to add to the context (B, H, Q, E), from the weights (B, H, Q, K)."""
         return None
 
@@ -154,17 +154,17 @@ class Shaw(Position):
         for table in self.parameters():
             nn.init.normal_(table, std=table.shape[-1] ** -0.5)
 
-    def _index(self, sight: Sight, keys: Places) -> Tensor:
+    def _index(self, sight: AttentionContext, keys: Places) -> Tensor:
         """The clipped distance k_pos − q_pos as a row of the tables, (G or 1, 1, Q, K)."""
         limit = self.distance
         return sight.once(("shaw", limit), keys, lambda: (-sight.distance(keys)).clamp(-limit, limit) + limit)
 
-    def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor:
+    def bias(self, q: Tensor, sight: AttentionContext, keys: Places) -> Tensor:
         by_distance = q @ self.key_table.transpose(-1, -2)  # (B, H, Q, 2·distance + 1)
         index = self._index(sight, keys).expand(*q.shape[:3], -1)
         return by_distance.gather(-1, index)
 
-    def values(self, weights: Tensor, sight: Sight, keys: Places) -> Tensor | None:
+    def values(self, weights: Tensor, sight: AttentionContext, keys: Places) -> Tensor | None:
         if self.value_table is None:
             return None
         index = self._index(sight, keys).expand_as(weights)
@@ -215,6 +215,6 @@ class Alibi(Position):
         slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
         self.register_buffer("slopes", slopes[:, None, None])  # saved, as a pruned model has some of them
 
-    def bias(self, q: Tensor, sight: Sight, keys: Places) -> Tensor:
+    def bias(self, q: Tensor, sight: AttentionContext, keys: Places) -> Tensor:
         distance = sight.distance(keys).abs()
         return -(self.slopes.to(q.dtype) * distance)

@@ -12,8 +12,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from seqwright.config.registry import Registry
 from seqwright.errors import ConfigError
-from seqwright.registry import Registry
 
 SCORES = Registry("score", "seqwright.nn.scores", "seqwright.nn.scores:Score")
 

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from seqwright.config import Config, TrainingConfig
-from seqwright.data.findings import Finding
+from seqwright.data.checks.findings import Finding
 from seqwright.data.plan import Batching, Plan
-from seqwright.data.showing import amount
+from seqwright.data.text_display import amount
 from seqwright.models import Model
 from seqwright.training.budget import steps_of
-from seqwright.training.crew import Crew
 from seqwright.training.preparation import Prepared
 from seqwright.training.trainer import build_optimizer, computing, gradients, parts_of
+from seqwright.training.workers import Workers
 
 WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
 LONG = 0.25  # seconds of a step from which on all threads pay
@@ -120,7 +120,7 @@ class _Probe:
         self.plan = Plan(prepared.train.lengths, Batching(tokens=config.training.tokens), config.seed)
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
-        self.crew = Crew(self.model, computing(config, prepared, self.model), helpers)
+        self.crew = Workers(self.model, computing(config, prepared, self.model), helpers)
         self.optimizer = build_optimizer(config.training.optimizer, self.model)
 
     def take(self, number: int) -> tuple[float, int]:

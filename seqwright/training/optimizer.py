@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from seqwright.config.registry import Registry
 from seqwright.errors import ConfigError, ModelError
-from seqwright.registry import Registry
 
 OPTIMIZERS = Registry("optimizer", "seqwright.training.optimizer", "seqwright.training.optimizer:Optimizer")
 

@@ -12,18 +12,18 @@ from itertools import islice
 from pathlib import Path
 
 from seqwright.config import Config, DataConfig, Spec
-from seqwright.data.findings import Finding, left_out_finding
-from seqwright.data.opening import open_pairs
-from seqwright.data.reading import PairFiles
-from seqwright.data.splitting import NAMES, Fractions, Part, part_of
+from seqwright.config.registry import parse
+from seqwright.data.checks.findings import Finding, left_out_finding
+from seqwright.data.read_report import Count, Pair, Place, Tally
+from seqwright.data.readers.opening import open_pairs
+from seqwright.data.readers.pairs import PairFiles
+from seqwright.data.split import NAMES, Fractions, Part, part_of
 from seqwright.data.store import Example, Store
-from seqwright.data.tally import Count, Pair, Place, Tally
 from seqwright.data.tokenizer import Tokenizer, train_tokenizer
 from seqwright.errors import InputError, ModelError
 from seqwright.files import reached, read_json, sha256, sync, write_json
-from seqwright.registry import parse
-from seqwright.run import CHECKPOINTS
-from seqwright.tasks.translation import Translation
+from seqwright.runs.folder import CHECKPOINTS
+from seqwright.tasks.text_to_text import Translation
 
 BLOCK = 20_000  # pairs that are encoded together
 LEFT_OUT = "{}_left_out.json"  # beside the store of a part

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from seqwright.config.registry import Registry
 from seqwright.errors import ConfigError
-from seqwright.registry import Registry
 
 SCHEDULES = Registry("schedule", "seqwright.training.schedule", "seqwright.training.schedule:Schedule")
 

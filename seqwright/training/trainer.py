@@ -20,24 +20,24 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.config import Config
+from seqwright.config.registry import check_options, parse
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Cursor, Plan, split
 from seqwright.errors import DivergedError, ModelError, WriteError
 from seqwright.files import reached
+from seqwright.lens.trace.history import TRACES, TraceHistory
 from seqwright.models import Model
-from seqwright.registry import check_options, parse
-from seqwright.run import LONGEST, Run
-from seqwright.training import triage
-from seqwright.training.average import Average
+from seqwright.runs.checkpoint import Checkpoint
+from seqwright.runs.folder import LONGEST, Run
+from seqwright.training import diagnostics
+from seqwright.training.averaging import Average
 from seqwright.training.budget import Budget
-from seqwright.training.checkpoint import Checkpoint
-from seqwright.training.crew import Compute, Crew, Outcome, Part
 from seqwright.training.interrupt import Interrupt, Interrupted
-from seqwright.training.moments import TRACES, Moments
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer
 from seqwright.training.preparation import Prepared
 from seqwright.training.schedule import SCHEDULES
 from seqwright.training.validation import Judged, Validation, Validator
+from seqwright.training.workers import Compute, Outcome, Part, Workers
 
 BAD_IN_A_ROW, BAD_SHARE, BAD_WINDOW = 10, 0.01, 1000  # steps without a finite gradient that end a training
 LOG_SECONDS = 5.0
@@ -120,7 +120,7 @@ class Trainer:
         self.run, self.config, self.options = run, config, config.training
         self.prepared, self.task, self.model = prepared, prepared.task, model
         self.listener, self.interrupt = listener, interrupt or Interrupt()
-        self.crew = Crew(model, computing(config, prepared, model), helpers)
+        self.crew = Workers(model, computing(config, prepared, model), helpers)
         self.learners = len(model.learners(self.options.accumulate))
         self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
         self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
@@ -134,7 +134,7 @@ class Trainer:
             tokens=4 * self.options.tokens,
             decode=self.options.decode,
         )
-        self.moments = Moments(run.path(TRACES), self.task, config.search, count=self.options.traces)
+        self.moments = TraceHistory(run.path(TRACES), self.task, config.search, count=self.options.traces)
         self.checkpoints = run.checkpoints(self.options.keep)
         self.progress = Progress()
         self._unsaved = 0  # saves that failed in a row
@@ -190,7 +190,7 @@ class Trainer:
             self._skip(step, parts, outcome.total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
         if step == 1:
-            self._say(triage.first_loss(outcome.total / outcome.count, self.task.target.size))
+            self._say(diagnostics.first_loss(outcome.total / outcome.count, self.task.target.size))
         reached("train:step")
         if self.budget.wants_estimate(step, self._meter.seconds):
             self._estimate()
@@ -226,7 +226,7 @@ class Trainer:
             self._trace(validation)
         judged = validation.judged(self.options.metric)
         self.progress = self.progress.after(step, judged)
-        findings = triage.findings(validation, self.budget.done(step), step)
+        findings = diagnostics.findings(validation, self.budget.done(step), step)
         kept = self.progress.kept_step == step
         record = {"step": step, **validation.record(), "kept": kept, "findings": findings}
         self.run.log({**record, "seconds": self._meter.seconds})
@@ -465,7 +465,7 @@ def computing(config: Config, prepared: Prepared, model: Model) -> Compute:
     return compute
 
 
-def gradients(crew: Crew, parts: Sequence[Part], clip: float | None) -> tuple[Outcome, float]:
+def gradients(crew: Workers, parts: Sequence[Part], clip: float | None) -> tuple[Outcome, float]:
     """Of the mean loss over all parts, clipped, and its norm before."""
     outcome = crew.gradients(parts)
     found = [parameter.grad for parameter in crew.parameters if parameter.grad is not None]

@@ -17,10 +17,7 @@ from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.store import Lengths, Store
 from seqwright.data.tokenizer import UNK
-from seqwright.models import Model
-from seqwright.predictor import Prediction, Predictor
-from seqwright.search import BeamOptions
-from seqwright.tasks.metrics import (
+from seqwright.evaluation.metrics import (
     METRICS,
     Better,
     Measured,
@@ -31,7 +28,10 @@ from seqwright.tasks.metrics import (
     group_references,
     writing_of,
 )
-from seqwright.tasks.translation import Translation
+from seqwright.models import Model
+from seqwright.prediction.predictor import Prediction, Predictor
+from seqwright.search import BeamOptions
+from seqwright.tasks.text_to_text import Translation
 
 PAIRS, TOKENS = 2000, 12_000  # for the loss, at most, evenly picked: a validation has to be quick
 TOGETHER = 64  # sources decoded at a time, of targets that are about as long

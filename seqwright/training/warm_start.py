@@ -13,8 +13,8 @@ from seqwright.config import parse
 from seqwright.data.tokenizer import UNK
 from seqwright.errors import ModelError
 from seqwright.models import Model
-from seqwright.presets import resolve
-from seqwright.run import Run, differences
+from seqwright.models.building import resolve
+from seqwright.runs.folder import Run, differences
 
 NOISE = 0.02  # of a new row, relative to its size: new symbols must not stay alike
 

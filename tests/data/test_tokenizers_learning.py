@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqwright.data.segmentation.likelihood import Lattices, learn_unigram
-from seqwright.data.segmentation.spaces import parts_of
-from seqwright.data.segmentation.tables import count_parts
 from seqwright.data.tokenizers import Vocabulary, train_tokenizer
+from seqwright.data.tokenizers.segmentation.likelihood import Lattices, learn_unigram
+from seqwright.data.tokenizers.segmentation.spaces import parts_of
+from seqwright.data.tokenizers.segmentation.tables import count_parts
 from seqwright.data.tokenizers.unigram import Unigram
 
 WORDS = ["low", "lower", "lowest", "new", "newer", "newest", "wide", "wider", "widest"]

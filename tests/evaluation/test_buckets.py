@@ -13,7 +13,7 @@ from seqwright.data.fields import join_fields
 from seqwright.data.store import Example, Store
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.evaluation.buckets import PARTS, Rarity, by_ending, by_length, by_rarity, rarity_of_run
-from seqwright.tasks.translation import Translation
+from seqwright.tasks.text_to_text import Translation
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=60))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from seqwright.errors import InputError
-from seqwright.evaluation import Judging, compare, evaluate
+from seqwright.evaluation.comparison import compare
+from seqwright.evaluation.evaluate import Judging, evaluate
 
 WORDS = [a + b for a in "abcdefgh" for b in "abcdefgh"]
 PAIRS = [(word, word) for word in WORDS]

@@ -16,11 +16,12 @@ from sacrebleu.metrics import BLEU
 from tiny_runs import make_run
 
 from seqwright.data.fields import SYMBOL
+from seqwright.data.results import Reading
 from seqwright.errors import ConfigError, InputError
-from seqwright.evaluation import Judging, compare, evaluate, evaluate_files
+from seqwright.evaluation.comparison import compare
+from seqwright.evaluation.evaluate import Judging, evaluate, evaluate_files
 from seqwright.files import write_json
-from seqwright.prediction import Reading
-from seqwright.predictor import load
+from seqwright.prediction.predictor import load
 
 PHONES = {"cat": "K AE T", "read": "R IY D Z", "dog": "D AA G"}
 PHONE_PAIRS = [("cat", "K AE T"), ("read", "R EH D"), ("read", "R  IY D "), ("dog", "D AO G")]

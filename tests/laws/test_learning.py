@@ -11,9 +11,9 @@ from torch import Tensor
 
 from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
 from seqwright.models import DECODERS, ENCODERS
+from seqwright.models.building import build_model
 from seqwright.models.decoders.rnn import RECIPES
 from seqwright.nn.positions import POSITIONS
-from seqwright.presets import build_model
 
 VOCABULARY = 4 + 4  # the specials and four letters
 STEPS, PATIENCE = 400, 50

@@ -22,7 +22,7 @@ from torch.testing import assert_close
 
 from seqwright.data.batch import Tokens
 from seqwright.nn.attention import Attention
-from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
@@ -97,7 +97,7 @@ def test_a_query_that_sees_nothing_gets_nothing(score, position, count):
     seen = torch.tensor([[True, False, True], [False, False, False]])
     keys = attention.keys(memory, Places(torch.arange(3), seen))
     query = torch.randn(2, count, SIZE, dtype=torch.float64, requires_grad=True)
-    context = attention(query, Sight(Places.run(0, count)), keys)
+    context = attention(query, AttentionContext(Places.run(0, count)), keys)
     assert bool(context[0].all())
     assert not bool(context[1].any())
     to_query, to_memory = torch.autograd.grad(context.square().sum(), (query, memory))
@@ -108,6 +108,6 @@ def test_a_query_that_sees_nothing_gets_nothing(score, position, count):
 def test_a_causal_query_before_all_keys_gets_nothing():
     attention = Attention(SIZE, heads=2, mask=Mask(causal=True), projections="qkv")
     keys = attention.keys(torch.randn(1, 2, SIZE), Places.run(1, 2))
-    context = attention(torch.randn(1, 2, SIZE), Sight(Places.run(0, 2)), keys)
+    context = attention(torch.randn(1, 2, SIZE), AttentionContext(Places.run(0, 2)), keys)
     assert not bool(context[0, 0].any())
     assert bool(context[0, 1].all())

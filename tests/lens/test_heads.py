@@ -12,10 +12,10 @@ import torch
 
 from seqwright import build_model, capture
 from seqwright.data.batch import END
-from seqwright.lens.heads import analyse
-from seqwright.lens.importance import Yardstick, batches_of
-from seqwright.lens.roles import FREQUENT, Looks, View, ranks, rarest
-from seqwright.predictor import Predictor
+from seqwright.lens.heads.analysis import analyse
+from seqwright.lens.heads.importance import Yardstick, batches_of
+from seqwright.lens.heads.roles import FREQUENT, Looks, View, ranks, rarest
+from seqwright.prediction.predictor import Predictor
 
 SIZE = 8
 PAIRS = headed.pairs(20)

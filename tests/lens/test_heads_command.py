@@ -9,9 +9,9 @@ import headed
 import pytest
 
 from seqwright import cli
-from seqwright.lens.gates import sites
-from seqwright.predictor import load
-from seqwright.run import Run
+from seqwright.lens.heads.gates import sites
+from seqwright.prediction.predictor import load
+from seqwright.runs.folder import Run
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +137,6 @@ def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
 
 
 def test_a_folder_that_is_taken_is_refused_before_the_work(run, capsys, monkeypatch):
-    monkeypatch.setattr("seqwright.predictor.load", lambda folder: pytest.fail("it was loaded"))
+    monkeypatch.setattr("seqwright.prediction.predictor.load", lambda folder: pytest.fail("it was loaded"))
     assert heads(run, "--prune", 2, "--out", run) == 4
     assert "holds a run already; choose another folder" in capsys.readouterr().err

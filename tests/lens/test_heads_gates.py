@@ -11,8 +11,9 @@ import torch
 
 from seqwright import files
 from seqwright.errors import ConfigError, ModelError, WriteError
-from seqwright.lens.gates import Head, closed, gated, sites
-from seqwright.lens.gates_learned import (
+from seqwright.lens.heads.gates import Head, closed, gated, sites
+from seqwright.lens.heads.importance import batches_of
+from seqwright.lens.heads.l0_pruning import (
     FIXED,
     GatedModel,
     draw,
@@ -20,8 +21,7 @@ from seqwright.lens.gates_learned import (
     open_probability,
     settled,
 )
-from seqwright.lens.importance import batches_of
-from seqwright.predictor import load
+from seqwright.prediction.predictor import load
 from seqwright.training.interrupt import Interrupt, Interrupted
 
 PAIRS = headed.pairs(5)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seqwright.data.results import Prediction, Predictions
 from seqwright.data.tokenizer import train_tokenizer
-from seqwright.lens.gates import Head, closed, gated, sites
-from seqwright.lens.importance import Yardstick, ablations, ascending, batches_of, slopes
-from seqwright.prediction import Prediction, Predictions
-from seqwright.tasks.translation import Translation
+from seqwright.lens.heads.gates import Head, closed, gated, sites
+from seqwright.lens.heads.importance import Yardstick, ablations, ascending, batches_of, slopes
+from seqwright.tasks.text_to_text import Translation
 
 PAIRS = headed.pairs(6)
 MODELS = {

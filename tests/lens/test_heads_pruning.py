@@ -11,12 +11,12 @@ from torch.testing import assert_close
 
 from seqwright import build_model
 from seqwright.errors import ConfigError, WriteError
-from seqwright.lens.gates import Head, closed, sites
-from seqwright.lens.importance import Yardstick, batches_of
-from seqwright.lens.pruning import curve, prunable, pruned, write_pruned
+from seqwright.lens.heads.gates import Head, closed, sites
+from seqwright.lens.heads.importance import Yardstick, batches_of
+from seqwright.lens.heads.pruning import curve, prunable, pruned, write_pruned
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
-from seqwright.predictor import Predictor, load
+from seqwright.prediction.predictor import Predictor, load
 
 PAIRS = headed.pairs(6)
 MODELS = {name: {"position": name} for name in POSITIONS.names()}

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from seqwright.errors import InputError
-from seqwright.lens import roles_syntax
-from seqwright.lens.heads import analyse
-from seqwright.lens.roles_syntax import Parse, read_conllu, syntax
+from seqwright.lens.heads import syntax_roles
+from seqwright.lens.heads.analysis import analyse
+from seqwright.lens.heads.syntax_roles import Parse, read_conllu, syntax
 
 BIRDS = """# text = Big birds sing well.
 1\tBig\tbig\tADJ\t_\t_\t2\tamod\t_\t_
@@ -80,7 +80,7 @@ def test_accuracy_and_baseline_are_shares_of_the_asked(monkeypatch):
         ahead = torch.arange(len(governor)) + 1
         return {"encoder.stack.blocks.0.attention": torch.stack([governor, ahead])}
 
-    monkeypatch.setattr(roles_syntax, "_looked_at", looked)
+    monkeypatch.setattr(syntax_roles, "_looked_at", looked)
     found = syntax(headed.predictor(layers=1), sentences)
     finder, ahead = ({(r.name, r.direction): r for r in relations} for relations in found.values())
     obj, back = ("obj", "dependent to head"), ("obj", "head to dependent")
@@ -102,9 +102,9 @@ def test_pieces_are_put_together_to_words(monkeypatch):
     letters[..., 4:7, 7] = 1.0  # cde look at the end, which is no word ...
     letters[..., 5, :2] = 0.1  # ... and a little at ab
     monkeypatch.setattr(
-        roles_syntax, "capture", lambda model: _given({"encoder.stack.blocks.0.attention": [letters]})
+        syntax_roles, "capture", lambda model: _given({"encoder.stack.blocks.0.attention": [letters]})
     )
-    (found,) = roles_syntax._looked_at(predictor, parse).values()
+    (found,) = syntax_roles._looked_at(predictor, parse).values()
     assert found.tolist() == [[0, 0]]
 
 

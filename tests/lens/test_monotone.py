@@ -14,12 +14,12 @@ from looked import OPTIONS, case, looked
 
 from seqwright.config import parse
 from seqwright.errors import InputError
-from seqwright.lens.alignment import alignment_error_rate, links_of, monotonicity
-from seqwright.lens.packing import quantize
-from seqwright.lens.trace import Trace
-from seqwright.predictor import load
+from seqwright.lens.trace.alignment import alignment_error_rate, links_of, monotonicity
+from seqwright.lens.trace.document import Trace
+from seqwright.lens.trace.packing import quantize
+from seqwright.prediction.predictor import load
 from seqwright.search import BeamOptions
-from seqwright.training.job import train
+from seqwright.training.run import train
 
 TOGETHER = {"sh": "SH", "ch": "CH", "th": "TH", "ph": "F", "ck": "K"}
 HALF_SILENT = {"kn": "N", "wr": "R", "mb": "M"}

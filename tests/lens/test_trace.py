@@ -13,10 +13,10 @@ from seqwright.data.batch import BEGIN, END, Tokens
 from seqwright.data.fields import join_fields
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
-from seqwright.lens.gates import closed, sites
-from seqwright.lens.looking import look
-from seqwright.lens.steps import Said
-from seqwright.lens.trace import Trace
+from seqwright.lens.heads.gates import closed, sites
+from seqwright.lens.trace.build import look
+from seqwright.lens.trace.document import Trace
+from seqwright.lens.trace.steps import Said
 from seqwright.search import BeamOptions
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -109,7 +109,7 @@ def test_steps_are_those_of_the_teacher(family):
 
 
 def test_stored_logits_and_the_rest_are_the_whole_distribution(monkeypatch):
-    monkeypatch.setattr("seqwright.lens.steps.STORED", 5)
+    monkeypatch.setattr("seqwright.lens.trace.steps.STORED", 5)
     trace = looked("transformer-sinusoidal")
     ids, logits = trace.logits()
     assert ids.shape == logits.shape == (len(trace.document["steps"]), 5)
@@ -191,11 +191,11 @@ def test_an_ablation_is_a_decode_without_the_head(family):
 
 def test_heads_are_not_switched_off_where_that_takes_long_or_is_not_wanted(monkeypatch):
     assert "not asked" in looked("transformer-sinusoidal", ablate=False).why("ablations")
-    monkeypatch.setattr("seqwright.lens.ablation.TOKENS", 40)
+    monkeypatch.setattr("seqwright.lens.trace.ablation.TOKENS", 40)
     assert "8 tokens for each of 12 heads would take long; up to 3" in looked(
         "transformer-sinusoidal", ablate=True
     ).why("ablations")
-    monkeypatch.setattr("seqwright.lens.ablation.HEADS", 3)
+    monkeypatch.setattr("seqwright.lens.trace.ablation.HEADS", 3)
     assert "each of 12 heads" in looked("transformer-sinusoidal", ablate=True).why("ablations")
 
 
@@ -246,7 +246,7 @@ def test_the_share_of_the_source_is_that_of_its_contributions(monkeypatch):
     source, prefix = (np.abs(part).sum(1) for part in trace.contributions())
     shares = [step["source_share"] for step in trace.document["steps"]]
     assert shares == pytest.approx((source / (source + prefix)).tolist(), abs=1e-5)
-    monkeypatch.setattr("seqwright.lens.contributions.TOKENS", 1)  # step by step instead of together
+    monkeypatch.setattr("seqwright.lens.trace.contributions.TOKENS", 1)  # step by step instead of together
     for one, other in zip(
         trace.contributions(), look(asked, TEXT, options=OPTIONS, ablate=False).contributions(), strict=True
     ):
@@ -254,7 +254,7 @@ def test_the_share_of_the_source_is_that_of_its_contributions(monkeypatch):
 
 
 def test_contributions_that_take_long_are_left_out_with_a_reason(monkeypatch):
-    monkeypatch.setattr("seqwright.lens.contributions.WORK", 0)
+    monkeypatch.setattr("seqwright.lens.trace.contributions.WORK", 0)
     trace = looked("transformer-sinusoidal")
     assert {step["source_share"] for step in trace.document["steps"]} == {None}
     with pytest.raises(InputError, match=r"steps over .* places would take long"):

@@ -6,8 +6,8 @@ import pytest
 from looked import case
 
 from seqwright.errors import InputError
-from seqwright.lens.alignment import alignment_error_rate, links_of
-from seqwright.lens.packing import quantize
+from seqwright.lens.trace.alignment import alignment_error_rate, links_of
+from seqwright.lens.trace.packing import quantize
 
 DIAGONAL = {(0, 0), (1, 1), (2, 2)}
 

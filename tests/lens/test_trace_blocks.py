@@ -11,11 +11,11 @@ from looked import OPTIONS, TEXT, case, looked, predictor
 from torch import Tensor
 
 from seqwright.errors import InputError
-from seqwright.lens.looking import look
-from seqwright.lens.steps import Said
-from seqwright.lens.trace import Trace
+from seqwright.lens.trace.build import look
+from seqwright.lens.trace.document import Trace
+from seqwright.lens.trace.steps import Said
 from seqwright.nn.blocks import Block
-from seqwright.predictor import Predictor
+from seqwright.prediction.predictor import Predictor
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "pre": {},

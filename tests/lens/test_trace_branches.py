@@ -8,7 +8,7 @@ import pytest
 from looked import FAMILIES, LETTERS, OPTIONS, TEXT, case, looked, predictor
 
 from seqwright.data.batch import BEGIN, END, PAD
-from seqwright.lens.looking import look
+from seqwright.lens.trace.build import look
 from seqwright.search import BeamOptions
 
 GREEDY = replace(OPTIONS, size=1, n_best=1)
@@ -64,11 +64,11 @@ def test_all_branches_come_from_one_search(monkeypatch):
 
 def test_branches_are_bounded_and_say_so(monkeypatch):
     options = BeamOptions(size=1, min_length=20, max_length=20)
-    monkeypatch.setattr("seqwright.lens.branches.STEPS", 6)
+    monkeypatch.setattr("seqwright.lens.trace.branches.STEPS", 6)
     trace = looked("transformer-sinusoidal", options=options)
     assert {one["step"] for one in trace.document["branches"]} == set(range(6))
     assert "at all 20 steps would take long; it was done for the first 6" in trace.why("branches")
-    monkeypatch.setattr("seqwright.lens.branches.WORK", 0)
+    monkeypatch.setattr("seqwright.lens.trace.branches.WORK", 0)
     none = looked("transformer-sinusoidal", options=options)
     assert none.document["branches"] == []
     assert "it was left out" in none.why("branches")

@@ -7,10 +7,10 @@ import pytest
 from looked import LETTERS, case, looked, predictor
 
 from seqwright import build_model
-from seqwright.lens.looking import look
-from seqwright.predictor import Predictor
+from seqwright.lens.trace.build import look
+from seqwright.prediction.predictor import Predictor
 from seqwright.search import BeamOptions
-from seqwright.tasks.translation import Translation
+from seqwright.tasks.text_to_text import Translation
 
 SHORT = BeamOptions(size=1, max_length=3)
 
@@ -59,7 +59,7 @@ def test_a_deep_encoder_and_a_shallow_decoder():
 
 def test_blocks_hold_what_the_weights_hold(monkeypatch):
     _, whole = case("transformer-sinusoidal")
-    monkeypatch.setattr("seqwright.lens.watching.CELLS", 200)
+    monkeypatch.setattr("seqwright.lens.trace.recorders.CELLS", 200)
     small = looked("transformer-sinusoidal")
     for entry in small.document["attention"]:
         kind, layer, (queries, keys) = entry["kind"], entry["layer"], entry["block"]
@@ -71,7 +71,7 @@ def test_blocks_hold_what_the_weights_hold(monkeypatch):
 
 def test_layers_of_different_numbers_of_heads_are_stored_in_the_same_blocks(monkeypatch):
     """As they are after pruning; where the model looked is their mean."""
-    monkeypatch.setattr("seqwright.lens.watching.CELLS", 200)
+    monkeypatch.setattr("seqwright.lens.trace.recorders.CELLS", 200)
     asked = predictor("transformer-pruned", heads=[1, 3], cross_heads=[1, 3])
     trace = look(asked, "look at it", options=SHORT, ablate=False)
     blocks = {entry["kind"]: set() for entry in trace.document["attention"]}

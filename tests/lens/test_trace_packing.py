@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from seqwright.errors import InputError
-from seqwright.lens.packing import DTYPES, dequantize, pack, pooled, quantize, unpack
-from seqwright.lens.storing import WEIGHTS_ROOM
-from seqwright.lens.trace import FORMAT, WHAT, Trace
+from seqwright.lens.trace.document import FORMAT, WHAT, Trace
+from seqwright.lens.trace.entries import WEIGHTS_ROOM
+from seqwright.lens.trace.packing import DTYPES, dequantize, pack, pooled, quantize, unpack
 
 whole = array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)
 weights = arrays(

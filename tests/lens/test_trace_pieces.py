@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seqwright.data.fields import FIELD, SYMBOL, join_fields
 from seqwright.data.tokenizer import END, FIRST, UNK
 from seqwright.data.tokenizers import TOKENIZERS, train_tokenizer
-from seqwright.lens.pieces import locate, symbol_text, target_pieces, text_pieces
+from seqwright.lens.trace.pieces import locate, symbol_text, target_pieces, text_pieces
 
 CORPUS = [
     "the small dog runs",

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from seqwright.config.registry import options_of
 from seqwright.data.batch import Batch, Tokens
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.models import DECODERS, ENCODERS
+from seqwright.models.building import build_model
 from seqwright.nn.feedforward import FEED_FORWARDS
 from seqwright.nn.positions import POSITIONS
-from seqwright.presets import build_model
-from seqwright.registry import options_of
 
 
 def build(source: int = 9, target: int = 9, **description):

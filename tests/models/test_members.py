@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import ensemble
+from seqwright.models.building import build_model
 from seqwright.models.ensemble import Ensemble
-from seqwright.presets import build_model
 from seqwright.search import BeamOptions, Start, beam_search
 
 VOCABULARY = 7

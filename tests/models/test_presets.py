@@ -9,10 +9,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_model, save_model
 
+from seqwright.config.presets import PRESETS, pinned
 from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS
-from seqwright.presets import PRESETS, build_model, pinned, resolve, unpinned
+from seqwright.models.building import build_model, resolve, unpinned
 
 SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16, "readout_size": 12}
 

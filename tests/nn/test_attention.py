@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention
-from seqwright.nn.masks import Mask, Places, Sight, veil
+from seqwright.nn.masks import AttentionContext, Mask, Places, veil
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
@@ -68,7 +68,9 @@ def test_equals_torch_multi_head_attention(memory_size, causal, heads, queries, 
     lengths = torch.tensor([keys, max(1, keys - 2)])
     seen = torch.arange(keys) < lengths[:, None] if padded else None
 
-    found = ours(query, Sight(Places.run(0, queries)), ours.keys(memory, Places(torch.arange(keys), seen)))
+    found = ours(
+        query, AttentionContext(Places.run(0, queries)), ours.keys(memory, Places(torch.arange(keys), seen))
+    )
     future = torch.ones(queries, keys, dtype=torch.bool).triu(1) if causal else None
     expected, _ = twin(
         query,
@@ -118,7 +120,7 @@ def test_all_sizes_are_free(heads, head_size, value_size, queries, keys):
     random_biases(part)
     query, memory = torch.randn(ROWS, queries, 7).double(), torch.randn(ROWS, keys, 5).double()
     allowed = torch.ones(ROWS, queries, keys, dtype=torch.bool).tril()
-    found = part(query, Sight(Places.run(0, queries)), part.keys(memory, Places.run(0, keys)))
+    found = part(query, AttentionContext(Places.run(0, queries)), part.keys(memory, Places.run(0, keys)))
     assert_close(found, by_loop(part, query, memory, allowed))
 
 
@@ -132,7 +134,7 @@ def test_projections_are_free(projections, score):
     plain = x.view(ROWS, 4, 2, 3).transpose(1, 2)
     assert ("k" in projections) or torch.equal(keys.k, plain)
     assert ("v" in projections) or torch.equal(keys.v, plain)
-    context = part(x, Sight(places), keys)
+    context = part(x, AttentionContext(places), keys)
     assert context.shape == (ROWS, 4, part.out_size)
     assert isinstance(part.query, nn.Linear) == ("q" in projections)
     assert isinstance(part.out, nn.Linear) == ("o" in projections)
@@ -142,7 +144,7 @@ def test_luong_dot_needs_no_weights():
     """Luong et al. 2015: softmax(hᵀ h̄) over the source states themselves."""
     part = Attention(4, projections="", score="dot")
     query, memory = torch.randn(ROWS, 3, 4), torch.randn(ROWS, 5, 4)
-    found = part(query, Sight(Places.run(0, 3)), part.keys(memory, Places.run(0, 5)))
+    found = part(query, AttentionContext(Places.run(0, 3)), part.keys(memory, Places.run(0, 5)))
     assert not list(part.parameters())
     assert_close(found, (query @ memory.transpose(1, 2)).softmax(-1) @ memory)
 
@@ -162,7 +164,7 @@ def test_fused_and_plain_agree(score, position, queries, padded):
         computing = part.bind()
         computing.fusible &= fused
         keys = computing.keys(memory, Places(torch.arange(5), seen, 0, 4))
-        context = computing(query, Sight(Places.run(1, queries)), keys)
+        context = computing(query, AttentionContext(Places.run(1, queries)), keys)
         wanted = [query, *part.parameters()]
         found.append((context, *torch.autograd.grad(context.square().sum(), wanted, allow_unused=True)))
     assert_close(found[0], found[1])
@@ -174,14 +176,18 @@ def test_dropped_weights_drop_whole_looks(queries):
     part = Attention(16, heads=16, projections="", score="dot", dropout=0.5).train()
     memory = torch.randn(64, 1, 16)
     context = part(
-        torch.randn(64, queries, 16), Sight(Places.run(0, queries)), part.keys(memory, Places.run(0, 1))
+        torch.randn(64, queries, 16),
+        AttentionContext(Places.run(0, queries)),
+        part.keys(memory, Places.run(0, 1)),
     )
     ratio = context / memory
     assert ((ratio == 0) | torch.isclose(ratio, torch.tensor(2.0))).all()
     assert 0.4 < float((ratio == 0).float().mean()) < 0.6
     part.eval()
     context = part(
-        torch.randn(64, queries, 16), Sight(Places.run(0, queries)), part.keys(memory, Places.run(0, 1))
+        torch.randn(64, queries, 16),
+        AttentionContext(Places.run(0, queries)),
+        part.keys(memory, Places.run(0, 1)),
     )
     assert_close(context, memory.expand(-1, queries, -1))
 
@@ -192,7 +198,7 @@ def test_scaled_dot_product_attention_is_the_reference():
     keys = part.keys(x, places)
     q = part.query(x).view(ROWS, 5, 2, 4).transpose(1, 2)
     reference = F.scaled_dot_product_attention(q, keys.k, keys.v).transpose(1, 2).flatten(2)
-    assert_close(part(x, Sight(places), keys), part.out(reference))
+    assert_close(part(x, AttentionContext(places), keys), part.out(reference))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +230,7 @@ def test_what_is_known_of_places_spares_only_work(width, padded, mask):
     old = places.own(groups, width)
     for queries in (places, Places.run(2, 1, width=width)):
         keys = old if queries is places else old.append(queries, groups, width)
-        sight = Sight(queries, width)
+        sight = AttentionContext(queries, width)
         for _ in range(2):
             found = sight.veil(mask, keys, torch.float64)
             wanted = veil(mask.allowed(queries, keys, width), torch.float64)
@@ -239,7 +245,7 @@ def test_one_bias_of_two_is_kept(biased):
     part = getattr(attention, biased)
     part.bias = torch.nn.Parameter(torch.randn(part.out_features, dtype=torch.float64))
     x, places = torch.randn(1, 3, 8, dtype=torch.float64), Places.run(0, 3)
-    apart = attention(x, Sight(places), attention.keys(x, places))
+    apart = attention(x, AttentionContext(places), attention.keys(x, places))
     with torch.no_grad():
         q, keys = attention.bound().queries_and_keys(x, places)
-        assert_close(attention.bound().attend(q, Sight(places), keys), apart.detach())
+        assert_close(attention.bound().attend(q, AttentionContext(places), keys), apart.detach())

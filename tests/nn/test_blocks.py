@@ -13,7 +13,7 @@ from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention
 from seqwright.nn.blocks import Block, Stack, masked_mean
 from seqwright.nn.feedforward import FEED_FORWARDS
-from seqwright.nn.masks import Places, Sight
+from seqwright.nn.masks import AttentionContext, Places
 from seqwright.nn.positions import POSITIONS
 
 SIZE, HEADS, LAYERS = 8, 2, 2
@@ -167,7 +167,9 @@ def test_a_layer_without_heads_is_a_layer_without_attention(position):
     x, places = torch.randn(2, 3, SIZE), Places.run(0, 3)
     empty = stack.blocks[0].attention
     nn.init.normal_(empty.out.bias)
-    assert torch.equal(empty(x, Sight(places), empty.keys(x, places)), empty.out.bias.expand(2, 3, -1))
+    assert torch.equal(
+        empty(x, AttentionContext(places), empty.keys(x, places)), empty.out.bias.expand(2, 3, -1)
+    )
     hidden, _ = stack(x, places, memory=stack.memory(x, places))
     assert hidden.isfinite().all()
 

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from seqwright.errors import ConfigError, InputError
 from seqwright.nn.attention import Attention
-from seqwright.nn.masks import Mask, Places, Sight
+from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS, Alibi, Learned, Rotary, Shaw, Sinusoidal
 
 INSIDE = [name for name in POSITIONS.names() if POSITIONS.get(name).inside]
@@ -117,7 +117,7 @@ def test_rotary_needs_pairs():
 
 @given(heads=st.integers(1, 9), q_pos=places_drawn, k_pos=places_drawn)
 def test_alibi_falls_with_the_distance(heads, q_pos, k_pos):
-    sight = Sight(Places(torch.tensor(q_pos)))
+    sight = AttentionContext(Places(torch.tensor(q_pos)))
     bias = (
         Alibi(heads=heads)
         .double()
@@ -143,7 +143,7 @@ def test_shaw_adds_vectors_of_the_distance(per_head, q_pos, k_pos, distance, hea
             owner = h if per_head else 0
             bias[b, h, i, j] = q[b, h, i] @ shaw.key_table[owner, row]
             extra[b, h, i] += weights[b, h, i, j] * shaw.value_table[owner, row]
-    sight, keys = Sight(Places(torch.tensor(q_pos))), Places(torch.tensor(k_pos))
+    sight, keys = AttentionContext(Places(torch.tensor(q_pos))), Places(torch.tensor(k_pos))
     assert_close(shaw.bias(q, sight, keys), bias)
     assert_close(shaw.values(weights, sight, keys), extra)
 
@@ -156,7 +156,7 @@ def test_relative_positions_know_the_distance_only(name, causal, shift, length):
     x, found = torch.randn(1, length, 8, **DOUBLE), []
     for first in (0, shift):
         places = Places.run(first, length)
-        found.append(attention(x, Sight(places), attention.keys(x, places)))
+        found.append(attention(x, AttentionContext(places), attention.keys(x, places)))
     assert_close(found[1], found[0])
 
 
@@ -166,7 +166,7 @@ def test_relative_positions_do_know_the_distance(name):
     x, found = torch.randn(1, 2, 8, **DOUBLE), []
     for gap in (1, 5):
         places = Places(torch.tensor([0, gap]))
-        found.append(attention(x, Sight(places), attention.keys(x, places)))
+        found.append(attention(x, AttentionContext(places), attention.keys(x, places)))
     assert not torch.allclose(found[0], found[1])
 
 

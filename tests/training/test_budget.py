@@ -19,7 +19,7 @@ from seqwright.errors import WriteError
 from seqwright.training import budget as module
 from seqwright.training import trainer
 from seqwright.training.budget import Budget
-from seqwright.training.job import train
+from seqwright.training.run import train
 from seqwright.training.schedule import SCHEDULES
 
 

@@ -12,7 +12,7 @@ import pytest
 import tiny
 
 from seqwright.config import Config
-from seqwright.training.job import train
+from seqwright.training.run import train
 
 CHANGES = ("training.steps=20", "training.validate_every=7", "training.decode=4", "training.keep=1")
 SPREAD = 8  # further kills at instants spread over the whole training

@@ -11,11 +11,11 @@ import torch
 from tiny import configuration, reversals
 
 from seqwright.data.plan import Batching, Plan
-from seqwright.run import Run
+from seqwright.runs.folder import Run
 from seqwright.training import forecast as module
 from seqwright.training.forecast import forecast
-from seqwright.training.job import first_model, plan, train
 from seqwright.training.preparation import prepare
+from seqwright.training.run import first_model, plan, train
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from seqwright.errors import ConfigError, ModelError
-from seqwright.presets import build_model
+from seqwright.models.building import build_model
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer, orthogonalised
 
 

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.config import DataConfig
-from seqwright.data.files import Input
-from seqwright.data.reading import PairFiles
+from seqwright.data.readers.files import Input
+from seqwright.data.readers.pairs import PairFiles
 from seqwright.errors import InputError, ModelError
 from seqwright.training import preparation
 from seqwright.training.interrupt import Interrupted
-from seqwright.training.job import train
 from seqwright.training.preparation import Corpus, prepare
+from seqwright.training.run import train
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(preparation, "BLOCK", 200)
     monkeypatch.setattr("seqwright.data.store.CHUNK", 2000)
     for name in ("BLOCK", "COMPRESSED_BLOCK"):
-        monkeypatch.setattr(f"seqwright.data.files.{name}", 1 << 12)
+        monkeypatch.setattr(f"seqwright.data.readers.files.{name}", 1 << 12)
     monkeypatch.setattr(Input.head, "__defaults__", (1 << 12,))  # what is sniffed at
     peaks = []
     for count in (4_000, 20_000):

@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from seqwright.errors import ConfigError
-from seqwright.training.job import train
+from seqwright.training.run import train
 from seqwright.training.tensorboard import TensorBoard
 
 

@@ -23,11 +23,11 @@ from seqwright import files
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
 from seqwright.models.encoder_decoder import EncoderDecoder
 from seqwright.nn.output import Loss
-from seqwright.run import Run
+from seqwright.runs.folder import Run
 from seqwright.training import trainer
 from seqwright.training.interrupt import Interrupt, Interrupted
-from seqwright.training.job import train
 from seqwright.training.optimizer import OPTIMIZERS
+from seqwright.training.run import train
 from seqwright.training.validation import Judged, Validator
 
 ONLY_STEPS = ("training.validate_every=1000",)  # no other save than that of the interruption

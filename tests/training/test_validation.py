@@ -12,8 +12,8 @@ import torch
 from seqwright.data.batch import collate
 from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import END
-from seqwright.presets import build_model
-from seqwright.tasks.metrics import ExactMatch
+from seqwright.evaluation.metrics import ExactMatch
+from seqwright.models.building import build_model
 from seqwright.training.preparation import prepare
 from seqwright.training.validation import Validator, _with_other_sources
 

@@ -11,7 +11,7 @@ from tiny import configuration, reversals, words, write_pairs
 import seqwright
 from seqwright.data.tokenizer import UNK
 from seqwright.errors import ModelError
-from seqwright.training.job import train
+from seqwright.training.run import train
 from seqwright.training.warm_start import grown
 
 
@@ -21,7 +21,7 @@ def first(tmp_path: Path) -> Path:
     return tmp_path / "old"
 
 
-def more(path: Path, *changes: str, start: Path) -> seqwright.predictor.Predictor:
+def more(path: Path, *changes: str, start: Path) -> seqwright.prediction.predictor.Predictor:
     """Goes on from `start` with words that have a letter of their own."""
     pairs = write_pairs(
         path.with_suffix(".tsv"), [(word + "z", "z" + word[::-1]) for word in words(100, seed=5)]

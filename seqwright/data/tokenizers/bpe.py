@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from tokenizers import models, trainers
 
-from seqwright.data.segmentation.spaces import spaced
-from seqwright.data.segmentation.subwords import UNKNOWN, SubwordTokenizer, library_for
 from seqwright.data.tokenizer import UNK, Vocabulary, at_least, probability
+from seqwright.data.tokenizers.segmentation.spaces import spaced
+from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordTokenizer, library_for
 from seqwright.errors import ModelError
 
 

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 import regex
 
-from seqwright.data.segmentation.tables import TableTokenizer
+from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 _CLUSTERS = regex.compile(r"\X")
 

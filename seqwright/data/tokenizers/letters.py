@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from itertools import accumulate
 
-from seqwright.data.segmentation.tables import TableTokenizer
+from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 
 class Letters(TableTokenizer):

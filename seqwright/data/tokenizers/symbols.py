@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from seqwright.data.segmentation.tables import TableTokenizer
+from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 _SYMBOLS = re.compile(r"\S+")
 

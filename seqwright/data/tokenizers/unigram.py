@@ -9,11 +9,11 @@ from itertools import accumulate
 
 from tokenizers import models
 
-from seqwright.data.segmentation.likelihood import learn_unigram
-from seqwright.data.segmentation.spaces import parts_of, spaced
-from seqwright.data.segmentation.subwords import UNKNOWN, SubwordTokenizer
-from seqwright.data.segmentation.tables import count_parts
 from seqwright.data.tokenizer import UNK, Vocabulary, at_least
+from seqwright.data.tokenizers.segmentation.likelihood import learn_unigram
+from seqwright.data.tokenizers.segmentation.spaces import parts_of, spaced
+from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordTokenizer
+from seqwright.data.tokenizers.segmentation.tables import count_parts
 from seqwright.errors import ModelError
 
 UNKNOWN_PENALTY = 10.0

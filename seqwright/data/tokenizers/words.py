@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
-from seqwright.data.segmentation.spaces import shifted, spaced, unspaced, words_of
-from seqwright.data.segmentation.tables import TableTokenizer
 from seqwright.data.tokenizer import UNKNOWN_TEXT
+from seqwright.data.tokenizers.segmentation.spaces import shifted, spaced, unspaced, words_of
+from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 
 class Words(TableTokenizer):

@@ -14,17 +14,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from seqwright.config.registry import Count, check_options, unknown
 from seqwright.errors import ConfigError
 from seqwright.models import Decoder, Encoded
 from seqwright.nn.attention import Attention
 from seqwright.nn.blocks import masked_mean
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.growth import Keys, select_keys
-from seqwright.nn.masks import Places, Sight, regroup, take
+from seqwright.nn.kv_cache import Keys, select_keys
+from seqwright.nn.masks import AttentionContext, Places, regroup, take
 from seqwright.nn.recurrent import Cell, Recurrent
 from seqwright.nn.recurrent import State as Cells
-from seqwright.registry import Count, check_options, unknown
 
 RECIPES: dict[str, dict[str, Any]] = {
     "bahdanau": {"score": "additive", "projections": "qk", "bias": False},
@@ -183,7 +183,7 @@ class Rnn(Decoder):
             fixed = state.context.repeat_interleave(state.width, 0)
             return fixed[:, None].expand(-1, count, -1)
         folded = queries.reshape(state.groups, state.width * count, -1)
-        sight = Sight(_places(state, count, queries.device), state.width)
+        sight = AttentionContext(_places(state, count, queries.device), state.width)
         return self.attention(folded, sight, state.memory).view(rows, count, -1)
 
 

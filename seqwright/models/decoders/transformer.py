@@ -12,7 +12,7 @@ from torch import Tensor
 from seqwright.models import Decoder, Encoded
 from seqwright.nn.blocks import BoundStack, Stack
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.growth import Keys, Past, select_keys
+from seqwright.nn.kv_cache import Keys, Past, select_keys
 from seqwright.nn.masks import Places, regroup, take
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seqwright.config.registry import Count
 from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import Encoded, Encoder
@@ -12,7 +13,6 @@ from seqwright.models.encoders.transformer import source_places
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.recurrent import Cell, Recurrent
-from seqwright.registry import Count
 
 
 class Rnn(Encoder):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from seqwright.config.registry import Whole
 from seqwright.data.batch import Tokens
 from seqwright.models import Encoded, Encoder
 from seqwright.nn.blocks import Stack
 from seqwright.nn.convolution import Neighbours
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.masks import Places
-from seqwright.registry import Whole
 
 
 class Transformer(Encoder):

@@ -12,9 +12,9 @@ from synthetic_traces import make_trace, older
 
 from seqwright import build_model
 from seqwright.data.tokenizer import train_tokenizer
-from seqwright.lens.trace import Trace
-from seqwright.predictor import Predictor
-from seqwright.tasks.translation import Translation
+from seqwright.lens.trace.document import Trace
+from seqwright.prediction.predictor import Predictor
+from seqwright.tasks.text_to_text import Translation
 
 MODELS: dict[str, dict[str, Any]] = {
     "pre": {},

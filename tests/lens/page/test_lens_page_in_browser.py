@@ -15,8 +15,8 @@ from synthetic_traces import WORDS, Shape, make_trace, pack, recurrent
 from seqwright import build_model
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.page import render
-from seqwright.predictor import Predictor
-from seqwright.tasks.translation import Translation
+from seqwright.prediction.predictor import Predictor
+from seqwright.tasks.text_to_text import Translation
 
 VIEWS = ["alignment", "heads", "next", "beam", "why", "number", "compare", "learning"]
 STEPS = [100, 400, 900]

@@ -11,9 +11,9 @@ from browser import Page
 from reading_pages import drag, numbers, rows_of, table, unpack, weights
 from synthetic_traces import END, make_trace, pack, recurrent
 
-from seqwright.lens.packing import pooled
 from seqwright.lens.page import HOME
 from seqwright.lens.page.bundle import bundle
+from seqwright.lens.trace.packing import pooled
 
 
 def in_module(page: Page, module: str, expression: str) -> Any:

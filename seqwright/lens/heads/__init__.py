@@ -1,0 +1,1 @@
+"""Analysis and pruning of attention heads."""

@@ -1,0 +1,266 @@
+"""One token further: the stack of a decoder as it runs most often, for one token of each row.
+
+The equations are those of `seqwright.nn.blocks`. Where nothing is learned, dropped, switched off or looked
+at, they are computed here with as few operations as can be: at this size each costs more than its arithmetic.
+What that gives is in docs/decisions/0006-products-with-few-rows.md.
+
+A memory that is short, and one sentence's alone, is multiplied out with the projections of query and output,
+once for all steps (x: a query before its projection; s: a place of the memory; h: a head; f: the factor of
+the score):
+
+    score_hs  = f (W_q x + b_q)_h · k_hs   = x · (f W_qhᵀ k_hs) + f b_qh · k_hs
+    W_o c + b = Σ_h W_oh Σ_s w_hs v_hs + b = Σ_hs w_hs (W_oh v_hs + b / H),  as Σ_s w_hs = 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqwright.nn.attention import BoundAttention, by_head, by_row
+from seqwright.nn.inference_weights import FewRows, Function, bias_of
+from seqwright.nn.kv_cache import LEAST, Append, CacheBuffer, Keys, Past, StackedCache
+from seqwright.nn.masks import AttentionContext, MaskBias, Places
+from seqwright.nn.scores import Score
+
+
+class Layer:
+    """What one block computes with."""
+
+    def __init__(self, block: Any):
+        own, cross = block.attention, block.cross
+        self.norm: Function = block.around_attention.before
+        self.joint, self.out = own.joint, own.out
+        if cross is not None:
+            self.cross_norm: Function = block.around_cross.before
+            self.cross_query, self.cross_out = cross.query, cross.out
+        self.feed_norm: Function = block.around_feed_forward.before
+        self.feed: Function = block.feed_forward
+        parts = [part for part in (own, cross) if part is not None]
+        self.homes = [(part.home, part.score, part.score.factor) for part in parts]
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks at its attentions, or has changed them."""
+        return any(
+            home.recorder is not None or home.gate is not None or score.factor != factor
+            for home, score, factor in self.homes
+        )
+
+
+Across = Callable[[Layer, Tensor], Tensor]
+"""The attention of a layer to its memory: hidden (G · W, D) -> the same, with what was seen added."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How the layers look at a memory, worked out for all steps."""
+
+    memory: Sequence[Keys] | None
+    layers: Sequence[Across | None]
+
+    def is_of(self, memory: Sequence[Keys] | None) -> bool:
+        if memory is None or self.memory is None:
+            return memory is self.memory
+        return memory[0] is self.memory[0]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Keys and values of a memory, (G, H, S, E). bias: what the scores get added; factor: of the scores."""
+
+    k: Tensor
+    v: Tensor
+    bias: Tensor | None
+    factor: float
+
+    def __call__(self, layer: Layer, hidden: Tensor) -> Tensor:
+        groups, heads, _, size = self.k.shape
+        rows = hidden.shape[0]
+        x = layer.cross_query(layer.cross_norm(hidden))
+        q = by_head(x, groups, rows // groups, heads, size)
+        context = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=self.bias, scale=self.factor)
+        return torch.add(hidden, layer.cross_out(by_row(context, rows)))
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A memory that is multiplied out: scores = x · keys + bias, what is seen = weights · values."""
+
+    keys: Tensor  # (D, H · S)
+    bias: Tensor  # (H · S)
+    values: Tensor  # (H · S, D)
+    heads: int
+
+    def __call__(self, layer: Layer, hidden: Tensor) -> Tensor:
+        rows = hidden.shape[0]
+        scores = torch.addmm(self.bias, layer.cross_norm(hidden), self.keys)
+        weights = scores.view(rows, self.heads, -1).softmax(-1).view(rows, -1)
+        return torch.addmm(hidden, weights, self.values)
+
+
+class Onward:
+    """The blocks of a stack, all alike, for one token of each row."""
+
+    def __init__(self, blocks: Sequence[Any]):
+        self.layers = [Layer(block) for block in blocks]
+        self.own: BoundAttention = blocks[0].attention
+        self.crosses: list[BoundAttention] = [block.cross for block in blocks if block.cross is not None]
+        self.sizes = (self.own.key_size, self.own.value_size)
+        self.joint_sizes = (self.own.query_size, self.own.pair_size)
+        self.heads, self.factor = self.own.heads, self.own.score.factor
+
+    def suits(self, hidden: Tensor, sight: AttentionContext, memory: Sequence[Keys] | None) -> bool:
+        """Whether this call is one for one token of each row, hidden (G, W, D), that nobody watches."""
+        groups, count, _ = hidden.shape
+        new = sight.queries
+        if not groups or count != sight.width or not self.own.fuses(groups, count):
+            return False
+        if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            return False
+        if new.seen is not None or new.first is None or bool(self.crosses) != (memory is not None):
+            return False
+        if memory is not None and self._veil(sight, memory, hidden.dtype).blind is not None:
+            return False
+        return not any(layer.watched for layer in self.layers)
+
+    def __call__(
+        self, hidden: Tensor, sight: AttentionContext, past: Past | None, memory: Sequence[Keys] | None
+    ) -> tuple[Tensor, StackedCache]:
+        """hidden (G, W, D) -> the same, and the keys of all blocks."""
+        groups, width, size = hidden.shape
+        rows, joint_size = groups * width, sum(self.joint_sizes)
+        shelf = self._shelf(hidden, sight, past)
+        outlook = shelf.outlook
+        if outlook is None or not outlook.is_of(memory):
+            outlook = Outlook(memory, self._across(memory, sight, hidden.dtype))
+        places = shelf.places.append(sight.queries, groups, width)
+        room, end = shelf.grown(width), shelf.length + width
+        room.filled = end
+        slots = room.buffer.narrow(3, shelf.length, width).unbind()
+        keys, values = room.buffer.narrow(3, 0, end).split_with_sizes(self.sizes, -1)
+        bias, _ = sight.veil(self.own.mask, places, hidden.dtype)  # each sees itself: nobody is blind
+        hidden = hidden.reshape(rows, size)
+        for layer, slot, k, v, across in zip(
+            self.layers, slots, keys.unbind(), values.unbind(), outlook.layers, strict=True
+        ):
+            joint = by_head(layer.joint(layer.norm(hidden)), groups, width, self.heads, joint_size)
+            q, both = joint.split_with_sizes(self.joint_sizes, -1)
+            slot.copy_(both)
+            context = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.factor)
+            hidden = torch.add(hidden, layer.out(by_row(context, rows)))
+            if across is not None:
+                hidden = across(layer, hidden)
+            hidden = torch.add(hidden, layer.feed(layer.feed_norm(hidden)))
+        return hidden.view(groups, width, size), StackedCache(room, end, self.sizes, places, outlook)
+
+    def _shelf(self, hidden: Tensor, sight: AttentionContext, past: Past | None) -> StackedCache:
+        if isinstance(past, StackedCache):
+            return past
+        if past is not None and past[0] is not None:
+            return StackedCache.of(past)  # type: ignore[arg-type]
+        shape = (len(self.layers), hidden.shape[0], self.heads, LEAST, sum(self.sizes))
+        assert sight.queries.first is not None  # it does not suit otherwise
+        nowhere = Places.run(sight.queries.first, 0, device=hidden.device)
+        return StackedCache(CacheBuffer(hidden.new_empty(shape), 0), 0, self.sizes, nowhere)
+
+    def _across(
+        self, memory: Sequence[Keys] | None, sight: AttentionContext, dtype: torch.dtype
+    ) -> Sequence[Across | None]:
+        """To multiply out a memory that has more places than a head is wide would be more work at every step
+        than the projections are.
+        """
+        if memory is None:
+            return [None] * len(self.layers)
+        bias, _ = self._veil(sight, memory, dtype)
+        first, cross = memory[0], self.crosses[0]
+        if first.groups == 1 and 0 < first.count <= cross.query_size:
+            return self.folding(memory, bias)
+        return [Apart(*keys.pair, bias, cross.score.factor) for keys in memory]
+
+    def _veil(self, sight: AttentionContext, memory: Sequence[Keys], dtype: torch.dtype) -> MaskBias:
+        return sight.veil(self.crosses[0].mask, memory[0].places, dtype)
+
+    @cached_property
+    def folding(self) -> Folding:
+        return Folding(self.crosses)
+
+
+class Folding:
+    """The projections of query and output of all blocks, as a memory is multiplied out with them."""
+
+    def __init__(self, attentions: Sequence[Any]):
+        self.heads, self.size = attentions[0].heads, attentions[0].query.inputs
+        queries, outs = [], []
+        for attention in attentions:
+            query, out = attention.query, attention.out
+            both = torch.cat([query.weight, bias_of(query)[:, None]], 1) * attention.score.factor
+            queries.append(both.view(self.heads, attention.query_size, self.size + 1))
+            outs.append(out.weight.t().reshape(self.heads, attention.value_size, self.size))
+        self.queries, self.outs = torch.cat(queries), torch.cat(outs)  # (L · H, E, D + 1), (L · H, E, D)
+        shares = torch.stack([bias_of(attention.out) for attention in attentions]) / self.heads
+        self.shares = shares.repeat_interleave(self.heads, 0)[:, None]  # (L · H, 1, D)
+
+    def __call__(self, memory: Sequence[Keys], bias: Tensor | None) -> list[Folded]:
+        """memory: of each block, for one group. bias (1, 1, 1, S)."""
+        layers, count = len(memory), memory[0].count
+        both = torch.cat([keys.both.squeeze(0) for keys in memory])  # (L · H, S, E + value size)
+        k, v = both.split_with_sizes(memory[0].sizes, -1)
+        scored = torch.bmm(k, self.queries).view(layers, self.heads * count, self.size + 1)
+        values = torch.baddbmm(self.shares, v, self.outs).view(layers, -1, self.size)
+        keys, offset = scored.transpose(1, 2).contiguous().split_with_sizes((self.size, 1), 1)
+        offset = offset.squeeze(1)  # (L, H · S)
+        if bias is not None:
+            offset = offset + bias.view(1, count).repeat(1, self.heads)
+        each = zip(keys.unbind(), offset.unbind(), values.unbind(), strict=True)
+        return [Folded(*parts, self.heads) for parts in each]
+
+
+def onward(home: nn.Module, blocks: Sequence[Any]) -> Onward | None:
+    """The quick way for the bound blocks of a stack, if there is one. Who hooks into a part of it wants to be
+    called as from the blocks.
+    """
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in home.modules())
+    if blocks and not hooked and all(map(_plain, blocks)) and len({_shape(block) for block in blocks}) == 1:
+        return Onward(blocks)
+    return None
+
+
+def _plain(block: Any) -> bool:
+    """Whether a block is one of those that are meant here: pre-norm, without dropout, all keys kept, and
+    attentions by scaled products with all projections and no position inside, of which that to the memory
+    sees all of it.
+    """
+    residuals = [block.around_attention, block.around_cross, block.around_feed_forward]
+    return (
+        type(block.growth) is Append
+        and block.attention.joint is not None
+        and all(part is None or part.after is torch.add for part in residuals)
+        and all(part is None or _products(part) for part in (block.attention, block.cross))
+        and (block.cross is None or block.cross.mask.open)
+    )
+
+
+def _products(attention: Any) -> bool:
+    return (
+        isinstance(attention, BoundAttention)
+        and attention.fusible
+        and not attention.inside
+        and type(attention.score).prepare is Score.prepare
+        and all(isinstance(part, FewRows) for part in (attention.query, attention.key_value, attention.out))
+    )
+
+
+def _shape(block: Any) -> tuple[Any, ...]:
+    """What must be the same in all blocks, so that they can share buffers and what a call may see."""
+    return tuple(
+        (part.mask, part.heads, part.query_size, part.key_size, part.value_size, part.score.factor)
+        for part in (block.attention, block.cross)
+        if part is not None
+    )

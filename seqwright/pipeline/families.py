@@ -1,0 +1,236 @@
+"""Families of models on the same pairs, with the same tokenizers, batches and budget: one table, like table 2
+of Vaswani et al. 2017.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seqwright import __version__
+from seqwright.config import override
+from seqwright.config.presets import PRESETS
+from seqwright.config.registry import unknown
+from seqwright.data.plan import Batching, Plan
+from seqwright.data.store import Store
+from seqwright.data.text_display import amount
+from seqwright.errors import ConfigError
+from seqwright.evaluation.evaluate import FILE
+from seqwright.evaluation.metrics import in_words
+from seqwright.evaluation.panel import WIDTH
+from seqwright.files import read_json, strict, writing
+from seqwright.models.building.scaling import (
+    Vocabularies,
+    described,
+    options_of,
+    parameters_of,
+    scale_to_size,
+    sizes_of,
+    training_flops,
+)
+from seqwright.pipeline import Design, finish
+from seqwright.prediction.predictor import load
+from seqwright.training import run as training_run
+from seqwright.training.preparation import prepare
+from seqwright.training.trainer import Listener, Progress
+
+FORMAT = 1
+OURS = "ours"  # how the source begins of presets that are no paper's, and have a laptop's size already
+FLOPS = (
+    "6 · parameters · tokens of each side (Kaplan et al. 2020), without embeddings and products of attention"
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A preset that is ready to be trained; `note` says how its size came about."""
+
+    name: str
+    design: Design
+    note: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a family.
+
+    evaluation: the document of its test. Tokens are those that it was trained on, ends included. seconds: of
+    training, validations included.
+    """
+
+    family: Family
+    folder: Path
+    parameters: int
+    flops: float
+    target_tokens: int
+    steps: int
+    seconds: float
+    evaluation: Mapping[str, Any]
+
+    @property
+    def target_tokens_per_second(self) -> float:
+        return self.target_tokens / max(self.seconds, 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        known = ("metrics", "intervals", "level", "signatures", "better")
+        return {
+            "family": self.family.name,
+            "paper": PRESETS[self.family.name].source,
+            "note": self.family.note,
+            "folder": str(self.folder),
+            **{key: self.evaluation[key] for key in known},
+            "parameters": self.parameters,
+            "flops": self.flops,
+            "target_tokens": self.target_tokens,
+            "target_tokens_per_second": self.target_tokens_per_second,
+            "steps": self.steps,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True)
+class Table:
+    """The families in the order they were asked for; `name` is that of their data."""
+
+    name: str
+    results: tuple[Result, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        families = [result.to_json() for result in self.results]
+        document = {"format": FORMAT, "file": self.name, "flops_rule": FLOPS, "families": families}
+        return strict({**document, "version": __version__})
+
+    def __str__(self) -> str:
+        first = self.results[0].evaluation
+        metric = next(iter(first["metrics"]))
+        arrow = "↑" if first["better"][metric] == "higher" else "↓"
+        lines = [
+            f"{self.name}: {in_words(metric, first.get('item', 'word'))} {arrow} on "
+            f"{amount(first['items'], 'held-out item')}",
+            "",
+            f"{'family':20} {'score':>7} {'interval':>14} {'parameters':>12} {'FLOPs':>8} "
+            f"{'tokens/s':>9} {'steps':>8} {'minutes':>8}",
+        ]
+        lines += [_line(result, metric) for result in self.results]
+        notes = [f"{result.family.name}: {result.family.note}" for result in self.results]
+        notes.append(f"FLOPs of training: {FLOPS}; tokens/s: of the targets")
+        return "\n".join([*lines, "", *(line for note in notes for line in textwrap.wrap(note, WIDTH))])
+
+
+def _line(result: Result, metric: str) -> str:
+    score, (low, high) = result.evaluation["metrics"][metric], result.evaluation["intervals"][metric]
+    between = f"{low:.2f}–{high:.2f}"
+    return (
+        f"{result.family.name:20} {score:7.2f} {between:>14} {result.parameters:12,} {result.flops:8.1e} "
+        f"{result.target_tokens_per_second:9,.0f} {result.steps:8,} {result.seconds / 60:8.1f}"
+    )
+
+
+def families(names: Sequence[str], base: Design, folder: Path, *, paper_size: bool = False) -> list[Family]:
+    """The presets as they will be trained, for a design by recipe.
+
+    Those of papers are brought near the number of parameters of the recipe's model, unless `paper_size` keeps
+    them; our own stay as they are. Options of the model that were asked for go to the families that have
+    them.
+    """
+    asked = check_names(names, base.changes)
+    base.check_parts()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    task = prepare(base.config, folder).task  # the tokenizers decide how large a model is
+    sizes = (task.source.size, task.target.size)
+    return [_family(name, base, asked, sizes, paper_size=paper_size) for name in dict.fromkeys(names)]
+
+
+def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
+    """Refuses presets that are not there, and `changes` of the model that none of them knows; those that are
+    left are the options asked for.
+    """
+    table = override({}, changes)
+    asked = table.get("model", {})
+    if not isinstance(asked, dict):
+        asked = {"preset": asked}  # as a model that is only named
+    for name in names:
+        if name not in PRESETS:
+            raise ConfigError(unknown("preset", name, list(PRESETS)))
+    if "preset" in asked:
+        raise ConfigError(
+            f"model.preset is {asked['preset']!r}, but the families are presets already; leave it out"
+        )
+    if "start" in table:
+        raise ConfigError(f"start is {table['start']!r}, but families are trained from nothing; leave it out")
+    known = sorted(set().union(*map(options_of, names)))
+    for key in asked:
+        if key not in known:
+            raise ConfigError(unknown("option of the models", key, known))
+    return asked
+
+
+def _family(
+    name: str, base: Design, asked: Mapping[str, Any], sizes: Vocabularies, *, paper_size: bool
+) -> Family:
+    """All have the dropout of the recipe, as they have its data; a paper's model at full size has its own."""
+    recipe, joint = base.config.model, base.config.tokenizer.joint
+    assert isinstance(recipe, dict)  # a preset, with the options that the data call for
+    reference, usual = recipe["preset"], {"dropout": recipe["dropout"], **asked}
+    if PRESETS[name].source.startswith(OURS):
+        model, note = described(name, usual, joint=joint), "as it is"
+    elif paper_size:
+        model, note = described(name, asked, joint=joint), "sizes and dropout of the paper"
+    else:
+        wanted = parameters_of(described(reference, recipe, joint=joint), sizes)
+        model = scale_to_size(described(name, usual, joint=joint), wanted, sizes, asked)
+        note = f"smaller than in the paper, to be near {reference}: {sizes_of(model)}"
+    return Family(name, replace(base, config=replace(base.config, model=model)), note)
+
+
+def train_families(
+    ready: Sequence[Family],
+    folder: Path,
+    *,
+    name: str = "",
+    say: Callable[[str], None] = lambda text: None,
+    listener: Listener = lambda report: None,
+) -> Table:
+    """Trains each into a folder of its name, and tests it; what was begun before goes on, and what was
+    finished is taken as it is.
+    """
+    results = []
+    for number, family in enumerate(ready, 1):
+        say(f"{family.name} ({number} of {len(ready)}): {family.note}")
+        place = folder / family.name
+        progress = training_run.train(family.design.config, place, listener=listener)
+        finish(family.design, place)
+        results.append(_result(family, place, progress))
+    return Table(name, tuple(results))
+
+
+def _result(family: Family, place: Path, progress: Progress) -> Result:
+    model: Any = load(place).model
+    source, target = tokens_read(family, place, progress)
+    return Result(
+        family=family,
+        folder=place,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        flops=training_flops(model, source, target),
+        target_tokens=target,
+        steps=progress.step,
+        seconds=progress.seconds,
+        evaluation=read_json(place / FILE),
+    )
+
+
+def tokens_read(family: Family, place: Path, progress: Progress) -> tuple[int, int]:
+    """The tokens of both sides that a training has read, ends included: whole epochs, and a part of one."""
+    store, config, cursor = Store.open(place / "data" / "train"), family.design.config, progress.cursor
+    plan = Plan(store.lengths, Batching(tokens=config.training.tokens), config.seed)
+    epoch = plan.epoch(cursor.epoch)
+    begun = [number for batch in range(cursor.batch) for number in epoch[batch]]
+    source, target = (
+        int(cursor.epoch * (side.sum() + len(side)) + side[begun].sum() + len(begun))
+        for side in store.lengths
+    )
+    return source, target

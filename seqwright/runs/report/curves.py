@@ -1,0 +1,207 @@
+"""Lines over the steps of a training: what was measured stays visible beside its running median."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from seqwright.runs.report.axes import levels
+from seqwright.runs.report.markup import Markup, drawing, element, join, table, tip
+from seqwright.runs.report.scale import Scale
+from seqwright.runs.report.wording import number, tick
+
+MOST = 600  # points of a curve; more cannot be told apart on the page
+WIDTH, HEIGHT = 540, 270
+LEFT, RIGHT, TOP, BOTTOM = 46, 128, 38, 40
+APART = 15  # pixels between the names at the ends of two curves
+
+Point = tuple[float, float]  # (step, value)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A series by step. `raw` is drawn as faint points, `marked` as a line with its points, the others as a
+    line or a dashed one; `colour` is one of those of the page.
+    """
+
+    name: str
+    points: Sequence[Point]
+    colour: Literal["one", "two", "three"]
+    style: Literal["raw", "line", "marked", "dashed"] = "line"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How long a training took to each step, by what its records say of some steps, and its last step."""
+
+    steps: Sequence[float]
+    seconds: Sequence[float]
+    last: float
+
+    def at(self, step: float) -> float:
+        return float(np.interp(step, [0.0, *self.steps], [0.0, *self.seconds]))
+
+    def step(self, seconds: float) -> float:
+        return float(np.interp(seconds, [0.0, *self.seconds], [0.0, *self.steps]))
+
+
+def thinned(points: Sequence[Point], most: int = MOST, middle: Sequence[float] | None = None) -> list[Point]:
+    """At most so many of the points: nine tenths of them evenly out of all, so that their density stays true,
+    and those that lie farthest from `middle` (without one, from the mean), so that no spike is lost.
+    """
+    if len(points) <= most:
+        return list(points)
+    values = np.array([value for _, value in points])
+    away = np.abs(values - (values.mean() if middle is None else np.array(middle)))
+    evenly = np.linspace(0, len(points) - 1, most * 9 // 10).astype(int)
+    farthest = np.argsort(-away, kind="stable")[: most // 10]
+    return [points[i] for i in sorted({*evenly.tolist(), *farthest.tolist()})]
+
+
+def running_median(values: Sequence[float], width: int) -> list[float]:
+    """The median of up to width // 2 values on both sides of each. At the beginning, where they change fast,
+    as few come from behind as from before.
+    """
+    half, window, first, last = width // 2, list[float](), 0, 0
+    medians = []
+    for place in range(len(values)):
+        back = min(half, place)
+        while last <= min(place + back, len(values) - 1):
+            insort(window, values[last])
+            last += 1
+        while first < place - back:
+            del window[bisect_left(window, values[first])]
+            first += 1
+        medians.append((window[(len(window) - 1) // 2] + window[len(window) // 2]) / 2)
+    return medians
+
+
+def line_chart(
+    described: str, curves: Sequence[Curve], clock: Clock, *, kept: float | None = None, zero: bool = False
+) -> Markup:
+    """Curves over steps (below) and minutes (above), named at their ends. `kept` is a step to mark; with
+    `zero` the scale begins at 0, otherwise it may be logarithmic, and says so.
+    """
+    x = Scale(0.0, clock.last or 1.0, LEFT, WIDTH - RIGHT)  # the same for all charts of a training
+    values = [value for curve in curves for _, value in curve.points]
+    y = Scale.around(values, HEIGHT - BOTTOM, TOP, zero=zero)
+    return drawing(
+        WIDTH,
+        HEIGHT,
+        described,
+        levels(y, LEFT, WIDTH - RIGHT, 6),
+        element("text", "logarithmic", x=LEFT, y=HEIGHT - BOTTOM + 32, class_="axis unit") if y.log else None,
+        _steps(x),
+        _minutes(x, clock),
+        _kept_line(x, kept),
+        *(_drawn(curve, x, y) for curve in curves),
+        *(_kept_point(curve, x, y, kept) for curve in curves),
+        _names(curves, y),
+    )
+
+
+def curve_table(caption: str, curves: Sequence[Curve]) -> Markup:
+    """The points of all curves by step."""
+    columns = [dict(curve.points) for curve in curves]
+    steps = sorted({step for column in columns for step in column})
+    rows = ((f"{step:,.0f}", *(number(column.get(step)) for column in columns)) for step in steps)
+    return table(["step", *(curve.name for curve in curves)], rows, caption)
+
+
+def _steps(x: Scale) -> Markup:
+    below = HEIGHT - BOTTOM
+    return join(
+        [
+            element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=below, y2=below, class_="base"),
+            *(element("text", tick(s), x=x(s), y=below + 17, class_="axis middle") for s in x.ticks()),
+            element("text", "steps", x=WIDTH - RIGHT, y=below + 32, class_="axis end unit"),
+        ]
+    )
+
+
+def _minutes(x: Scale, clock: Clock) -> Markup | None:
+    """The hands of the clock above: minutes, or seconds or hours where these are rounder."""
+    if not clock.seconds:
+        return None
+    total = clock.at(x.high)
+    unit, name = (3600.0, "hours") if total > 7200 else (60.0, "minutes") if total > 60 else (1.0, "seconds")
+    marks = Scale(0.0, max(total / unit, 1e-9), 0.0, 1.0).ticks(5)
+    return join(
+        [
+            *(
+                join(
+                    [
+                        element("line", x1=at, x2=at, y1=TOP - 6, y2=TOP - 2, class_="base"),
+                        element("text", tick(mark), x=at, y=TOP - 10, class_="axis middle"),
+                    ]
+                )
+                for mark in marks
+                for at in [x(clock.step(mark * unit))]
+            ),
+            element("text", name, x=WIDTH - RIGHT + 12, y=TOP - 10, class_="axis unit"),
+        ]
+    )
+
+
+def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:
+    places = [(x(step), y(value)) for step, value in curve.points]
+    if curve.style == "raw":
+        dots = "".join(f"M{left:.1f} {top:.1f}h0" for left, top in places)
+        return element("path", d=dots, class_=f"raw {curve.colour}")
+    line = "M" + "L".join(f"{left:.1f} {top:.1f}" for left, top in places)
+    path = element("path", d=line, class_=f"curve {curve.style} {curve.colour}")
+    if curve.style != "marked":
+        return path
+    marks = (
+        tip("circle", f"step {step:,.0f}: {number(value)}", cx=left, cy=top, r=2.5, class_=curve.colour)
+        for (step, value), (left, top) in zip(curve.points, places, strict=True)
+    )
+    return join([path, *marks])
+
+
+def _kept_line(x: Scale, kept: float | None) -> Markup | None:
+    if kept is None:
+        return None
+    at = x(kept)
+    return element("line", x1=at, x2=at, y1=TOP, y2=HEIGHT - BOTTOM, class_="kept")
+
+
+def _kept_point(curve: Curve, x: Scale, y: Scale, kept: float | None) -> Markup | None:
+    found = [value for step, value in curve.points if step == kept and curve.style == "marked"]
+    if kept is None or not found:
+        return None
+    said = f"kept, step {kept:,.0f}: {number(found[0])}"
+    return tip("circle", said, cx=x(kept), cy=y(found[0]), r=6, class_=f"ring {curve.colour}")
+
+
+def _names(curves: Sequence[Curve], y: Scale) -> Markup:
+    """The name and last value of each curve at its end, moved apart where they would lie on each other."""
+    ends = sorted((c for c in curves if c.style != "raw"), key=lambda curve: y(curve.points[-1][1]))
+    heights = _apart([y(curve.points[-1][1]) for curve in ends], TOP, HEIGHT - BOTTOM)
+    return join(
+        element(
+            "text",
+            element("tspan", curve.name, class_="name"),
+            element("tspan", " " + number(curve.points[-1][1])),
+            x=WIDTH - RIGHT + 12,
+            y=height + 4,
+            class_=f"label {curve.colour}",
+        )
+        for height, curve in zip(heights, ends, strict=True)
+    )
+
+
+def _apart(heights: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Sorted heights pushed down until they are APART, then up from the bottom edge."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + APART if placed else top))
+    limit = bottom
+    for place in reversed(range(len(placed))):
+        placed[place] = min(placed[place], limit)
+        limit = placed[place] - APART
+    return placed

@@ -1,0 +1,74 @@
+"""Which symbols are said for which: a square for each pair, the darker the more often."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from seqwright.runs.report.markup import Markup, drawing, element, join, tip
+from seqwright.runs.report.record import Confusion
+
+MOST = 14  # symbols on each side
+CELL, LEFT, TOP = 30, 78, 48
+FAINTEST, STRONGEST = 0.08, 0.55  # opacities: the count is legible on both, in light and dark
+SIZE = {"width": CELL - 2, "height": CELL - 2, "rx": 3}
+
+
+def glyph(symbol: str) -> str:
+    """A symbol as one can see it: a space has a sign, an accent something to stand on, nothing is ∅."""
+    if not symbol:
+        return "∅"
+    shown = symbol.replace(" ", "␣")
+    return f"◌{shown}" if unicodedata.combining(shown[0]) else shown
+
+
+def heat_map(described: str, confusions: Sequence[Confusion]) -> Markup:
+    """Rows are the symbols that were expected, columns those that were said, the most confused ones first."""
+    often = [
+        _commonest((each.expected, each.count) for each in confusions),
+        _commonest((each.said, each.count) for each in confusions),
+    ]
+    shown = [each for each in confusions if each.expected in often[0] and each.said in often[1]]
+    rows = [symbol for symbol in often[0] if any(each.expected == symbol for each in shown)]
+    columns = [symbol for symbol in often[1] if any(each.said == symbol for each in shown)]
+    most = max([1, *(each.count for each in shown)])
+    width, height = LEFT + CELL * len(columns), TOP + CELL * len(rows)
+    return drawing(
+        max(width + 10, 420),
+        height + 4,
+        described,
+        element("text", "said →", x=LEFT + 8, y=12, class_="axis unit"),
+        element("text", "expected ↓", x=LEFT - 10, y=TOP - 14, class_="axis end unit"),
+        *(_label(symbol, LEFT + CELL * (i + 0.5), TOP - 14, "middle") for i, symbol in enumerate(columns)),
+        *(_label(symbol, LEFT - 10, TOP + CELL * (i + 0.5) + 5, "end") for i, symbol in enumerate(rows)),
+        *(_empty(i, j) for i in range(len(rows)) for j in range(len(columns))),
+        *(_cell(each, rows.index(each.expected), columns.index(each.said), most) for each in shown),
+    )
+
+
+def _commonest(counts: Iterable[tuple[str, int]]) -> list[str]:
+    totals: Counter[str] = Counter()
+    for symbol, count in counts:
+        totals[symbol] += count
+    return [symbol for symbol, _ in totals.most_common(MOST)]
+
+
+def _label(symbol: str, x: float, y: float, anchor: str) -> Markup:
+    shown = glyph(symbol)
+    return element("text", shown if len(shown) <= 5 else shown[:4] + "…", x=x, y=y, class_=f"symbol {anchor}")
+
+
+def _empty(row: int, column: int) -> Markup:
+    return element("rect", x=LEFT + CELL * column + 1, y=TOP + CELL * row + 1, **SIZE, class_="track")
+
+
+def _cell(each: Confusion, row: int, column: int, most: int) -> Markup:
+    x, y = LEFT + CELL * column, TOP + CELL * row
+    # By the square root, since a few confusions are far commoner than the others.
+    strength = FAINTEST + (STRONGEST - FAINTEST) * math.sqrt(each.count / most)
+    said = f"{glyph(each.said)} for {glyph(each.expected)}: {each.count:,}"
+    box = tip("rect", said, x=x + 1, y=y + 1, **SIZE, class_="one", fill_opacity=strength)
+    text = element("text", f"{each.count:,}", x=x + CELL / 2, y=y + CELL / 2 + 4, class_="count middle")
+    return join([box, text])

@@ -1,0 +1,71 @@
+"""Items that were trained on, or chose the weights, are found by the pairs in the run folder and named."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_runs import make_run, words
+
+from seqwright.data.store import Ragged, Store
+from seqwright.evaluation.train_overlap import known_from, row_hashes
+from seqwright.prediction.predictor import Predictor, load
+
+TRAINED = list(dict.fromkeys(words(40, seed=3)))
+OTHERS = [word for word in dict.fromkeys(words(240, seed=4)) if word not in TRAINED]
+CHOSE, NEW = OTHERS[:30], OTHERS[30:]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    """With the pairs of a training in its folder."""
+    folder = make_run(tmp_path_factory.mktemp("familiar") / "run")
+    found = load(folder)
+    (folder / "data").mkdir()
+    for part, sources in (("train", TRAINED), ("valid", CHOSE)):
+        rows = found.task.source.encode_batch(sources)
+        Store.build(folder / "data" / part, ((row, row) for row in rows), key="k", vocabulary=99)
+    return found
+
+
+def test_each_source_of_the_training_is_known_and_no_other(model):
+    sources = [*TRAINED[::2], *CHOSE, *NEW, "щ", TRAINED[0] + "щ"]
+    known = known_from("train", model.folder, model.task, sources)
+    assert known.tolist() == [source in TRAINED for source in sources]
+
+
+@pytest.mark.parametrize(("old", "said"), [(0, False), (1, False), (2, True), (20, True)])
+def test_it_is_said_where_a_good_part_was_trained_on(model, old, said):
+    pairs = [(word, word.upper()) for word in [*TRAINED[:old], *NEW[: 20 - old]]]
+    told = [line for line in model.evaluate(pairs).findings if "trained on" in line]
+    assert [line.split(";")[0] for line in told] == [
+        f"items whose source was trained on: {old} of 20 ({5 * old} %)"
+    ] * said
+
+
+def test_it_is_said_where_a_good_part_chose_the_weights(model):
+    pairs = [(word, word.upper()) for word in [*CHOSE[:5], *NEW[:15]]]
+    assert model.evaluate(pairs).findings[0] == (
+        "items whose source chose the weights: 5 of 20 (25 %); such scores are a little too good"
+    )
+
+
+def test_nothing_is_said_where_the_pairs_are_gone(tmp_path: Path):
+    model = load(make_run(tmp_path / "run"))
+    assert known_from("train", model.folder, model.task, TRAINED) is None
+    assert model.evaluate([(word, "x") for word in TRAINED[:3]]).findings == ()
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1))
+def test_rows_have_the_same_hash_wherever_they_stand(rows):
+    together = row_hashes(Ragged.of(rows))
+    assert together.tolist() == [int(row_hashes(Ragged.of([row]))[0]) for row in rows]
+
+
+def test_short_rows_have_different_hashes():
+    rows = [list(row) for length in range(1, 6) for row in product(range(6), repeat=length)]
+    assert len(np.unique(row_hashes(Ragged.of(rows)))) == len(rows)

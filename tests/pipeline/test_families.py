@@ -1,0 +1,178 @@
+"""Families of models at one size, and one table of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import numpy as np
+import pytest
+from torch.utils.flop_counter import FlopCounterMode
+
+from seqwright import cli
+from seqwright.config.presets import PRESETS
+from seqwright.data.batch import collate
+from seqwright.data.store import Ragged
+from seqwright.errors import ConfigError
+from seqwright.models.building import build_model, resolve
+from seqwright.models.building.scaling import described, parameters_of, scale_to_size, training_flops
+from seqwright.pipeline import design
+from seqwright.pipeline.families import families, tokens_read, train_families
+from seqwright.training.interrupt import Interrupted
+
+PAPERS = [name for name, preset in PRESETS.items() if preset.source != "ours"]
+SMALL = [
+    "model.layers=1",
+    "model.size=16",
+    "model.hidden=32",
+    "model.heads=2",
+    "training.decode=2",
+    "threads=1",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [*((name, (40, 45)) for name in PAPERS), ("sutskever2014", (8000, 8000)), ("shaw2018", (8000, 8000))],
+)
+def test_a_paper_comes_near_the_size_of_the_recipe_and_stays_itself(name, sizes):
+    wanted = parameters_of({"preset": "tiny", "share": sizes[0] == sizes[1]}, sizes)
+    model = scale_to_size(described(name, {}, joint=sizes[0] == sizes[1]), wanted, sizes, {})
+    assert parameters_of(model, sizes) == pytest.approx(wanted, rel=0.25)
+    paper = resolve(name)
+    for part in ("encoder", "decoder"):
+        widths = {"size", "hidden", "embedding_size", "readout_size"}
+        sizes = {"layers", *widths}
+        assert {k: v for k, v in model[part].items() if k not in sizes} == {
+            k: v for k, v in paper[part].items() if k not in sizes
+        }
+        assert 1 <= model[part].get("layers", 1) <= paper[part].get("layers", 1)
+        for width in widths & paper[part].keys():
+            assert model[part][width] / model["decoder"]["size"] == pytest.approx(
+                paper[part][width] / paper["decoder"]["size"], rel=0.5
+            )
+
+
+def test_depth_shrinks_more_slowly_than_width():
+    shallow, deep = (
+        scale_to_size(described("luong2015-general", {}, joint=False), wanted, (100, 100), {})["decoder"]
+        for wanted in (3 * 10**5, 3 * 10**6)
+    )
+    assert 1 == shallow["layers"] < deep["layers"] < 4
+    assert deep["layers"] / 4 > deep["size"] / 1000
+
+
+def test_a_width_that_was_asked_for_stays():
+    model = scale_to_size(
+        described("vaswani2017-base", {"size": 32}, joint=False), 10**5, (20, 20), {"size": 32}
+    )
+    assert model["encoder"]["size"] == model["decoder"]["size"] == 32
+    assert model["encoder"]["hidden"] < 2048
+
+
+@pytest.mark.parametrize("name", ["tiny", "shaw2018", "bahdanau2015"])
+def test_flops_are_about_those_that_are_counted(name):
+    """torch counts every product but those inside an LSTM; what we leave out is little at these lengths."""
+    small = {"layers": 2, "size": 64, "hidden": 128, "heads": 4, "embedding_size": 64, "readout_size": 64}
+    model = build_model(described(name, small, joint=False), source_vocabulary=60, target_vocabulary=300)
+    rows = Ragged.of([list(range(4, 14))] * 8)
+    batch = collate(rows, rows, np.arange(8))
+    with FlopCounterMode(display=False) as counter:
+        loss = model.train().loss(batch)
+        (loss.total / loss.count).backward()
+    assert training_flops(model, 88, 88) == pytest.approx(counter.get_total_flops(), rel=0.25)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    words = [f"{a}{b}{c}" for a in "abcdef" for b in "ghijkl" for c in "mnop"]
+    path = tmp_path_factory.mktemp("families") / "pairs.tsv"
+    path.write_text("".join(f"{word}\t{' '.join(reversed(word))}\n" for word in words), encoding="utf-8")
+    return path
+
+
+def designed(pairs, *changes: str):
+    return design({"data": {"train": [str(pairs)]}, "training": {"steps": 3}}, [*SMALL, *changes])
+
+
+def test_the_tokens_read_are_those_of_the_batches(pairs, tmp_path):
+    """Against a walk over the batches that the training took, over the end of an epoch."""
+    base = designed(pairs, "training.tokens=100")
+    (family,) = families(["tiny"], base, tmp_path)
+    table = train_families([family], tmp_path)
+    from seqwright.data.plan import Batching, Cursor, Plan
+    from seqwright.data.store import Store
+    from seqwright.training.trainer import Progress
+
+    lengths = Store.open(tmp_path / "tiny" / "data" / "train").lengths
+    walk = Plan(lengths, Batching(tokens=100), base.config.seed).walk(Cursor())
+    source = target = 0
+    for step in range(1, 40):
+        numbers, after = next(walk)
+        source += int(lengths.source[numbers].sum()) + len(numbers)
+        target += int(lengths.target[numbers].sum()) + len(numbers)
+        read = tokens_read(family, tmp_path / "tiny", Progress(step=step, cursor=after))
+        assert read == (source, target)
+        if step == 3:
+            assert table.results[0].target_tokens == target
+    assert after.epoch > 0
+
+
+def test_wrong_names_and_options_are_said_before_anything_is_trained(pairs, tmp_path):
+    with pytest.raises(ConfigError, match="did you mean 'bahdanau2015'"):
+        families(["bahdanau2014"], designed(pairs), tmp_path)
+    with pytest.raises(ConfigError, match="leave it out"):
+        families(["tiny"], designed(pairs, "model.preset=small"), tmp_path)
+    with pytest.raises(ConfigError, match="unknown option of the models 'cell'"):
+        families(["tiny"], designed(pairs, "model.cell=gru"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paper_size_keeps_the_paper(pairs, tmp_path):
+    base = design({"data": {"train": [str(pairs)]}, "training": {"steps": 3}})
+    (family,) = families(["bahdanau2015"], base, tmp_path, paper_size=True)
+    assert resolve(family.design.config.model) == resolve("bahdanau2015")
+
+
+def test_presets_of_ours_have_the_size_of_a_laptop_already(pairs, tmp_path):
+    base = design({"data": {"train": [str(pairs)]}, "training": {"steps": 3}})
+    for family in families(["tiny-rnn", "tiny"], base, tmp_path):
+        own, preset = resolve(family.design.config.model), resolve(family.name)
+        assert own["decoder"]["size"] == preset["decoder"]["size"]
+
+
+def test_an_interrupted_comparison_says_how_to_go_on(pairs, tmp_path, capsys, monkeypatch):
+    def stopped(*arguments, **options):
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr("seqwright.training.run.train", stopped)
+    command = ["compare", "--train", str(pairs), "--families", "tiny", "--out", str(tmp_path / "out"), *SMALL]
+    assert cli.main(command) == 143
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "stopped by SIGTERM; the same command goes on from here" in captured.err
+
+
+def test_two_families_end_to_end_and_again(pairs, tmp_path, capsys):
+    out = tmp_path / "out"
+    command = ["compare", "--train", str(pairs), "--families", "bahdanau2015,tiny", "--out", str(out)]
+    command += ["--steps", "3", "--json", *SMALL]
+    assert cli.main(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["family"] for row in document["families"]] == ["bahdanau2015", "tiny"]
+    for row in document["families"]:
+        assert row["steps"] == 3
+        assert row["flops"] > 0
+        assert row["target_tokens_per_second"] > 0
+        low, high = row["intervals"]["word_error_rate"]
+        assert low <= row["metrics"]["word_error_rate"] <= high
+    tokenizers = {(out / name / "tokenizer.target.json").read_bytes() for name in ("bahdanau2015", "tiny")}
+    assert len(tokenizers) == 1
+    kept = [*out.glob("*/model.safetensors"), *out.glob("*/evaluation.json")]
+    times = [path.stat().st_mtime_ns for path in kept]
+    assert len(kept) == 4
+    assert cli.main([part for part in command if part != "--json"]) == 0
+    assert [path.stat().st_mtime_ns for path in kept] == times
+    text = capsys.readouterr().out
+    assert "bahdanau2015: smaller than in the paper, to be near tiny: encoder layers 1, size 16" in text
+    assert max(map(len, text.splitlines())) <= 100 + len(str(pairs))  # the name of a file is not cut

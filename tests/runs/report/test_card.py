@@ -1,0 +1,135 @@
+"""The model card: a head that parses, every score with its signature, and no text that breaks out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from report_sample import CONFIG, HOSTILE, make_run, write
+
+from seqwright.runs.card import code, plain
+from seqwright.runs.folder import Run
+from seqwright.runs.card import write_card
+
+
+def card_of(folder: Path) -> tuple[dict[str, Any], str]:
+    """The head, as far as YAML is needed for it (keys, words, lists of words), and the rest."""
+    text = write_card(folder).read_text(encoding="utf-8")
+    start, head, body = text.split("---\n", 2)
+    assert start == ""
+    fields: dict[str, Any] = {}
+    listed: list[str] = []
+    for line in head.splitlines():
+        if line.startswith("- "):
+            listed.append(json.loads(line[2:]) if line.startswith('- "') else line[2:])
+            continue
+        key, value = line.split(":", 1)
+        listed = []
+        fields[key] = value.strip() or listed
+    return fields, body
+
+
+def test_the_head_says_what_a_hub_reads(tmp_path):
+    fields, _ = card_of(make_run(tmp_path / "run"))
+    assert fields == {
+        "library_name": "seqwright",
+        "pipeline_tag": "translation",
+        "tags": ["seqwright", "sequence-to-sequence", "transformer"],
+        "metrics": ["exact_match", "pairs"],
+    }
+
+
+def test_scores_have_intervals_and_signatures(tmp_path):
+    _, body = card_of(make_run(tmp_path / "run"))
+    assert "| exact matches | 61.2 % | 58.0 – 64.5 | higher | `pairs` |" in body
+    assert "Measured on 10 sources with 12 right answers" in body
+
+
+def test_the_card_shows_how_to_use_verify_and_train_again(tmp_path):
+    _, body = card_of(make_run(tmp_path / "my run"))
+    for expected in (
+        "seqwright predict 'my run' < input.txt",
+        'seqwright.load("my run")',
+        'model.predict("pairs")[0].text  # "pairs"',
+        "`seqwright verify 'my run'`",
+        "seqwright train 'my run.toml' --out 'my run-again' --steps 30",
+    ):
+        assert expected in body
+
+
+def test_the_limits_are_numbers_of_enough_items(tmp_path):
+    _, body = card_of(make_run(tmp_path / "run"))
+    limits = body.split("## Limits")[1]
+    assert "longer than 900 characters" in limits
+    assert "is the worst" not in limits  # the second part has two items
+
+
+def test_the_worst_part_is_the_worst_and_no_chance(tmp_path):
+    folder = make_run(tmp_path / "run")
+    kept = json.loads((folder / "evaluation.json").read_text())
+
+    def limits(*parts: tuple[str, int, float]) -> str:
+        buckets = [
+            {"name": name, "items": items, "metrics": {"exact_match": value}} for name, items, value in parts
+        ]
+        write(folder, "evaluation", {**kept, "buckets": {"length": buckets}})
+        return card_of(folder)[1].split("## Limits")[1]
+
+    assert "By length, 5 is the worst: exact matches 40.0 %, 31 items" in limits(
+        ("1", 900, 70.0), ("5", 31, 40.0)
+    )
+    assert "By length, 5 is the worst of those of 30 items or more: exact" in limits(
+        ("1", 900, 70.0), ("5", 31, 40.0), ("9", 3, 0.0)
+    )
+    assert "the worst" not in limits(
+        ("1", 900, 61.0), ("5", 31, 60.0)
+    )  # within the interval of all, 58 to 64.5
+    assert "the worst" not in limits(("1", 900, 61.0), ("9", 3, 0.0))
+
+
+def test_a_run_without_parts_has_a_card(tmp_path):
+    fields, body = card_of(Run.create(tmp_path / "run", CONFIG).folder)
+    assert "metrics" not in fields
+    for expected in (
+        "Not tested",
+        "Not described",
+        "None are recorded",
+        "The run folder has no examples.json",
+    ):
+        assert expected in body
+
+
+def test_hostile_texts_stay_texts(tmp_path):
+    """As Markdown is read: no HTML, no link, no picture, no heading and no cell that is not ours."""
+    fields, body = card_of(make_run(tmp_path / "run", HOSTILE))
+    assert len(fields["metrics"]) == 2
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
+    kinds = Counter(token.type for top in tokens for token in (top, *(top.children or ())))
+    assert kinds.keys().isdisjoint({"html_inline", "html_block", "link_open", "image", "em_open"})
+    assert (kinds["heading_open"], kinds["tr_open"], kinds["td_open"]) == (7, 3, 10)
+    assert "\u202e" not in body
+
+
+def test_the_same_folder_gives_the_same_bytes(tmp_path):
+    folder = make_run(tmp_path / "run")
+    assert write_card(folder).read_bytes() == write_card(folder).read_bytes()
+
+
+@given(st.text("ab`|<>*\n\\ ", max_size=20))
+def test_code_is_fenced_by_more_than_it_holds(text):
+    written = code(text)
+    fence = written[: len(written) - len(written.lstrip("`"))]
+    assert written.endswith(fence)
+    assert "\n" not in written
+    assert fence not in written[len(fence) : -len(fence)]
+
+
+@pytest.mark.parametrize(("text", "written"), [("a\n# b", "a \\# b"), ("<b>|*_", "\\<b\\>\\|\\*\\_")])
+def test_a_plain_text_is_one_line_without_markdown(text, written):
+    assert plain(text) == written

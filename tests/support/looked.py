@@ -1,0 +1,70 @@
+"""Small models of every family to look into, and how to look."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from seqwright import build_model
+from seqwright.data.tokenizer import train_tokenizer
+from seqwright.lens.trace.build import look
+from seqwright.lens.trace.document import Trace
+from seqwright.models.decoders.rnn import RECIPES
+from seqwright.nn.positions import POSITIONS
+from seqwright.prediction.predictor import Predictor
+from seqwright.search import BeamOptions
+from seqwright.tasks.text_to_text import Translation
+
+LETTERS = train_tokenizer("characters", ["through the looking glass"])
+TEXT, REFERENCE = "look at", "glass"
+OPTIONS = BeamOptions(size=3, n_best=3, min_length=4, max_length=6)
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    f"transformer-{name}": {"heads": 2, "position": name} for name in POSITIONS.names()
+}
+FAMILIES |= {
+    "transformer-window": {"heads": 2, "window": 1},
+    "transformer-depths": {"heads": 2, "encoder": {"layers": 3}, "decoder": {"layers": 1}},
+    "transformer-pruned": {"heads": [1, 3], "cross_heads": [2, 0], "head_size": 4},
+    "transformer-additive": {"heads": 2, "score": "additive"},
+    "transformer-bilinear": {"heads": 2, "score": "bilinear"},
+}
+FAMILIES |= {
+    f"rnn-{name}": {"encoder": "rnn", "decoder": {"kind": "rnn", "attention": name}} for name in RECIPES
+}
+FAMILIES |= {
+    "rnn-fixed": {
+        "encoder": {"kind": "rnn", "reverse": True},
+        "decoder": {"kind": "rnn", "attention": "none"},
+    },
+    "gru-at-once": {
+        "encoder": {"kind": "rnn", "cell": "gru"},
+        "decoder": {"kind": "rnn", "cell": "gru", "feed": "nothing"},
+    },
+    "mixed": {"heads": 2, "decoder": {"kind": "rnn", "cell": "gru"}},
+}
+
+
+def predictor(family: str, **options: Any) -> Predictor:
+    """An untrained model; large weights make what it says depend on what it reads."""
+    torch.manual_seed(0)
+    spec = {"size": 16, "layers": 2, **FAMILIES[family], **options}
+    model = build_model(spec, source_vocabulary=LETTERS.size, target_vocabulary=LETTERS.size)
+    for name, weight in model.weights().items():
+        if "embedding" not in name and weight.dim() > 1:
+            weight.mul_(2.0)
+    return Predictor(model, Translation(LETTERS, LETTERS))
+
+
+def looked(family: str, text: str = TEXT, options: BeamOptions = OPTIONS, **more: Any) -> Trace:
+    """Without ablations, which take longest, unless they are asked for."""
+    return look(predictor(family), text, options=options, **{"ablate": False, **more})
+
+
+@cache
+def case(family: str) -> tuple[Predictor, Trace]:
+    """A model and a whole trace of it, made once."""
+    asked = predictor(family)
+    return asked, look(asked, TEXT, options=OPTIONS, reference=REFERENCE)

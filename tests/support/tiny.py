@@ -1,0 +1,196 @@
+"""A training that takes a second: a small corpus, a small model, and how to watch it, end it and compare it.
+
+As a program it trains, and kills itself at a point if it is given one:
+
+    python tiny.py FOLDER PAIRS POINT TIMES [key=value ...]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seqwright import files
+from seqwright.config import Config, override, parse
+from seqwright.data.plan import Cursor
+from seqwright.runs.folder import Run
+from seqwright.training.interrupt import Interrupt, Interrupted
+from seqwright.training.run import train
+from seqwright.training.trainer import Progress, Trainer
+from seqwright.training.workers import Part
+
+TABLE: dict[str, Any] = {
+    "data": {"held_out": 0.1},
+    "model": {
+        "preset": "tiny",
+        "share": False,
+        "layers": 2,
+        "size": 16,
+        "hidden": 32,
+        "heads": 2,
+        "dropout": 0.1,
+    },
+    "training": {"tokens": 100, "average": 0.9, "validate_every": 10, "decode": 8, "save_seconds": 1e6},
+    "search": {"beam": 3, "max_length": 20},
+    "threads": 1,
+}
+LETTERS = "abcdef"
+
+Hook = Callable[[str], None]
+
+
+def words(count: int, seed: int = 0, longest: int = 6) -> list[str]:
+    draw = random.Random(seed)
+    return ["".join(draw.choices(LETTERS, k=draw.randint(2, longest))) for _ in range(count)]
+
+
+def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    return path
+
+
+def reversals(path: Path, count: int = 200, seed: int = 0) -> Path:
+    """Words and their mirror images."""
+    return write_pairs(path, [(word, word[::-1]) for word in words(count, seed)])
+
+
+def configuration(pairs: Path, *changes: str) -> Config:
+    """30 steps, three epochs of 10 batches or so, unless the changes name another end."""
+    ends = ("training.steps", "training.epochs", "training.minutes")
+    end = [] if any(change.startswith(ends) for change in changes) else ["training.steps=30"]
+    table = override(TABLE, [f"data.train={[str(pairs)]}", *end, *changes])
+    return parse(table)
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 over the tensors of the last checkpoint, by name, and over the exported weights."""
+    run, total = Run.open(folder), hashlib.sha256()
+    found = run.checkpoints().load()
+    assert found is not None
+    for part, tensors in sorted(found.tensors.items()):
+        for name, tensor in sorted(tensors.items()):
+            total.update(f"{part} {name} {tuple(tensor.shape)}".encode())
+            total.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    total.update(run.path("model.safetensors").read_bytes())
+    return total.hexdigest()
+
+
+def step_records(folder: Path) -> list[tuple[int, float, float, float]]:
+    """(step, loss, rate, gradient norm) of every step in the log, where each is logged."""
+    records = Run.open(folder).records()
+    return [(r["step"], r["loss"], r["rate"], r["gradient_norm"]) for r in records if "rate" in r]
+
+
+def validations(folder: Path) -> list[dict[str, Any]]:
+    return [record for record in Run.open(folder).records() if "valid_loss" in record]
+
+
+@contextmanager
+def hooked(hook: Hook) -> Iterator[None]:
+    """Calls `hook` with every named point that is reached inside the block."""
+    before, files.hook = files.hook, hook
+    try:
+        yield
+    finally:
+        files.hook = before
+
+
+def at(point: str, times: int, action: Callable[[], object]) -> Hook:
+    """A hook that acts when the point is reached for the times-th time."""
+    left = times
+
+    def hook(name: str) -> None:
+        nonlocal left
+        if name == point:
+            left -= 1
+            if left == 0:
+                action()
+
+    return hook
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_child(action: Callable[[], object]) -> int:
+    """How a forked copy of this process ends that does this: its exit code, below 0 for a signal.
+
+    What is not on the disk yet is not lost with a process, only with the power: so a child syncs nothing.
+    """
+    sys.stdout.flush()
+    if (child := os.fork()) == 0:
+        os.fsync = lambda descriptor: None
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def train_and_die(config: Config, folder: Path, hook: Hook) -> int:
+    def action() -> None:
+        with hooked(hook):
+            train(config, folder)
+
+    return in_child(action)
+
+
+def interrupted(config: Config, folder: Path, point: str, times: int) -> int:
+    """Trains until a signal comes at a point; the exit code."""
+    asked = Interrupt()
+
+    def ask() -> None:
+        asked.number = signal.SIGTERM
+
+    try:
+        with hooked(at(point, times, ask)):
+            train(config, folder, interrupt=asked)
+    except Interrupted as left:
+        return left.exit_code
+    return 0
+
+
+@contextmanager
+def batches_seen() -> Iterator[list[tuple[int, tuple[int, ...]]]]:
+    """(epoch, examples) of every step inside the block."""
+    seen: list[tuple[int, tuple[int, ...]]] = []
+    original = Trainer._step
+
+    def step(trainer: Trainer, parts: list[Part], after: Cursor) -> None:
+        seen.append(
+            (trainer.progress.cursor.epoch, tuple(number for part in parts for number in part.numbers))
+        )
+        original(trainer, parts, after)
+
+    Trainer._step = step  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        Trainer._step = original  # type: ignore[method-assign]
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """The time of change and the content of every file but the lock's."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
+    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
+
+
+def main(folder: str, pairs: str, point: str, times: str, *changes: str) -> Progress:
+    torch.set_num_threads(1)
+    with hooked(at(point, int(times), die)):
+        return train(configuration(Path(pairs), *changes), folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

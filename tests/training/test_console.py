@@ -1,0 +1,37 @@
+"""What a training says in the terminal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from seqwright.training.console import Console
+from seqwright.training.forecast import Forecast
+from seqwright.training.trainer import Progress
+
+PLANNED = Forecast(
+    parameters=1,
+    processes=1,
+    threads=1,
+    step_seconds=0.1,
+    tokens_per_second=1.0,
+    epoch_steps=1,
+    steps=1000,
+    seconds=120.0,
+    memory=None,
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds", "said"), [(620, 120.0, "62%"), (900, 120.0, ""), (310, 37.2, "")]
+)
+def test_a_training_that_was_slower_than_planned_says_so(steps: int, seconds: float, said: str) -> None:
+    stream = io.StringIO()
+    teller = Console(stream)
+    teller.announce(PLANNED)
+    teller.end(Progress(step=steps, seconds=seconds, best_step=2, kept_step=300), Path("run"))
+    _, finished, *more = stream.getvalue().splitlines()
+    assert finished.endswith("run is the model of step 300")
+    assert [line.split()[2] for line in more] == [said] * bool(said)

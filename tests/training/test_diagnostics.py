@@ -1,0 +1,132 @@
+"""Each finding fires on the case it is made for, and none on a training that is well."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqwright.prediction.predictor import Prediction
+from seqwright.runs.folder import Run
+from seqwright.training.diagnostics import ENOUGH, FEW, findings, first_loss
+from seqwright.training.run import train
+from seqwright.training.validation import Item, Validation
+
+
+def item(source: str, reference: str, output: str, finish: str = "end") -> Item:
+    return Item(source, (reference,), Prediction(output, 0.0, 0.0, (), (), finish, source))
+
+
+def validation(
+    items: list[Item], *, loss: float = 1.0, shuffled: float = 3.0, unknown: float = 0.0
+) -> Validation:
+    return Validation(loss, shuffled, unknown, (), tuple(items))
+
+
+GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("are the same, 'x'", validation([item(i.source, i.references[0], "x") for i in GOOD])),
+        ("copies of the source", validation([item(i.source, i.references[0], i.source) for i in GOOD])),
+        (
+            "are empty",
+            validation([item(f"s{n}", "t", "" if n < FEW // 2 else f"o{n}") for n in range(2 * FEW)]),
+        ),
+        ("do not end in time", validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)])),
+        ("ignores its source", validation(GOOD, shuffled=1.01)),
+        ("7% of the tokens", validation(GOOD, unknown=0.07)),
+    ],
+)
+def test_each_finding_fires_alone(said, found):
+    (finding,) = findings(found, 0.5, ENOUGH)
+    assert said in finding
+
+
+def test_nothing_is_said_of_good_outputs():
+    assert findings(validation(GOOD), 0.5, ENOUGH) == []
+
+
+@given(done=st.floats(0, 0.19))
+def test_early_outputs_may_be_anything(done):
+    bad = [item(f"s{n}", f"t{n}", "x") for n in range(2 * FEW)]
+    assert findings(validation(bad, shuffled=1.0), done, 10 * ENOUGH) == []
+    assert findings(validation(bad, shuffled=1.0), 1.0, ENOUGH - 1) == []  # the end of a very short training
+
+
+def test_few_outputs_prove_nothing():
+    assert findings(validation([item(f"s{n}", f"t{n}", "x") for n in range(FEW - 1)]), 0.9, ENOUGH) == []
+
+
+def test_the_same_output_is_right_where_the_references_are_the_same():
+    assert findings(validation([item(f"s{n}", "yes", "yes") for n in range(2 * FEW)]), 0.9, ENOUGH) == []
+
+
+def test_copies_are_right_where_the_task_is_to_copy():
+    assert findings(validation([item(f"s{n}", f"s{n}", f"s{n}") for n in range(2 * FEW)]), 0.9, ENOUGH) == []
+
+
+def test_a_loss_without_other_sources_says_nothing_about_the_source():
+    assert findings(validation(GOOD, shuffled=math.nan), 0.9, ENOUGH) == []
+
+
+@given(vocabulary=st.integers(5, 100_000))
+def test_the_first_loss_is_that_of_guessing(vocabulary):
+    guess = math.log(vocabulary)
+    assert first_loss(guess, vocabulary) == []
+    assert "start too large" in first_loss(2 * guess + 1.5, vocabulary)[0]
+
+
+# In whole trainings ---------------------------------------------------------------------------------
+
+
+def trained(tmp_path, pairs: list[tuple[str, str]], *changes: str) -> set[str]:
+    """All that a training says about itself."""
+    said: set[str] = set()
+    path = tiny.write_pairs(tmp_path / "pairs.tsv", pairs)
+    options = ("training.decode=20", "training.validate_every=60", "training.tokens=250", *changes)
+    rate = ("training.optimizer.rate=0.01", "training.schedule.warmup=20", "model.dropout=0")
+    train(
+        tiny.configuration(path, *options, *rate),
+        tmp_path / "run",
+        listener=lambda report: said.update(report.findings),
+    )
+    logged = {line for record in Run.open(tmp_path / "run").records() for line in record.get("findings", ())}
+    assert logged == said
+    return said
+
+
+def test_a_healthy_training_says_nothing(tmp_path):
+    """The letters of a word, one by one, in capitals: learned within seconds."""
+    pairs = [(word, word.upper()) for word in tiny.words(300, longest=4)]
+    assert trained(tmp_path, pairs, "training.steps=180") == set()
+
+
+def test_shuffled_pairs_are_noticed(tmp_path):
+    pairs = tiny.words(300)
+    targets = [word[::-1] for word in pairs]
+    random.Random(1).shuffle(targets)
+    said = trained(tmp_path, list(zip(pairs, targets, strict=True)), "training.steps=120")
+    assert any("ignores its source" in finding for finding in said)
+
+
+def test_an_alphabet_that_training_never_saw_is_noticed(tmp_path):
+    greek = str.maketrans(tiny.LETTERS, "αβγδεζ")
+    valid = [(word.translate(greek), word[::-1]) for word in tiny.words(30)]
+    path = tiny.write_pairs(tmp_path / "valid.tsv", valid)
+    pairs = [(word, word[::-1]) for word in tiny.words(200)]
+    said = trained(tmp_path, pairs, f"data.valid={[str(path)]}", "training.steps=10")
+    assert any("unknown to the tokenizer" in finding for finding in said)
+
+
+def test_a_model_that_learned_to_copy_where_it_should_not_is_noticed(tmp_path):
+    valid = tiny.write_pairs(tmp_path / "valid.tsv", [(w, w[::-1] + "f") for w in tiny.words(30, longest=3)])
+    pairs = [(word, word) for word in tiny.words(300, longest=3)]
+    said = trained(tmp_path, pairs, f"data.valid={[str(valid)]}", "training.steps=180")
+    assert any("copies of the source" in finding for finding in said)
