@@ -1,25 +1,28 @@
-"""An output with all that is known of it, and how it shows itself: as text, as JSON, in a notebook."""
+"""Predictions: the outputs of a model, and how they are shown as text, as JSON and in a notebook.
+
+Each kind of output has a type of its own, derived from `Prediction`.
+"""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, SupportsIndex, overload
+from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import amount, visible
 
-SHOWN = 50  # rows of a table for people
-HEAD = ("source", "output", "score", "probability")
-WIDEST = 48  # cells of the terminal that a text takes in it
-UNSURE = "214, 120, 20"  # the colour behind a token, the stronger the less probable it was
+SHOWN = 50  # rows of a table
+WIDEST = 48  # terminal cells of a text in a table
+UNSURE = "214, 120, 20"  # background colour of a token: the less probable, the stronger
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What became of a source: its tokens, those among them that the tokenizer does not know, and those at
-    its end that the model did not read because there were too many.
+    """Token counts of a source: all, those unknown to the tokenizer, and those cut off at the end because the
+    source was too long.
     """
 
     tokens: int = 0
@@ -27,12 +30,52 @@ class Reading:
     unread: int = 0
 
 
-@dataclass(frozen=True, repr=False)
-class Prediction:
-    """An output: its text, the score it was ranked by, and the log-probability of each of its tokens, the end
-    included.
+class Cell(NamedTuple):
+    """Cell of a table, for a terminal and as HTML. Numbers are aligned to the right."""
 
-    finish_reason: "end", or "length" if it was cut. alternatives: the next best ones.
+    text: str
+    html: str
+    number: bool = False
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Prediction(ABC):
+    """Output of a model for one input. `source` is the input as a line of text."""
+
+    source: str = ""
+    reading: Reading = Reading()
+    headings: ClassVar[tuple[str, ...]]  # columns of a table of such predictions
+
+    @property
+    @abstractmethod
+    def value(self) -> Any:
+        """The plain answer, which metrics compare."""
+
+    @property
+    def all(self) -> tuple[Self, ...]:
+        """This prediction and its alternatives, the best first."""
+        return (self,)
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Return one line for a terminal."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[list[Cell]]:
+        """Yield the rows of a table, with a cell for each of `headings`."""
+
+    def _repr_html_(self) -> str:
+        return _html_table(self.headings, self.rows())
+
+
+@dataclass(frozen=True, repr=False)
+class Text(Prediction):
+    """Generated text, with the score that ranked it and the log-probability of each token, the end included.
+
+    finish_reason: "end", or "length" if the output was cut. alternatives: the next best outputs.
     """
 
     text: str
@@ -41,18 +84,20 @@ class Prediction:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
     finish_reason: str
-    source: str = ""
-    reading: Reading = Reading()
-    alternatives: tuple[Prediction, ...] = ()
+    alternatives: tuple[Text, ...] = ()
+    headings = ("source", "output", "score", "probability")
+
+    @property
+    def value(self) -> str:
+        return self.text
 
     @property
     def probability(self) -> float:
-        """Of the whole output."""
+        """Probability of the whole output."""
         return math.exp(self.log_prob)
 
     @property
-    def all(self) -> tuple[Prediction, ...]:
-        """This one and the next best ones."""
+    def all(self) -> tuple[Text, ...]:
         return (self, *self.alternatives)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,17 +127,20 @@ class Prediction:
             parts.append(f"cut: {self.finish_reason}")
         if self.alternatives:
             parts.append(amount(len(self.alternatives), "alternative"))
-        return f"<Prediction: {', '.join(parts)}>"
+        return f"<Text: {', '.join(parts)}>"
 
-    def _repr_html_(self) -> str:
-        rows = [[each._shaded(), *each._numbers()] for each in self.all]
-        return _html_table([self._source_html(), *HEAD[2:]], rows)
-
-    def _numbers(self) -> tuple[str, str]:
-        return f"{self.score:.3f}", f"{self.probability:.3f}"
+    def rows(self) -> Iterator[list[Cell]]:
+        read = self.reading.tokens - self.reading.unread
+        cut = f" (only the first {read:,} of {self.reading.tokens:,} tokens)" if self.reading.unread else ""
+        source = Cell(_short(self.source) + cut, html.escape(self.source.replace("\t", "\\t")) + cut)
+        for output in self.all:
+            numbers = (f"{output.score:.3f}", f"{output.probability:.3f}")
+            cells = (Cell(number, number, number=True) for number in numbers)
+            yield [source, Cell(_short(output.text), output._shaded()), *cells]
+            source = Cell("", "")
 
     def _shaded(self) -> str:
-        """The tokens side by side, each the darker the less probable it was, which is its title."""
+        """Return the tokens as HTML: the less probable a token, the darker its background."""
         spans = []
         for token, score in zip(self.tokens, self.token_scores, strict=False):  # the end has no text
             chance = math.exp(score)
@@ -101,76 +149,72 @@ class Prediction:
         end = "" if self.finish_reason == "end" else " …"
         return f'<span title="{html.escape(self.text)}">{"".join(spans)}{end}</span>'
 
-    def _source_html(self) -> str:
-        return html.escape(self.source.replace("\t", "\\t")) + self._remark()
 
-    def _remark(self) -> str:
-        """What a reader must know: a source of which only the beginning was read."""
-        read = self.reading.tokens - self.reading.unread
-        return f" (only the first {read:,} of {self.reading.tokens:,} tokens)" if self.reading.unread else ""
+P = TypeVar("P", bound=Prediction)
 
 
-class Predictions(list[Prediction]):
-    """Predictions in the order of their sources; a list that shows itself as a table."""
+class Predictions(list[P]):
+    """List of predictions, all of one type, in the order of their inputs. It is shown as a table."""
 
     @overload
-    def __getitem__(self, place: SupportsIndex) -> Prediction: ...
+    def __getitem__(self, place: SupportsIndex) -> P: ...
     @overload
-    def __getitem__(self, place: slice) -> Predictions: ...
-    def __getitem__(self, place: SupportsIndex | slice) -> Prediction | Predictions:
+    def __getitem__(self, place: slice) -> Predictions[P]: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> P | Predictions[P]:
         found = super().__getitem__(place)
         return Predictions(found) if isinstance(found, list) else found
 
     @property
+    def values(self) -> list[Any]:
+        return [prediction.value for prediction in self]
+
+    @property
     def texts(self) -> list[str]:
-        return [prediction.text for prediction in self]
+        return [str(prediction) for prediction in self]
 
     def __repr__(self) -> str:
         from rich.cells import cell_len
 
-        rows = [HEAD]
-        for first, one in self._rows():
-            source = _short(first.source) + first._remark() if one is first else ""
-            rows.append((source, _short(one.text), *one._numbers()))
-        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+        if not self:
+            return "no predictions"
+        rows, rest = self._table()
+        head = zip(self[0].headings, rows[0], strict=True)
+        table = [[cell._replace(text=heading) for heading, cell in head], *rows]
+        widths = [max(cell_len(cell.text) for cell in column) for column in zip(*table, strict=True)]
         lines = []
-        for row in rows:
-            room = [" " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)]
-            texts, numbers = zip(row[:2], room, strict=False), zip(room[2:], row[2:], strict=True)
-            lines.append("  ".join(left + right for left, right in (*texts, *numbers)))
-        return "\n".join([*lines, *self._rest()])
+        for row in table:
+            padded = []
+            for cell, width in zip(row, widths, strict=True):
+                padding = " " * (width - cell_len(cell.text))
+                padded.append(padding + cell.text if cell.number else cell.text + padding)
+            lines.append("  ".join(padded))
+        return "\n".join([*lines, *rest])
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        rows = [
-            [first._source_html() if one is first else "", one._shaded(), *one._numbers()]
-            for first, one in self._rows()
-        ]
-        return "<br>".join([_html_table(HEAD, rows), *self._rest()])
+        rows, rest = self._table()
+        return "<br>".join([_html_table(self[0].headings if self else (), rows), *rest])
 
-    def _rows(self) -> list[tuple[Prediction, Prediction]]:
-        """The outputs of a table, each with the best one for its source."""
-        return [(first, one) for first in self[:SHOWN] for one in first.all][:SHOWN]
-
-    def _rest(self) -> list[str]:
-        left = len(self) - sum(one is first for first, one in self._rows())
-        return [f"… and {left:,} more"] if left else []
+    def _table(self) -> tuple[list[list[Cell]], list[str]]:
+        """Return the first rows, and a line that counts the predictions that are not among them."""
+        rows: list[list[Cell]] = []
+        for count, prediction in enumerate(self):
+            if len(rows) >= SHOWN:
+                return rows[:SHOWN], [f"… and {len(self) - count:,} more"]
+            rows += prediction.rows()
+        return rows[:SHOWN], []
 
 
-def _html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Cells are HTML already."""
-    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
-    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+def _html_table(headings: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:
+    lines = ["".join(f"<th>{heading}</th>" for heading in headings)]
+    lines += ["".join(f"<td>{cell.html}</td>" for cell in row) for row in rows]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def _short(text: str) -> str:
-    """For one line of a terminal: nothing that would move the cursor, and no more than fits."""
+    """Escape what would move the cursor and cut the text to WIDEST terminal cells."""
     from rich.cells import cell_len, set_cell_size
 
-    shown = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text[: 4 * WIDEST]
-    )
+    shown = visible(text[: 4 * WIDEST])
     return shown if cell_len(shown) <= WIDEST else set_cell_size(shown, WIDEST - 1).rstrip() + "…"

@@ -17,7 +17,7 @@ from seqwright.config import Config, Spec, parse
 from seqwright.data.fields import has_fields
 from seqwright.data.inputs import ONE_TEXT, Source, pairs_of, source_of
 from seqwright.data.read_report import Pair, Tally
-from seqwright.data.results import Prediction
+from seqwright.data.results import Text
 from seqwright.data.split import Part
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import (
@@ -314,7 +314,7 @@ def _measured(
 
 
 def _buckets(
-    predictor: Predictor, sources: Sequence[str], outputs: Sequence[Prediction]
+    predictor: Predictor, sources: Sequence[str], outputs: Sequence[Text]
 ) -> dict[str, tuple[Bucket, ...]]:
     """What is not known, or the same for all, is left out."""
     task, folder = predictor.task, predictor.folder
@@ -345,7 +345,7 @@ def _known(predictor: Predictor, part: Part, sources: Sequence[str]) -> str:
     return f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
 
 
-def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:
+def _findings(outputs: Sequence[Text]) -> Iterator[str]:
     tokens = sum(output.reading.tokens for output in outputs)
     unknown = sum(output.reading.unknown for output in outputs) / max(tokens, 1)
     if unknown >= STRANGE:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from seqwright.data.results import Prediction
+from seqwright.data.results import Text
 from seqwright.prediction.predictor import Predictor
 from seqwright.runtime import peak_memory
 from seqwright.training.validation import evenly
@@ -52,7 +52,7 @@ class Speed:
 
 def timed(
     predictor: Predictor, sources: Sequence[str], beam: int | None, check: Callable[[], None]
-) -> tuple[list[Prediction], Speed]:
+) -> tuple[list[Text], Speed]:
     """The outputs, and how long they took; `check` is called between batches and may raise."""
     began = time.perf_counter()
     outputs = list(predictor.stream(sources, beam=beam, check=check))

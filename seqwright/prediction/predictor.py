@@ -36,7 +36,7 @@ from seqwright.data.inputs import (
 )
 from seqwright.data.plan import item_seed
 from seqwright.data.readers.columns import Role
-from seqwright.data.results import Prediction, Predictions, Reading
+from seqwright.data.results import Predictions, Reading, Text
 from seqwright.data.store import Ragged
 from seqwright.data.text_display import amount
 from seqwright.data.tokenizer import UNK
@@ -170,7 +170,7 @@ class Predictor:
         seed: int | None = None,
         prefix: str | Sequence[str] = "",
         options: BeamOptions | SamplingOptions | None = None,
-    ) -> Predictions:
+    ) -> Predictions[Text]:
         """One output for each text, in their order; a blank text has an empty output.
 
         `prefix` is what each output must begin with. `options` say all of the others at once, and more.
@@ -204,7 +204,7 @@ class Predictor:
         options: BeamOptions | SamplingOptions | None = None,
         first: int = 0,
         check: Callable[[], None] = lambda: None,
-    ) -> Iterator[Prediction]:
+    ) -> Iterator[Text]:
         """The same one after the other, as they are done; `check` is called between batches and may raise.
 
         `first` is the number of the first text among all that belong together: what is drawn depends on it.
@@ -227,7 +227,7 @@ class Predictor:
         first: int,
         options: BeamOptions | SamplingOptions,
         check: Callable[[], None],
-    ) -> list[Prediction]:
+    ) -> list[Text]:
         """`first` is the number of the first source among all, which decides what is drawn at random."""
         rows = self.task.source.encode_batch(sources)
         starts = self._prefixes(prefixes)
@@ -281,12 +281,12 @@ class Predictor:
             start = replace(start, seeds=[item_seed(options.seed, 0, place) for place in places])
             return [[each] for each in generate(self.model.step, state, start, options)]
 
-    def _nothing(self, source: str, row: Sequence[int]) -> Prediction:
+    def _nothing(self, source: str, row: Sequence[int]) -> Text:
         """The output of a blank source, and what any other is made of."""
         reading = Reading(len(row), row.count(UNK), max(0, len(row) - self.longest))
-        return Prediction("", 0.0, 0.0, (), (), "end", line_of(source, self.fields), reading)
+        return Text("", 0.0, 0.0, (), (), "end", source=line_of(source, self.fields), reading=reading)
 
-    def _output(self, of: Prediction, found: Hypothesis) -> Prediction:
+    def _output(self, of: Text, found: Hypothesis) -> Text:
         return replace(
             of,
             text=self.task.text(found.tokens),

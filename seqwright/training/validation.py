@@ -15,6 +15,7 @@ import torch
 
 from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Plan
+from seqwright.data.results import Text
 from seqwright.data.store import Lengths, Store
 from seqwright.data.tokenizer import UNK
 from seqwright.evaluation.metrics import (
@@ -29,7 +30,7 @@ from seqwright.evaluation.metrics import (
     writing_of,
 )
 from seqwright.models import Model
-from seqwright.prediction.predictor import Prediction, Predictor
+from seqwright.prediction.predictor import Predictor
 from seqwright.search import BeamOptions
 from seqwright.tasks.text_to_text import Translation
 
@@ -50,7 +51,7 @@ class Item:
 
     source: str
     references: tuple[str, ...]
-    output: Prediction
+    output: Text
 
 
 class Judged(NamedTuple):
@@ -146,11 +147,11 @@ class Validator:
         items = zip(self.sources, map(tuple, self.references), outputs, strict=True)
         return Validation(loss, shuffled, self.unknown, measured, tuple(Item(*item) for item in items))
 
-    def _outputs(self, predictor: Predictor, check: Callable[[], None]) -> list[Prediction]:
+    def _outputs(self, predictor: Predictor, check: Callable[[], None]) -> list[Text]:
         """By greedy search, and cut at about twice the length that is right: while a model finds no end yet,
         its outputs would take longer than its training.
         """
-        found: dict[int, Prediction] = {}
+        found: dict[int, Text] = {}
         order = sorted(range(len(self.sources)), key=self.longest.__getitem__)
         for start in range(0, len(order), TOGETHER):
             places = order[start : start + TOGETHER]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seqwright.data.results import Prediction, Predictions
+from seqwright.data.results import Predictions, Text
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.heads.gates import Head, closed, gated, sites
 from seqwright.lens.heads.importance import Yardstick, ablations, ascending, batches_of, slopes
@@ -149,6 +149,6 @@ def test_spaces_between_symbols_are_no_error(monkeypatch):
     predictor = headed.predictor()
     symbols = train_tokenizer("symbols", ["a b", "c d"])
     predictor.task = Translation(predictor.task.source, symbols)
-    said = Predictions(Prediction(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
+    said = Predictions(Text(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
     monkeypatch.setattr(predictor, "predict", lambda texts, **asked: said)
     assert Yardstick(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100

@@ -16,6 +16,7 @@ import torch
 
 from seqwright import cli
 from seqwright.config import SearchConfig
+from seqwright.data.results import Text
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.errors import ConfigError
 from seqwright.lens.trace import history
@@ -23,7 +24,7 @@ from seqwright.lens.trace.document import Trace
 from seqwright.lens.trace.history import TraceHistory, read_learning, thin
 from seqwright.models.building import build_model
 from seqwright.nn.attention import Attention
-from seqwright.prediction.predictor import Prediction, load
+from seqwright.prediction.predictor import load
 from seqwright.runs.folder import Run
 from seqwright.tasks.text_to_text import Translation
 from seqwright.training.run import train
@@ -198,7 +199,7 @@ def test_a_part_that_no_lens_fits_stops_no_training(pairs, run, tmp_path, monkey
 
 
 def validation(*sources: str) -> Validation:
-    said = Prediction("", 0.0, 0.0, (), (), "end", "")
+    said = Text("", 0.0, 0.0, (), (), "end")
     return Validation(1.0, 1.0, 0.0, (), tuple(Item(source, ("abc",), said) for source in sources))
 
 

@@ -438,7 +438,7 @@ def test_what_is_no_source_is_named(model, given):
 
 def test_a_prediction_is_one_short_line(model, inflecting):
     (output,) = inflecting.predict(("abc", "V;PST"), n_best=3)
-    shown = f"<Prediction: “{output.text}” for “abc\\tV;PST”, probability {output.probability:.3f}, "
+    shown = f"<Text: “{output.text}” for “abc\\tV;PST”, probability {output.probability:.3f}, "
     assert repr(output) == f"{shown}2 alternatives>"
     cut = replace(output, finish_reason="length", text="x" * 500, alternatives=())
     assert repr(cut).endswith("cut: length>")

@@ -8,7 +8,7 @@ from typing import Any
 
 from seqwright.config import SearchConfig
 from seqwright.data.inputs import ONE_TEXT, line_of
-from seqwright.data.results import Prediction, Reading
+from seqwright.data.results import Reading, Text
 from seqwright.data.tokenizer import UNK, train_tokenizer
 from seqwright.prediction.predictor import Predictor
 from seqwright.tasks.text_to_text import Translation
@@ -28,7 +28,7 @@ class Answers(Predictor):
         check()
         for text in texts:
             row = self.task.source.encode(text)
-            output = Prediction(
+            output = Text(
                 text=self.table.get(text, ""),
                 score=-1.0,
                 log_prob=-1.0,

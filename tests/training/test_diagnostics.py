@@ -10,7 +10,7 @@ import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqwright.prediction.predictor import Prediction
+from seqwright.data.results import Text
 from seqwright.runs.folder import Run
 from seqwright.training.diagnostics import ENOUGH, FEW, findings, first_loss
 from seqwright.training.run import train
@@ -18,7 +18,7 @@ from seqwright.training.validation import Item, Validation
 
 
 def item(source: str, reference: str, output: str, finish: str = "end") -> Item:
-    return Item(source, (reference,), Prediction(output, 0.0, 0.0, (), (), finish, source))
+    return Item(source, (reference,), Text(output, 0.0, 0.0, (), (), finish, source=source))
 
 
 def validation(

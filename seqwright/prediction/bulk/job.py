@@ -39,9 +39,10 @@ class Wanted:
         """One line. The best outputs of a beam stand on it side by side, with tabs between them."""
         if self.json:
             return encode_json(prediction.to_json())
-        if not prediction.alternatives:
-            return prediction.text.encode() + b"\n"
-        return "\t".join(each.text.replace("\t", " ") for each in prediction.all).encode() + b"\n"
+        outputs = [str(each) for each in prediction.all]
+        if len(outputs) > 1:
+            outputs = [output.replace("\t", " ") for output in outputs]
+        return "\t".join(outputs).encode() + b"\n"
 
 
 class Job:
