@@ -1,13 +1,51 @@
 """The errors a user can cause. Each message is one line: the value, the rule, the way out.
 
-The command line prints the message without a traceback and leaves with `exit_code`.
+The command line prints the message without a traceback and exits with `exit_code`.
 """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+_KEY = re.compile(r"\{([\w.-]+)\}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A value that breaks a rule. The rule may refer to other keys in braces: "it must be at most {size}"."""
+
+    key: str
+    value: Any
+    rule: str
+
+    def renamed(self, names: Mapping[str, str]) -> Problem:
+        """Return the problem with other names for its keys, such as those of command-line flags."""
+        rule = _KEY.sub(lambda key: f"{{{names.get(key[1], key[1])}}}", self.rule)
+        return replace(self, key=names.get(self.key, self.key), rule=rule)
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.value!r}; " + _KEY.sub(r"\1", self.rule)
 
 
 class SeqwrightError(Exception):
-    """Base of all errors that are not bugs."""
+    """Base of all errors that are not bugs. Its arguments are problems, or complete lines."""
 
     exit_code = 2
+
+    @property
+    def problems(self) -> tuple[Problem | str, ...]:
+        return self.args
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return the same error with other names for the keys of its problems; lines stay as they are."""
+        renamed = (each.renamed(names) if isinstance(each, Problem) else each for each in self.args)
+        return type(self)(*renamed)
+
+    def __str__(self) -> str:
+        return "; ".join(dict.fromkeys(map(str, self.args)))
 
 
 class ConfigError(SeqwrightError):
@@ -15,11 +53,11 @@ class ConfigError(SeqwrightError):
 
 
 class InputError(SeqwrightError):
-    """A file or a text that cannot be used, named with its place."""
+    """A file or a text that cannot be used, with its location."""
 
 
 class ModelError(SeqwrightError):
-    """No usable or compatible model or checkpoint."""
+    """A missing, damaged or incompatible model or checkpoint."""
 
     exit_code = 3
 
@@ -31,6 +69,6 @@ class WriteError(SeqwrightError):
 
 
 class DivergedError(SeqwrightError):
-    """Training that left the finite numbers and did not come back."""
+    """Training whose loss or gradients stay infinite or NaN."""
 
     exit_code = 5

@@ -1,4 +1,4 @@
-"""`seqwright describe`: what can be configured, with types, defaults and ranges."""
+"""`seqwright describe`: every option, with its type, default and range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="WHAT",
         help="a table (training), a key (training.tokens), a part (position.rotary) or a preset (tiny); "
-        "without it, what there is",
+        "default: list all names",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -61,14 +61,14 @@ def _lines(topic: Topic) -> Iterator[str]:
 
 def _option_lines(option: Option) -> Iterator[str]:
     given = option.default is None
-    facts = [option.type, option.range, "given by the rest of the model" if given else ""]
+    facts = [option.type, option.range, "set by the model or the data" if given else ""]
     default = "" if given else f" = {option.default}"
     yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
     yield from _wrapped(option.help, 6)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
-    """Paragraphs as they are, their lines as long as the terminal has room for."""
+    """Wrap each paragraph at the width of the terminal."""
     import shutil
     import textwrap
 

@@ -1,4 +1,4 @@
-"""`seqwright presets`: the models that have a name."""
+"""`seqwright presets`: the named models and their sources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """This command has no arguments."""
 
 
 def run(options: argparse.Namespace) -> None:

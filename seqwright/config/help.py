@@ -1,35 +1,25 @@
-"""What can be configured, read from where it is defined: tables from their dataclasses, parts from the
-signatures of their constructors, words of explanation from docstrings and from the comments beside the lines.
+"""Help for everything that can be configured, read from its definition: the fields of tables, the signatures
+and docstrings of parts.
 """
 
 from __future__ import annotations
 
-import ast
 import difflib
 import importlib
 import inspect
-import io
 import json
-import math
 import re
-import textwrap
-import tokenize
-import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from functools import cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any
 
-from annotated_types import Ge, Gt, Le, Len, Lt
-
-from seqwright.config import Config
 from seqwright.config.presets import PARTS, PRESETS
-from seqwright.config.registry import Registry, options_of
+from seqwright.config.registry import Registry, hints_of, options_of
+from seqwright.config.tables import Config
+from seqwright.config.validation import field_hints, help_text, in_words, limits
 from seqwright.errors import ConfigError
-from seqwright.models.building import resolve
 
-REGISTRIES = {  # by what their parts are called in a configuration
+REGISTRIES = {  # by the name of a part in a configuration; imported when they are needed
     "encoder": "seqwright.models:ENCODERS",
     "decoder": "seqwright.models:DECODERS",
     "score": "seqwright.nn.scores:SCORES",
@@ -52,16 +42,14 @@ OPEN = {  # keys whose value is a part: its name, or a table with its name and i
     "training.metric": "metric",
 }
 MODEL = (
-    "The name of a preset, or a table: `preset` to start from, options of the model itself, options for "
-    "every part that has them (layers = 2), and a table for each of encoder and decoder."
+    "The name of a preset, or a table: the `preset` to start from, options of the model, options that every "
+    "part with such an option receives (layers = 2), and one table per part."
 )
-WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text", Any: "anything"}
-SIGNS = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt")}
 
 
 @dataclass(frozen=True)
 class Option:
-    """One key. `default` is as TOML writes it, and None where the surroundings give the value."""
+    """One key. `default` is written as in TOML; it is None if the model or the data determine the value."""
 
     name: str
     type: str
@@ -72,8 +60,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Topic:
-    """Something that can be described: its options, lists of what belongs to it (by title, then by name, each
-    with a summary), and for a preset all its settings.
+    """The help for one name: its options, lists of related names (title -> name -> summary), and the settings
+    of a preset.
     """
 
     name: str
@@ -84,36 +72,40 @@ class Topic:
 
 
 def describe(name: str = "") -> Topic:
-    """What is known under a name, such as training, training.optimizer, optimizer.muon, tiny; none: all."""
+    """Return the help for a name such as training, training.optimizer, optimizer.muon or tiny."""
     if not name:
         return contents()
     if name in PRESETS:
         preset = PRESETS[name]
-        return Topic(name, f"{preset.source}. {preset.note}".rstrip(". ") + ".", settings=resolve(name))
+        summary = f"{preset.source}. {preset.note}".rstrip(". ") + "."
+        return Topic(name, summary, settings={"kind": preset.kind, **preset.model})
     if name in OPEN:
-        return _open_key(name)
+        table, _, key = name.partition(".")
+        own = tuple(option for option in describe(table).options if option.name == key)
+        return Topic(name, _summary(registry(OPEN[name]).base), own, _kinds(OPEN[name]))
     if name == "model":
-        lists = {**_kinds("model"), "presets": _presets()}
-        return _part(name, registry("model").get("encoder_decoder"), MODEL, lists)
-    if name in _tables():
-        return _table(name)
+        options = _options_of(registry("model").get("encoder_decoder"))
+        return Topic(name, MODEL, options, {**_kinds("model"), "presets": _presets()})
+    if name in (tables := _tables()):
+        lists = _kinds(name) if name in REGISTRIES else {}
+        return Topic(name, _summary(tables[name]), _fields_of(tables[name]), lists)
     if name in REGISTRIES:
         return Topic(name, _summary(registry(name).base), lists=_kinds(name))
     above, _, last = name.rpartition(".")
     home = OPEN.get(above, above)
+    homes = [each for each in (*REGISTRIES, "model") if name.lower() in registry(each).names()]
     if home in (*REGISTRIES, "model") and last in registry(home).names():
-        return _part(f"{home}.{last}", registry(home).get(last))
-    homes = [home for home in (*REGISTRIES, "model") if name.lower() in registry(home).names()]
-    return describe(f"{homes[0]}.{name.lower()}") if len(homes) == 1 else _option(name)
+        return _part(home, last)
+    return _part(homes[0], name.lower()) if len(homes) == 1 else _option(name)
 
 
 def contents() -> Topic:
-    """Everything that has a description, by name."""
+    """Return the list of all names that have help."""
     tables = {name: _summary(kind) for name, kind in _tables().items()}
     keys = {option.name: option.help for option in _fields_of(Config) if option.name != "model"}
     parts = {name: ", ".join(registry(name).names()) for name in REGISTRIES}
-    lists = {"tables of a configuration": {**tables, "model": MODEL}, "keys beside them": keys}
-    return Topic("", lists={**lists, "parts": parts, "presets": _presets()})
+    lists = {"tables": {**tables, "model": MODEL}, "keys outside of tables": keys, "parts": parts}
+    return Topic("", lists={**lists, "presets": _presets()})
 
 
 def registry(name: str) -> Registry:
@@ -122,56 +114,36 @@ def registry(name: str) -> Registry:
 
 
 def _tables() -> dict[str, type]:
-    hints = typing.get_type_hints(Config)
-    return {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
+    return {name: hint for name, hint in field_hints(Config).items() if is_dataclass(hint)}  # type: ignore[misc]
 
 
-def _table(name: str) -> Topic:
-    kind = _tables()[name]
-    return Topic(name, _summary(kind), tuple(_fields_of(kind)), _kinds(name) if name in REGISTRIES else {})
-
-
-def _open_key(name: str) -> Topic:
-    """A key that names a part: what it is by itself, and the parts that it may name."""
-    table, _, key = name.partition(".")
-    own = tuple(option for option in describe(table).options if option.name == key)
-    return Topic(name, _summary(registry(OPEN[name]).base), own, _kinds(OPEN[name]))
-
-
-def _part(
-    name: str, part: type, summary: str = "", lists: Mapping[str, Mapping[str, str]] | None = None
-) -> Topic:
-    """What a docstring says of an option stands with the option."""
-    options = list(_arguments_of(part))
-    names = [option.name for option in options]
-    text, helps = explained(inspect.getdoc(part) or "", names)
-    further = getattr(part, "passes_to", None)
-    helps = {**(explained(inspect.getdoc(further) or "", names)[1] if further else {}), **helps}
-    options = [replace(option, help=option.help or helps.get(option.name, "")) for option in options]
-    return Topic(name, summary or text, tuple(options), lists or {})
+def _part(kind: str, name: str) -> Topic:
+    part = registry(kind).get(name)
+    summary, _ = split_docstring(inspect.getdoc(part) or "", list(options_of(part)))
+    return Topic(f"{kind}.{name}", summary, _options_of(part))
 
 
 def _option(name: str) -> Topic:
-    """One option by its full name; for `model.layers`, what each part makes of it."""
-    above, dot, last = name.rpartition(".")
-    for option in _options_above(above) if dot else _fields_of(Config):
-        if option.name == last:
-            return Topic(name, options=(option,))
-    if above == "model":
-        parts = [f"{part}.{kind}" for part in (*PARTS, "model") for kind in registry(part).names()]
-        found = {part: option for part in parts for option in describe(part).options if option.name == last}
-        if found:
-            return Topic(name, lists={"parts": {part: _in_words(option) for part, option in found.items()}})
+    """Return the help for one option by its full name; for `model.layers`, the option of every part."""
+    above, _, last = name.rpartition(".")
+    try:
+        options = describe(above).options if above else _fields_of(Config)
+    except ConfigError:  # raised below for the whole name
+        options = ()
+    if own := tuple(option for option in options if option.name == last):
+        return Topic(name, options=own)
+    parts = [f"{part}.{kind}" for part in (*PARTS, "model") for kind in registry(part).names()]
+    found = {part: option for part in parts for option in describe(part).options if option.name == last}
+    if above == "model" and found:
+        return Topic(name, lists={"parts": {part: _in_brief(option) for part, option in found.items()}})
     near = difflib.get_close_matches(name, list(_all_names()), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(f"nothing is called {name!r}; {hint}`seqwright describe` lists what there is")
+    raise ConfigError(f"nothing is called {name!r}; {hint}`seqwright describe` lists all names")
 
 
-def _options_above(name: str) -> tuple[Option, ...]:
-    try:
-        return describe(name).options
-    except ConfigError:
-        return ()  # what is wrong is said of the whole name
+def _in_brief(option: Option) -> str:
+    default = "given by the model" if option.default is None else f"default {option.default}"
+    return ", ".join(filter(None, (option.type, option.range, default)))
 
 
 def _all_names() -> Iterator[str]:
@@ -187,119 +159,55 @@ def _presets() -> dict[str, str]:
 
 
 def _kinds(name: str) -> dict[str, dict[str, str]]:
-    found = registry(name)
-    return {f"{name}.…": {kind: _summary(found.get(kind)) for kind in found.names()}}
+    home = registry(name)
+    return {f"{name}.…": {kind: _summary(home.get(kind)) for kind in home.names()}}
 
 
 def _summary(part: type) -> str:
-    """The first paragraph of a docstring."""
-    text = inspect.getdoc(part) or ""
-    summary = " ".join(text.split("\n\n")[0].split()).removeprefix("Base: ")
-    return summary[:1].upper() + summary[1:]
+    """Return the first paragraph of a docstring."""
+    text = " ".join((inspect.getdoc(part) or "").split("\n\n")[0].split()).removeprefix("Base: ")
+    return text[:1].upper() + text[1:]
 
 
-def explained(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """A docstring without what it says of options ("start: …" after a sentence or at the beginning of a
-    paragraph), and what that is.
+def split_docstring(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Separate the help texts of options ("size: …", at the start of a paragraph or after a sentence) from
+    the rest of a docstring.
     """
-    mark = re.compile(rf"(?:^|(?<=\. ))({'|'.join(map(re.escape, names))}): ") if names else None
-    kept: list[str] = []
+    mark = re.compile(rf"(?:^|(?<=\. ))({'|'.join(map(re.escape, names)) or '(?!)'}): ")
+    rest: list[str] = []
     helps: dict[str, str] = {}
     for paragraph in text.split("\n\n"):
-        first, *rest = mark.split(" ".join(paragraph.split())) if mark else [paragraph]
-        kept.append(first.strip())
-        helps.update((name, words.strip()) for name, words in zip(rest[::2], rest[1::2], strict=True))
-    return "\n".join(filter(None, kept)), helps
+        first, *marked = mark.split(" ".join(paragraph.split()))
+        rest.append(first.strip())
+        helps.update((name, words.strip()) for name, words in zip(marked[::2], marked[1::2], strict=True))
+    return "\n".join(filter(None, rest)), helps
 
 
-def _in_words(option: Option) -> str:
-    default = "given by the model" if option.default is None else f"default {option.default}"
-    return ", ".join(filter(None, (option.type, option.range, default)))
+def _fields_of(table: type) -> tuple[Option, ...]:
+    """Return the options of a table; the tables in it are not options."""
+    hints = field_hints(table)
+    return tuple(
+        _documented(each.name, hints[each.name], each.default)
+        for each in fields(table)
+        if each.default is not MISSING
+    )
 
 
-# Reading definitions ----------------------------------------------------------------------------------
+def _options_of(part: type) -> tuple[Option, ...]:
+    """Return the options of a part, with help from its annotations or docstring, or from `passes_to`."""
+    options, hints, helps = options_of(part), hints_of(part), dict[str, str]()
+    home: type | None = part
+    while home is not None:
+        helps = split_docstring(inspect.getdoc(home) or "", list(options))[1] | helps
+        home = getattr(home, "passes_to", None)
+    return tuple(
+        _documented(name, hints[name], parameter.default, helps.get(name, ""))
+        for name, parameter in options.items()
+    )
 
 
-def _fields_of(kind: type) -> Iterator[Option]:
-    """The options of a table; a table in it is no option."""
-    hints, comments = typing.get_type_hints(kind, include_extras=True), _comments(kind)
-    for each in fields(kind):
-        if each.default is not MISSING:
-            limits = ", ".join(_ranges(hints[each.name]))
-            said = comments.get(each.name, "")
-            yield Option(each.name, _type(hints[each.name]), _literal(each.default), limits, said)
-
-
-def _arguments_of(part: type) -> Iterator[Option]:
-    """The options of a part, as `options_of` finds them, each with the words of the class that has it."""
-    for name, parameter in options_of(part).items():
-        home = part
-        while name not in inspect.signature(home).parameters:
-            home = home.passes_to  # type: ignore[attr-defined]
-        hint = typing.get_type_hints(home.__init__, include_extras=True).get(name, Any)  # type: ignore[misc]
-        default = None if parameter.default is parameter.empty else _literal(parameter.default)
-        yield Option(name, _type(hint), default, ", ".join(_ranges(hint)), _comments(home).get(name, ""))
-
-
-@cache
-def _comments(kind: type) -> dict[str, str]:
-    """The comment beside each field of a class, or beside each argument of its constructor."""
-    source = textwrap.dedent(inspect.getsource(kind))
-    lines = {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    found = {}
-    for name, node in _named_nodes(ast.parse(source)):
-        beside = [lines[line] for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in lines]
-        if beside:
-            found[name] = " ".join(beside)
-    return found
-
-
-def _named_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AnnAssign | ast.arg]]:
-    (kind,) = tree.body
-    assert isinstance(kind, ast.ClassDef)
-    for node in kind.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id, node
-        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            yield from ((argument.arg, argument) for argument in node.args.kwonlyargs)
-
-
-def _type(hint: Any) -> str:
-    """A type in words: `int | None` is "whole number or none"."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return _type(inner[0])
-    if origin in (Union, UnionType):
-        named = any(typing.get_origin(each) in (dict, Mapping) for each in inner)  # or else described
-        words = ["name" if named and each is str else _type(each) for each in inner]
-        return " or ".join(dict.fromkeys(words))
-    if origin is Literal:
-        return " or ".join(map(str, inner))
-    if origin is tuple and Ellipsis not in inner:
-        return " and ".join(map(_type, inner))
-    if origin in (tuple, list, Sequence):
-        return f"list of {_type(inner[0])}s"
-    if origin is not None and issubclass(origin, Mapping):
-        return "table"
-    return "none" if hint is NoneType else WORDS.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-def _ranges(hint: Any) -> Iterator[str]:
-    """The limits in an annotation, wherever they stand in it."""
-    for each in typing.get_args(hint):
-        if type(each) in SIGNS:
-            sign, attribute = SIGNS[type(each)]
-            if (limit := getattr(each, attribute)) != math.inf:
-                yield f"{sign} {limit:,}"
-        elif isinstance(each, Len):
-            yield f"{each.min_length} to {each.max_length} characters"
-        else:
-            yield from _ranges(each)
-
-
-def _literal(value: Any) -> str:
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+def _documented(name: str, hint: Any, default: Any, text: str = "") -> Option:
+    literal = None
+    if default is not inspect.Parameter.empty:
+        literal = "none" if default is None else json.dumps(default, ensure_ascii=False)
+    return Option(name, in_words(hint), literal, limits(hint), help_text(hint) or text)

@@ -1,9 +1,8 @@
-"""Names of parts: a key in a configuration becomes a class, imported when it is asked for.
+"""Registries: the name of a part in a configuration becomes a class, imported when it is needed.
 
-A registry looks into one home. In a module the parts are its public classes that derive from the base, and a
-class `ScaledDot` has the name `scaled_dot` (or what it says in `key`); in a package each file is one part,
-and the file name is the name. So a new part is one class in one place, and nothing else has to know.
-`my.module:Class` reaches code outside of Seqwright.
+The parts of a module are its public classes that derive from the base; the class `ScaledDot` has the name
+`scaled_dot`, or the one in its attribute `key`. In a package each file is a part with the name of the file.
+So a new part is one class in one place. `my.module:Class` names a part outside of Seqwright.
 """
 
 from __future__ import annotations
@@ -11,33 +10,22 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import operator
 import pkgutil
 import re
-import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
-from annotated_types import Ge, Gt, Le, Lt
-
-from seqwright.errors import ConfigError
-
-Count = Annotated[int, Ge(1)]
-Whole = Annotated[int, Ge(0)]
-# the name of a bound's limit, how a value compares with it, and that in words
-BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
-    Ge: ("ge", operator.ge, "at least"),
-    Gt: ("gt", operator.gt, "above"),
-    Le: ("le", operator.le, "at most"),
-    Lt: ("lt", operator.lt, "below"),
-}
+from seqwright.config.validation import Count as Count
+from seqwright.config.validation import Doc as Doc
+from seqwright.config.validation import Whole as Whole
+from seqwright.config.validation import check
+from seqwright.errors import ConfigError, Problem
 
 
 class Registry:
-    """The parts of one kind: `kind` for messages, `home` where they live, `base` what they derive from
-    ("module:Class").
-    """
+    """The parts of one `kind`, in the module or package `home`; they derive from `base` ("module:Class")."""
 
     def __init__(self, kind: str, home: str, base: str):
         self.kind, self.home, self._base = kind, home, base
@@ -51,9 +39,9 @@ class Registry:
         return sorted(self._package_names() or self._classes(self.home))
 
     def get(self, name: str) -> type:
-        """The class of that name; an unknown name is an error that names the nearest one."""
+        """Return the class with this name; the error for an unknown name suggests the nearest one."""
         if not isinstance(name, str):
-            raise ConfigError(f"{self.kind} {name!r} is no name; there are: {', '.join(self.names())}")
+            raise ConfigError(f"{self.kind} is {name!r}, not a name; use one of {', '.join(self.names())}")
         if ":" in name:
             return self._outside(name)
         package = self._package_names()
@@ -66,20 +54,19 @@ class Registry:
         raise ConfigError(unknown(self.kind, name, self.names()))
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
-        """The options of a part: the keyword-only arguments of its constructor."""
+        """Return the options of a part: the keyword-only arguments of its constructor."""
         return options_of(self.get(name))
 
-    def build(self, spec: str | Mapping[str, Any], **given: Any) -> Any:
-        """Make a part from its name, or from a mapping with its name under `kind` and options beside it.
+    def build(self, spec: str | Mapping[str, Any], **facts: Any) -> Any:
+        """Build a part from its name, or from a table with its name under `kind` and its options.
 
-        What the surroundings know (`given`: sizes, say) goes to the parts that want it.
+        The part receives those of the `facts` (sizes, vocabularies) that its constructor has arguments for.
         """
         name, options = parse(self.kind, spec)
         part = self.get(name)
-        known = options_of(part)
         check_options(f"{self.kind} {name}", part, options)
-        wanted = {key: value for key, value in given.items() if key in known and key not in options}
-        return part(**wanted, **options)
+        known = options_of(part)
+        return part(**({key: value for key, value in facts.items() if key in known} | options))
 
     def _package_names(self) -> list[str]:
         paths = getattr(importlib.import_module(self.home), "__path__", None)
@@ -111,92 +98,50 @@ class Registry:
 
 
 def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A spec is a name, or a mapping with the name under `kind` and the options beside it."""
+    """Return the name and the options of a part that is given as a name, or as a table with its `kind`."""
     if isinstance(spec, str):
         return spec, {}
     if not isinstance(spec, Mapping):
-        raise ConfigError(f"{kind} is {spec!r}; it must be a name, or a table with the name under kind")
+        raise ConfigError(Problem(kind, spec, "it must be a name, or a table with the name under kind"))
     options = dict(spec)
     if "kind" not in options:
-        raise ConfigError(f'{kind} {options} does not say which: add kind = "..."')
+        raise ConfigError(Problem(kind, options, 'it needs a name: add kind = "..."'))
     return options.pop("kind"), options
 
 
 def options_of(part: type) -> dict[str, inspect.Parameter]:
-    """The keyword-only arguments of a class, and those of the class that it passes its other arguments to
-    (`passes_to`).
-    """
+    """Return the keyword-only arguments of a class, and those of the class in its attribute `passes_to`."""
     parameters = inspect.signature(part).parameters.values()
     own = {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
     further = getattr(part, "passes_to", None)
     return own if further is None else {**options_of(further), **own}
 
 
+@cache
+def hints_of(part: type) -> dict[str, Any]:
+    """Return the annotation of each option."""
+    further = getattr(part, "passes_to", None)
+    hints = typing.get_type_hints(part.__init__, include_extras=True)  # type: ignore[misc]
+    inherited = {} if further is None else hints_of(further)
+    return {name: hints.get(name, inherited.get(name, Any)) for name in options_of(part)}
+
+
 def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
-    """Refuses an option that the part does not have, a word that is none of those the option knows, and a
-    value of another type or outside of its range.
-    """
-    known = options_of(part)
+    """Raise an error with every option that the part does not have, and every invalid value."""
+    if not options:
+        return
+    hints, problems = hints_of(part), list[Problem | str]()
     for key, value in options.items():
-        if key not in known:
-            raise ConfigError(unknown(f"option of {what}", key, sorted(known)))
-        hint = _hint(part, key)
-        words = list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else []
-        if isinstance(value, str) and words and value not in words:
-            raise ConfigError(unknown(f"{key} of {what}", value, words))
-        if not _fits(value, hint):
-            raise ConfigError(f"{key} of {what} is {value!r}; it must be {_named(hint)}")
-
-
-def _hint(part: type, key: str) -> Any:
-    """The type that an option is annotated with, its range included."""
-    home = part
-    while key not in inspect.signature(home).parameters:
-        home = home.passes_to  # type: ignore[attr-defined]
-    return typing.get_type_hints(home.__init__, include_extras=True).get(key, Any)  # type: ignore[misc]
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value can be of a type, as far as plain types tell, and in its range. True is no number."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return _fits(value, inner[0]) and all(holds(value, limit) for limit, holds, _ in _bounds(inner[1:]))
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, each) for each in inner)
-    if origin is typing.Literal:
-        return value in inner
-    if origin is Sequence:
-        return isinstance(value, list | tuple) and all(_fits(each, inner[0]) for each in value)
-    if origin is Mapping:
-        return isinstance(value, Mapping)
-    if hint in (int, float):
-        return isinstance(value, int | hint) and not isinstance(value, bool)
-    return isinstance(value, hint) if hint in (bool, str, types.NoneType) else True
-
-
-def _bounds(notes: Sequence[Any]) -> Iterator[tuple[Any, Callable[[Any, Any], bool], str]]:
-    """The limits among the notes of an annotation."""
-    for note in notes:
-        if type(note) in BOUNDS:
-            name, holds, words = BOUNDS[type(note)]
-            yield getattr(note, name), holds, words
-
-
-def _named(hint: Any) -> str:
-    """A type in words."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        limits = " and ".join(f"{words} {limit}" for limit, _, words in _bounds(inner[1:]))
-        return f"{_named(inner[0])} ({limits})" if limits else _named(inner[0])
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(_named(each) for each in inner if each is not types.NoneType)
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    names |= {Sequence: "a list of such", Mapping: "a table"}
-    return names.get(origin or hint, str(hint))
+        if key not in hints:
+            problems.append(unknown(f"option of {what}", key, sorted(hints)))
+        elif problem := check(f"{key} of {what}", value, hints[key]):
+            problems.append(problem)
+    if problems:
+        raise ConfigError(*problems)
 
 
 def unknown(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
-    """One line: the wrong name, the one that is `meant` or the nearest right one, and all of them."""
+    """Return one line with the wrong name, the one that is `meant` or the nearest one, and all known ones."""
     near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {kind} {name!r}; {hint}there are: {', '.join(known)}"

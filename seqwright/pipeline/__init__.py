@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqwright.config import Config, DataConfig, override, parse, read, read_toml
 from seqwright.config.presets import PINNED, PRESETS
+from seqwright.config.recipe import Choice, Recipe
 from seqwright.config.registry import unknown
 from seqwright.data.checks.findings import Finding
 from seqwright.data.inputs import Source, pairs_of, paths_of
@@ -27,7 +28,7 @@ from seqwright.data.text_display import amount
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.files import atomic_file, encode_json, read_json, uncompressed, write_json, writing
 from seqwright.lens.trace.history import TRACES
-from seqwright.recipes.text_to_text import Choice, Recipe, choose
+from seqwright.recipes.text_to_text import choose
 from seqwright.runs.folder import RUNS, WEIGHTS, Run, check_home
 from seqwright.runtime import machine, threads
 from seqwright.training import run as training_run

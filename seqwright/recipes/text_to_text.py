@@ -8,10 +8,10 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from seqwright.config.presets import PRESETS
+from seqwright.config.recipe import Choice, Recipe
 from seqwright.data.checks.statistics import Report, Side
 from seqwright.data.read_report import Pair
 from seqwright.data.text_display import amount
@@ -38,32 +38,6 @@ SYLLABLES = 2000  # a side of at most so many different words that are short, an
 LONG = 50_000, 20  # pairs and passes from which on a Transformer learns words better, in larger batches
 NO_PARTS = {"dropout", "kind", "members"}  # options of a model that say nothing of its parts
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One decision: the keys that it sets, and in words what and why."""
-
-    what: str
-    table: dict[str, Any]
-    reason: str
-
-
-@dataclass(frozen=True)
-class Recipe:
-    choices: tuple[Choice, ...]
-
-    def over(self, choice: Choice) -> Recipe:
-        """With this choice in the place of those that are about the same tables."""
-        others = (own for own in self.choices if not own.table.keys() & choice.table.keys())
-        return Recipe((choice, *others))
-
-    def table(self) -> dict[str, Any]:
-        """All choices as one configuration."""
-        result: dict[str, Any] = {}
-        for choice in self.choices:
-            _merge(result, choice.table)
-        return result
 
 
 def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | None = None) -> Recipe:
@@ -278,11 +252,3 @@ def _judge(kinds: Sequence[str], training: Mapping[str, Any], length: float, mos
     several = "all" if decoded >= most else f"up to {decoded:,}"
     what = f"about {validations} validations, judged by {named} of {several} greedy outputs"
     return Choice(what, table, reason)
-
-
-def _merge(into: dict[str, Any], table: dict[str, Any]) -> None:
-    for key, value in table.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value

@@ -1,4 +1,4 @@
-"""Configurations: read, changed, written and read again; all that is wrong is said at once."""
+"""Configurations: read, overridden, written and read again; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -96,6 +96,14 @@ def test_31_an_unknown_key_names_the_nearest(table, nearest):
         ("threads", 0),
         ("model", 5),
         ("training", 5),
+        ("seed", True),
+        ("seed", "3"),
+        ("training.keep", 2.0),
+        ("training.minutes", "5"),
+        ("tokenizer.joint", 1),
+        ("data.train", [3]),
+        ("data.format", "tvs"),
+        ("data.delimiter", "::"),
     ],
 )
 def test_32_types_and_ranges_name_key_and_value(key, value):
@@ -107,37 +115,36 @@ def test_32_types_and_ranges_name_key_and_value(key, value):
     inner[last] = value
     with pytest.raises(ConfigError) as error:
         parse(table)
-    assert f"{key} is {value!r}: " in str(error.value)
+    assert f"{key} is {value!r}; it must be " in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "nan"])
 def test_32_a_time_is_a_finite_number(value):
-    with pytest.raises(
-        ConfigError, match=r"training\.minutes is '?(nan|inf)'?: input should be a finite number"
-    ):
+    rule = "it must be a number, above 0 and finite"
+    with pytest.raises(ConfigError, match=rf"training\.minutes is '?(nan|inf)'?; {rule}"):
         parse({"training": {"minutes": value}})
 
 
-def test_32_all_problems_are_said_at_once():
+def test_32_all_problems_are_reported_at_once():
     with pytest.raises(ConfigError) as error:
         parse({"training": {"clip": -1, "stepz": 3}, "seed": "x", "model": 3, "colour": "red"})
-    said = str(error.value)
+    message = str(error.value)
     for problem in ("training.clip is -1", "training.stepz", "seed is 'x'", "model is 3", "'colour'"):
-        assert problem in said
-    assert said.count("model is 3") == 1
+        assert problem in message
+    assert message.count("model is 3") == 1
 
 
-def test_32_beside_what_is_wrong_stands_a_configuration_of_the_rest():
+def test_32_the_valid_values_still_make_a_configuration():
     table = {"training": {"clip": -1, "steps": 3, "optimizer": 5}, "model": 3, "search": 7, "seed": 4}
     config, problems = read(table)
     assert len(problems) == 4
-    assert "search is 7: input should be a table" in problems
+    assert "search is 7; it must be a table" in problems
     assert (config.seed, config.training.steps, config.training.clip) == (4, 3, 1.0)
     assert (config.model, config.training.optimizer, config.search.beam) == ("tiny", "adamw", 5)
 
 
-def test_32_ends_that_contradict_each_other_are_said_beside_other_problems():
+def test_32_contradicting_ends_are_reported_with_other_problems():
     with pytest.raises(ConfigError, match=r"seed is 'x'.*not steps and minutes"):
         parse({"seed": "x", "training": {"steps": 1, "minutes": 2}})
     with pytest.raises(ConfigError) as error:
@@ -163,6 +170,7 @@ def test_a_part_without_its_name_is_of_the_default_kind():
     [
         (["a.b=3"], {"a": {"b": 3}}),
         (["a = 1e-4"], {"a": 1e-4}),
+        (["a=1e4"], {"a": 10_000}),
         (["a=true", "a=false"], {"a": False}),
         (["a=no"], {"a": "no"}),
         (["a=[1, 2]"], {"a": [1, 2]}),
@@ -178,6 +186,21 @@ def test_overrides(assignments, expected):
     assert override({}, assignments) == expected
 
 
+def test_an_exponent_makes_a_whole_number_and_a_point_a_float():
+    assert [type(override({}, [f"a={text}"])["a"]) for text in ("1e4", "1.0e4", "2.0")] == [int, float, float]
+
+
+def test_a_wrong_word_suggests_the_nearest():
+    with pytest.raises(ConfigError, match=r"tsv or csv or jsonl; did you mean 'tsv'\?"):
+        parse({**STEPS, "data": {"format": "tvs"}})
+
+
+def test_the_task_comes_first_and_old_configurations_have_the_default():
+    assert next(iter(parse(STEPS).to_dict())) == "task"
+    assert parse(STEPS).task == "text_to_text"
+    assert parse({**STEPS, "task": "language_modeling"}).task == "language_modeling"
+
+
 def test_overriding_leaves_the_table_as_it_was():
     table = {"a": {"b": 1}}
     assert override(table, ["a.b=2", "a.c=3"]) == {"a": {"b": 2, "c": 3}}
@@ -185,17 +208,17 @@ def test_overriding_leaves_the_table_as_it_was():
 
 
 @pytest.mark.parametrize("wrong", ["steps", "=3", " =3"])
-def test_what_is_no_assignment_is_refused(wrong):
+def test_overrides_must_be_assignments(wrong):
     with pytest.raises(ConfigError, match="is not key=value"):
         override({}, [wrong])
 
 
-def test_a_value_is_no_table():
-    with pytest.raises(ConfigError, match="steps is 5 and no table"):
+def test_a_value_is_not_a_table():
+    with pytest.raises(ConfigError, match="steps is 5, not a table"):
         override(STEPS, ["training.steps.more=3"])
 
 
-def test_34_what_is_not_toml_is_named():
+def test_34_invalid_toml_is_reported_with_its_file():
     for text in ("a = ", "a = 1\na = 2", "[a]\nb = 1\n[a]\nc = 2"):
         with pytest.raises(ConfigError, match=r"my\.toml is not TOML"):
             read_toml(text, "my.toml")

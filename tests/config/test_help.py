@@ -1,29 +1,31 @@
-"""Descriptions come from the definitions: everything that can be configured has one, and it is true."""
+"""Help comes from the definitions: every option has it, and it matches what is enforced."""
 
 from __future__ import annotations
 
 import json
-import math
+import re
+from typing import Annotated
 
 import pytest
 
 from seqwright import cli
 from seqwright.config import Config, parse
-from seqwright.config.help import OPEN, REGISTRIES, contents, describe, explained, registry
+from seqwright.config.help import OPEN, REGISTRIES, _options_of, contents, describe, registry, split_docstring
 from seqwright.config.presets import PRESETS
+from seqwright.config.registry import Doc
 from seqwright.errors import ConfigError
 
 TABLES = ("data", "tokenizer", "training", "search")
 PARTS = [f"{name}.{kind}" for name in REGISTRIES for kind in registry(name).names()]
 
 
-def said(capsys, *arguments: str) -> str:
+def printed(capsys, *arguments: str) -> str:
     assert cli.main(["describe", *arguments]) == 0
     return capsys.readouterr().out
 
 
-def test_without_a_name_it_lists_everything_that_can_be_asked_for(capsys):
-    text = said(capsys)
+def test_without_a_name_all_names_are_listed(capsys):
+    text = printed(capsys)
     for name in (*TABLES, "model", "seed", *REGISTRIES, *PRESETS):
         assert name in text
         assert describe(name).name == name
@@ -43,15 +45,17 @@ def _json(default: str | None) -> str:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_ranges_are_those_that_are_enforced(table):
-    """Just outside of each limit, the configuration refuses."""
+    """The configuration refuses a value just outside of each limit."""
     for option in describe(table).options:
-        for limit in filter(None, option.range.split(", ")):
-            sign, _, number = limit.partition(" ")
-            if sign not in "≥>≤<":
+        limits = re.sub("^from (.*) to", r"at least \1 and at most", option.range).split(" and ")
+        for limit in limits:
+            found = re.fullmatch(r"(at least|above|at most|below) (-?[\d.,]+)", limit)
+            if found is None:
+                assert limit in ("", "finite", "exactly 1 character")
                 continue
-            value = json.loads(number.replace(",", ""))
-            beyond = {"≥": value - 1, ">": value, "≤": value + 1, "<": value}[sign]
-            with pytest.raises(ConfigError, match=rf"{table}\.{option.name}"):
+            value = json.loads(found[2].replace(",", ""))
+            beyond = {"at least": value - 1, "above": value, "at most": value + 1, "below": value}[found[1]]
+            with pytest.raises(ConfigError, match=rf"{table}\.{option.name} is"):
                 parse({table: {option.name: beyond}})
 
 
@@ -61,22 +65,25 @@ def test_every_part_has_a_description(name, capsys):
     assert topic.summary
     kind, _, part = name.partition(".")
     assert [option.name for option in topic.options] == list(registry(kind).options(part))
-    assert said(capsys, name).startswith(name)
-    assert json.loads(said(capsys, name, "--json"))["name"] == name
+    assert printed(capsys, name).startswith(name)
+    assert json.loads(printed(capsys, name, "--json"))["name"] == name
 
 
-def test_comments_docstrings_types_and_ranges_come_through(capsys):
-    text = said(capsys, "training.tokens")
-    assert "tokens = 1536  (whole number, ≥ 1)" in text
-    assert "target tokens in a batch" in text
-    held_out = next(option for option in describe("data").options if option.name == "held_out")
-    assert "for validation" in held_out.help  # its comment stands on a line of its own
+@pytest.mark.parametrize("table", TABLES)
+def test_every_option_of_a_table_has_a_help_text(table):
+    assert [option.name for option in describe(table).options if not option.help.endswith(".")] == []
+
+
+def test_help_texts_types_and_ranges_are_printed(capsys):
+    text = printed(capsys, "training.tokens")
+    assert "tokens = 1536  (whole number, at least 1)" in text
+    assert "Target tokens per batch" in text
     rnn = {option.name: option for option in describe("decoder.rnn").options}
     assert (rnn["cell"].type, rnn["cell"].default) == ("lstm or gru", '"lstm"')
     assert rnn["attention"].type == "name or table"
     assert rnn["feed"].help.startswith("what goes into the cells")
     assert rnn["vocabulary"].default is None
-    assert "given by the rest of the model" in said(capsys, "position.rotary")
+    assert "set by the model or the data" in printed(capsys, "position.rotary")
 
 
 @pytest.mark.parametrize("key", OPEN)
@@ -95,14 +102,14 @@ def test_a_part_is_found_by_its_key_too():
 
 
 @pytest.mark.parametrize(("name", "topic"), [("BPE", "tokenizer.bpe"), ("chrf", "metric.chrf")])
-def test_what_only_one_part_is_called_needs_no_more(name, topic):
+def test_a_unique_name_of_a_part_is_enough(name, topic):
     assert describe(name) == describe(topic)
 
 
 def test_a_preset_is_a_configuration(capsys):
     import tomllib
 
-    text = said(capsys, "cho2014")
+    text = printed(capsys, "cho2014")
     table = tomllib.loads(text[text.index("[model]") :])
     assert table["model"]["decoder"]["readout"] == "maxout"
     parse({**table, "training": {"steps": 1}})
@@ -129,19 +136,46 @@ def test_31_a_wrong_name_gives_the_nearest(wrong, near, capsys):
 
 
 def test_contents_are_json_too(capsys):
-    found = json.loads(said(capsys, "--json"))
+    found = json.loads(printed(capsys, "--json"))
     assert found["lists"]["presets"].keys() == PRESETS.keys()
     assert contents().lists.keys() == found["lists"].keys()
 
 
-def test_what_a_docstring_says_of_options_is_taken_apart():
+def test_help_texts_of_options_are_taken_from_docstrings():
     text = "A part.\n\nsize: how big\nit is. tie: whether. Note: stays."
-    assert explained(text, ["size", "tie"]) == (
+    assert split_docstring(text, ["size", "tie"]) == (
         "A part.",
         {"size": "how big it is.", "tie": "whether. Note: stays."},
     )
-    assert explained("Only words.", []) == ("Only words.", {})
+    assert split_docstring("Only words.", []) == ("Only words.", {})
+
+
+class Oven:
+    """An oven.
+
+    racks: How many racks. heat: From the docstring.
+    """
+
+    def __init__(self, *, racks: int = 2, heat: Annotated[float, Doc("From the annotation.")] = 1.0):
+        pass
+
+
+class Bakery:
+    """Several ovens.
+
+    ovens: How many ovens. racks: Racks per oven.
+    """
+
+    passes_to = Oven
+
+    def __init__(self, *, ovens: int = 3, **oven):
+        pass
+
+
+def test_annotations_go_before_docstrings_and_a_part_before_the_one_it_passes_options_to():
+    helps = {option.name: option.help for option in _options_of(Bakery)}
+    assert helps == {"racks": "Racks per oven.", "heat": "From the annotation.", "ovens": "How many ovens."}
 
 
 def test_no_limit_is_shown_where_there_is_none():
-    assert not any(str(math.inf) in option.range for option in describe("training").options)
+    assert not any("inf" in option.range.replace("finite", "") for option in describe("training").options)

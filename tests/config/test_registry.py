@@ -1,4 +1,4 @@
-"""Names become parts: from a module, a package or outside; what is wrong is named with what is near."""
+"""Names become parts: from a module, a package or outside; errors suggest the nearest name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from annotated_types import Gt, Lt
@@ -64,7 +64,7 @@ FILES = {
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """A package of parts as somebody would write it, with a folder of other things beside them."""
+    """A package of parts as a user would write it, with a folder that is not a part."""
     for name, text in FILES.items():
         file = tmp_path / "workshop_parts" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,12 +106,10 @@ def test_an_unknown_name_is_named_with_the_nearest(kind):
         registry.get(f"{name}x")
 
 
-def test_surroundings_give_what_a_part_wants_and_no_more(registry):
+def test_a_part_receives_the_facts_that_it_has_arguments_for(registry):
     saw = registry.build({"kind": "saw", "teeth": 3}, size=5, colour="red")
     assert (saw.teeth, saw.size) == (3, 5)
-    assert (
-        registry.build({"kind": "saw", "size": 7}, size=5).size == 7
-    )  # what is said goes before what is known
+    assert registry.build({"kind": "saw", "size": 7}, size=5).size == 7  # an option replaces a fact
 
 
 def test_options_are_keyword_only_arguments_and_those_passed_on(registry):
@@ -144,13 +142,13 @@ def test_a_spec_is_a_name_or_a_table():
     table = {"kind": "shaw", "distance": 3}
     assert parse("position", table) == ("shaw", {"distance": 3})
     assert table == {"kind": "shaw", "distance": 3}  # it is the caller's
-    with pytest.raises(ConfigError, match=r"position \{'distance': 3\} does not say which: add kind"):
+    with pytest.raises(ConfigError, match=r"position is \{'distance': 3\}; it needs a name: add kind"):
         parse("position", {"distance": 3})
 
 
 @pytest.mark.parametrize("spec", [5, None, ["shaw"], {"kind": 3}])
 def test_what_is_neither_is_refused(spec):
-    with pytest.raises(ConfigError, match=r"position is .*a name, or a table|position 3 is no name"):
+    with pytest.raises(ConfigError, match=r"position is .*a name, or a table|position is 3, not a name"):
         POSITIONS.build(spec, heads=2, key_size=4, value_size=4)
 
 
@@ -164,6 +162,9 @@ class Kiln:
         wood: str | Mapping[str, Any] = "oak",
         lined: bool = True,
         noted: Annotated[int, "a word for people"] = 0,
+        betas: tuple[float, float] = (0.9, 0.98),
+        fuel: Literal["gas", "coal"] = "gas",
+        other: Registry | None = None,
     ):
         pass
 
@@ -171,17 +172,20 @@ class Kiln:
 @pytest.mark.parametrize(
     ("key", "good", "bad", "rule"),
     [
-        ("bricks", [1, 10], [0, -1, 2.0, True, None, "3"], "a whole number (at least 1)"),
+        ("bricks", [1, 10], [0, -1, 2.0, True, None, "3"], "a whole number, at least 1"),
         (
             "doors",
             [0, [], [2, 0], (1,), None],
             [-1, [1, -1], 2.5, "2", [True]],
-            "(at least 0) or a list of such",
+            "a whole number or a list of whole numbers, at least 0",
         ),
-        ("heat", [1, 0.5], [0, 2, math.nan, math.inf, "1", [1.0]], "a number (above 0 and below 2)"),
-        ("wood", ["fir", {"kind": "fir"}], [5, ["fir"], None], "a text or a table"),
+        ("heat", [1, 0.5], [0, 2, math.nan, math.inf, "1", [1.0]], "a number, above 0 and below 2"),
+        ("wood", ["fir", {"kind": "fir"}], [5, ["fir"], None], "a name or a table"),
         ("lined", [False], [0, "no"], "true or false"),
         ("noted", [-3], ["x"], "a whole number"),
+        ("betas", [(0, 1.0), [0.9, 1]], [0.9, [1], [1, "2"], [1, 2, 3]], "a list of 2 numbers"),
+        ("fuel", ["coal"], ["peat", 3], "gas or coal"),
+        ("other", [object(), 3], [], ""),  # a type that pydantic does not know
     ],
 )
 def test_a_value_of_another_type_or_outside_of_its_range(key, good, bad, rule):
@@ -194,7 +198,16 @@ def test_a_value_of_another_type_or_outside_of_its_range(key, good, bad, rule):
         assert str(caught.value).endswith(rule)
 
 
-def test_positional_arguments_are_no_options():
+def test_all_problems_of_a_part_are_reported_at_once():
+    with pytest.raises(ConfigError) as caught:
+        check_options("kiln", Kiln, {"bricks": 0, "brik": 3, "heat": "x", "fuel": "goal"})
+    keys = [getattr(problem, "key", None) for problem in caught.value.problems]
+    assert keys == ["bricks of kiln", None, "heat of kiln", "fuel of kiln"]
+    assert "unknown option of kiln 'brik'; did you mean 'bricks'?" in str(caught.value)
+    assert str(caught.value).endswith("it must be gas or coal; did you mean 'coal'?")
+
+
+def test_positional_arguments_are_not_options():
     class Part:
         def __init__(self, size, *, heads=2):
             pass

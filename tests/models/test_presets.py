@@ -1,4 +1,4 @@
-"""Named models: the sizes of the papers, complete descriptions, and weights that survive a file."""
+"""Presets: the sizes of the papers, complete descriptions, and weights that survive a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16
 
 
 def small(name: str) -> dict:
-    """A preset with sizes that fit into a test; what its parts do not know is left out."""
+    """A preset with sizes that fit into a test; without options that its parts do not have."""
     model = PRESETS[name].model
     known = {**ENCODERS.options(model["encoder"]["kind"]), **DECODERS.options(model["decoder"]["kind"])}
     return {"preset": name, **{key: value for key, value in SMALL.items() if key in known}}
@@ -67,7 +67,7 @@ def test_a_complete_description_stays_as_it_is(name):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_description_is_ours_to_change(name):
-    """What resolve gives out is no part of the preset."""
+    """The result of resolve shares nothing with the preset."""
     description, preset = resolve(name), PRESETS[name].model
     for part in ("encoder", "decoder"):
         assert description[part] is not preset[part]
@@ -154,9 +154,9 @@ def test_unknown_names_name_the_nearest(description, message):
     ("description", "message"),
     [
         ({"preset": 3}, r"unknown preset '3'"),
-        ({"kind": 3}, r"model 3 is no name; there are: encoder_decoder"),
+        ({"kind": 3}, r"model is 3, not a name; use one of .*encoder_decoder"),
         ({"encoder": 5}, r"encoder is 5; it must be a name, or a table"),
-        ({"encoder": {"kind": 3}}, r"encoder 3 is no name"),
+        ({"encoder": {"kind": 3}}, r"encoder is 3, not a name"),
         ({"layers": 0}, r"layers of encoder transformer is 0; it must be .*at least 1"),
         ({"encoder": "rnn", "decoder": {"kind": "rnn", "layers": -1}}, r"layers of decoder rnn is -1;"),
         ({"hidden": 0}, r"hidden of encoder transformer is 0; it must be .*at least 1"),
@@ -173,7 +173,7 @@ def test_unknown_names_name_the_nearest(description, message):
     ],
 )
 def test_values_that_make_no_model(description, message):
-    """Neither built into something else, nor an error of torch."""
+    """They neither build another model, nor fail inside of torch."""
     _refused(description, message)
 
 
@@ -183,7 +183,7 @@ def _refused(description, message):
     assert "\n" not in str(caught.value)
 
 
-def test_what_was_pinned_is_written_by_its_name_while_the_preset_says_the_same(monkeypatch):
+def test_a_pinned_preset_is_written_by_its_name_until_it_changes(monkeypatch):
     given = {"preset": "tiny", "layers": 2, "decoder": {"layers": 1}}
     known = pinned(given)
     assert unpinned(known) == unpinned(given) == given

@@ -9,10 +9,11 @@ from functools import partial
 import pytest
 
 from seqwright.config import parse
+from seqwright.config.recipe import Recipe
 from seqwright.data.checks.statistics import check
 from seqwright.data.fields import join_fields
 from seqwright.data.read_report import Pair, Place
-from seqwright.recipes.text_to_text import DECAY, GREEDY, LITTLE, LONG, SPEED, Recipe, choose
+from seqwright.recipes.text_to_text import DECAY, GREEDY, LITTLE, LONG, SPEED, choose
 from seqwright.training.run import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905

@@ -1,4 +1,4 @@
-"""From the description of a model to the model: presets filled in, options passed down to the parts."""
+"""From the description of a model to the model: presets are filled in, options are passed to the parts."""
 
 from __future__ import annotations
 
@@ -6,89 +6,78 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from seqwright.config.presets import PARTS, PINNED, PRESETS, as_table, pinned
+from seqwright.config.presets import KIND, PINNED, PRESETS, as_table, pinned
 from seqwright.config.registry import unknown
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, Problem
+from seqwright.models import DECODERS, ENCODERS, MODELS
 
+PART_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS}
 KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
 
 
+def parts_of(kind: str) -> list[str]:
+    """Return the parts of a kind of model: its options that name a registry."""
+    options = MODELS.options(kind)
+    return [part for part in PART_REGISTRIES if part in options]
+
+
 def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The complete description of a model: its kind, its own options, and a table for each part.
+    """Return the complete description of a model: its kind, its own options, and a table for each part.
 
-    Starts from `preset`, if one is named. An option that the model itself does not have goes to every part
-    that has it (layers = 2), unless the part says otherwise; one that nobody has is an error. Of a part of
-    another kind than the preset's only width and dropout stay as the preset has them.
+    It starts from `preset`, if there is one. An option that the model does not have goes to every part that
+    has it (layers = 2), unless the table of the part sets it; an option that no part has is an error. A part
+    of another kind than the preset's keeps only the width and the dropout of the preset.
     """
-    from seqwright.models import MODELS  # torch is loaded only now
-
     given = pinned(model)
     given.pop("preset", None)
     start = copy.deepcopy(given.pop(PINNED, {}))
-    kind = given.pop("kind", start.get("kind", "encoder_decoder"))
+    kind = given.pop("kind", start.get("kind", KIND))
     own = MODELS.options(kind)
-    parts = {part: _part(part, start.get(part), given.pop(part, None)) for part in PARTS if part in own}
-    result = {"kind": kind, **{key: value for key, value in start.items() if key not in PARTS}}
+    parts, explicit = {}, {part: _as_table(part, given.pop(part, None)) for part in parts_of(kind)}
+    for part, table in explicit.items():
+        parts[part] = _base_table(part, start.get(part, own[part].default), table.get("kind"))
+    options = {part: PART_REGISTRIES[part].options(table["kind"]) for part, table in parts.items()}
+    result = {"kind": kind, **{key: start[key] for key in start if key in own and key not in parts}}
     for key, value in given.items():
+        takers = [part for part in parts if key in options[part]]
         if key in own:
             result[key] = value
+        elif not takers:
+            known = sorted({"kind", "preset", *own}.union(*options.values()))
+            raise ConfigError(unknown("option of the model", key, known))
         else:
-            _pass_down(key, value, parts, own)
-    for part, (table, explicit) in parts.items():
-        result[part] = {**table, **explicit}
-    return result
+            parts |= {part: {**parts[part], key: value} for part in takers}
+    return result | {part: {**parts[part], **explicit[part]} for part in parts}
 
 
 def unpinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The same description as somebody would write it: by the name of its preset while that says the same,
-    otherwise part by part.
+    """Return the description as a user would write it: with the name of its preset if the preset is still
+    the same, otherwise part by part.
     """
     given = as_table(model)
-    said, name = given.pop(PINNED, None), given.get("preset")
-    same = said is None or (isinstance(name, str) and name in PRESETS and PRESETS[name].model == said)
-    return given if same else resolve(model)
+    description, name = given.pop(PINNED, None), given.get("preset")
+    same = isinstance(name, str) and name in PRESETS and PRESETS[name].model == description
+    return given if description is None or same else resolve(model)
 
 
-def _part(part: str, start: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The table of a part before and after what is said of it explicitly."""
-    table = _as_table(part, start) if start is not None else {"kind": "transformer"}
-    explicit = {} if given is None else _as_table(part, given)
-    if explicit.get("kind", table["kind"]) != table["kind"]:
-        options = _registries()[part].options(explicit["kind"])
-        kept = {key: table[key] for key in KEPT if key in table and key in options}
-        table = {"kind": explicit["kind"], **kept}
-    return table, explicit
+def build_model(model: str | Mapping[str, Any], **facts: Any) -> Any:
+    """Build a model with new weights from the name of a preset or a description.
+
+    The kind of the model determines which `facts` it needs: source_vocabulary and target_vocabulary, say.
+    """
+    return MODELS.build(resolve(model), **facts)
 
 
-def _registries() -> dict[str, Any]:
-    from seqwright.models import DECODERS, ENCODERS
-
-    return {"encoder": ENCODERS, "decoder": DECODERS}
-
-
-def _as_table(part: str, spec: str | Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(spec, str | Mapping):
-        raise ConfigError(f"{part} is {spec!r}; it must be a name, or a table of options")
-    return {"kind": spec} if isinstance(spec, str) else dict(spec)
+def _as_table(part: str, spec: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    if not isinstance(spec, str | Mapping | None):
+        raise ConfigError(Problem(part, spec, "it must be a name, or a table of options"))
+    return {"kind": spec} if isinstance(spec, str) else dict(spec or {})
 
 
-def _pass_down(
-    key: str, value: Any, parts: dict[str, tuple[dict[str, Any], dict[str, Any]]], own: Mapping[str, Any]
-) -> None:
-    registries, known = _registries(), set[str]()
-    for part, (table, explicit) in parts.items():
-        options = registries[part].options(explicit.get("kind", table["kind"]))
-        known |= set(options)
-        if key in options:
-            table[key] = value
-    if key not in known:
-        raise ConfigError(unknown("option of the model", key, sorted({*known, *own, "kind", "preset"})))
-
-
-def build_model(model: str | Mapping[str, Any], *, source_vocabulary: int, target_vocabulary: int) -> Any:
-    """A model with fresh weights from a preset's name or a description."""
-    from seqwright.models import MODELS
-
-    return MODELS.build(
-        resolve(model), source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
-    )
+def _base_table(part: str, base: str | Mapping[str, Any], kind: Any) -> dict[str, Any]:
+    """Return the options that a part has before those of the user; `kind` is the user's, if any."""
+    table = _as_table(part, base)
+    if kind in (None, table["kind"]):
+        return table
+    options = PART_REGISTRIES[part].options(kind)
+    return {"kind": kind, **{key: table[key] for key in KEPT if key in table and key in options}}

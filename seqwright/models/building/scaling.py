@@ -1,7 +1,7 @@
-"""The model of a paper at a size for a laptop, and what its training costs.
+"""The model of a paper at a size for a laptop, and the cost of training it.
 
-A preset has the widths of its paper. Brought near another model's number of parameters, it keeps what makes
-it that family (kinds of parts, layers, heads, wiring), and all its widths are multiplied by one number.
+A preset has the widths of its paper. Scaled to another number of parameters, it keeps what makes it that
+family (kinds of parts, heads, wiring); all its widths are multiplied by one factor.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from seqwright.config.presets import PARTS, PRESETS
-from seqwright.models import DECODERS, ENCODERS, MODELS
-from seqwright.models.building import build_model, resolve
+from seqwright.models import MODELS
+from seqwright.models.building import PART_REGISTRIES, build_model, parts_of, resolve
 from seqwright.models.encoder_decoder import EncoderDecoder
 
 SIZES = ("layers", "size", "hidden", "embedding_size", "readout_size")
@@ -22,54 +22,48 @@ GRAIN = 16  # widths are multiples of it, so that heads and directions divide th
 STEPS = 64  # widths of the decoder that are tried, in grains
 
 Vocabularies = tuple[int, int]
-_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS}
 
 
 def parameters_of(model: Mapping[str, Any], vocabularies: Vocabularies) -> int:
-    """Each shared parameter once; no memory is taken."""
+    """Count the parameters, shared ones once, without allocating them."""
     with torch.device("meta"):
         built = build_model(model, source_vocabulary=vocabularies[0], target_vocabulary=vocabularies[1])
     return sum(parameter.numel() for parameter in built.parameters())
 
 
 def options_of(name: str) -> set[str]:
-    """What can be said of a preset's model and its parts."""
-    model = PRESETS[name].model
-    parts = [registry.options(model[part]["kind"]) for part, registry in _REGISTRIES.items()]
-    return set(MODELS.options("encoder_decoder")).union(*parts)
+    """Return the options of a preset's model and of its parts."""
+    preset = PRESETS[name]
+    parts = (PART_REGISTRIES[part].options(preset.model[part]["kind"]) for part in parts_of(preset.kind))
+    return set(MODELS.options(preset.kind)).union(*parts)
 
 
 def described(name: str, asked: Mapping[str, Any], *, joint: bool) -> dict[str, Any]:
-    """A preset with those of the options that it has; it shares embeddings only where both sides have one
-    vocabulary.
+    """Return the description of a preset with those of the options that it has. Embeddings are shared only
+    if both sides have one vocabulary.
     """
     known = {key: value for key, value in asked.items() if key in options_of(name)}
-    return {
-        "preset": name,
-        **known,
-        "share": joint and bool(known.get("share", PRESETS[name].model["share"])),
-    }
+    share = joint and bool(known.get("share", PRESETS[name].model["share"]))
+    return {"preset": name, **known, "share": share}
 
 
 def sizes_of(model: Mapping[str, Any]) -> str:
-    """In words."""
+    """Name the sizes of each part."""
     full = resolve(model)
     parts = [(part, [f"{key} {full[part][key]}" for key in SIZES if full[part].get(key)]) for part in PARTS]
-    return "; ".join(f"{part} {', '.join(found)}" for part, found in parts).replace("_", " ")
+    return "; ".join(f"{part} {', '.join(sizes)}" for part, sizes in parts).replace("_", " ")
 
 
 def scale_to_size(
     model: Mapping[str, Any], parameters: int, vocabularies: Vocabularies, fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The model with all widths but the `fixed` ones multiplied by one number, so that it has about so many
-    parameters, and the numbers of layers by its square root: four layers a dozen times narrower than in the
-    paper would hardly begin to learn.
+    """Return the model with about this many parameters: one factor scales all widths but the `fixed` ones,
+    and its square root the numbers of layers, because a deep model of a small width learns slowly.
     """
     full = resolve(model)
-    width = full["decoder"]["size"]
 
     def scaled(grains: int) -> dict[str, Any]:
-        return _scaled(full, grains * GRAIN / width, fixed)
+        return _scaled(full, grains * GRAIN / full["decoder"]["size"], fixed)
 
     def count(grains: int) -> int:
         return parameters_of(scaled(grains), vocabularies)
@@ -81,8 +75,10 @@ def scale_to_size(
 def _scaled(full: Mapping[str, Any], factor: float, fixed: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(full)
     for part in PARTS:
-        free = [key for key in SIZES if full[part].get(key) and key not in {**fixed, **_table(fixed, part)}]
-        result[part] = {**full[part], **{key: _times(key, full[part][key], factor) for key in free}}
+        of_part = fixed.get(part, {})
+        kept = {*fixed, *(of_part if isinstance(of_part, Mapping) else ())}
+        scaled = [key for key in SIZES if full[part].get(key) and key not in kept]
+        result[part] = {**full[part], **{key: _times(key, full[part][key], factor) for key in scaled}}
     return result
 
 
@@ -92,16 +88,11 @@ def _times(key: str, size: int, factor: float) -> int:
     return max(round(size * factor / GRAIN), 1) * GRAIN
 
 
-def _table(fixed: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    given = fixed.get(part, {})
-    return given if isinstance(given, Mapping) else {}
-
-
 def training_flops(model: EncoderDecoder, source_tokens: int, target_tokens: int) -> float:
     """6 · parameters · tokens (Kaplan et al. 2020, 2.1), for each side with its own tokens.
 
-    Tables of embeddings are looked up, not multiplied, and do not count; the output layer does, also where it
-    is the table of the target. Products of attention weights and padding are left out.
+    Embeddings are looked up, not multiplied, and do not count; the output layer counts, even if it is tied to
+    an embedding. Attention weights and padding are not included.
     """
     parts = (model.encoder, model.decoder)
     tables = {id(part.embedding.weight) for part in parts}

@@ -1,0 +1,141 @@
+"""From nested tables and `key=value` to a checked configuration. All problems are reported at once."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from seqwright.config.registry import unknown
+from seqwright.config.tables import Config
+from seqwright.config.validation import convert, field_hints, rule
+from seqwright.errors import ConfigError, Problem
+
+DESCRIBES = {"model": {"preset", "kind", "encoder", "decoder"}}  # keys that make a table complete
+
+
+def parse(table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tuple) -> Config:
+    """Return the configuration, or raise one error with all problems.
+
+    `open_keys` are those of open tables, such as model.dropout: an unknown key may mean one of them.
+    """
+    config, problems = read(table, open_keys)
+    if problems:
+        raise ConfigError(*problems)
+    return config
+
+
+def read(
+    table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tuple
+) -> tuple[Config, list[str]]:
+    """Return the configuration of all valid values, and the problems of the others."""
+    unknowns = dict(_unknown_keys(table, Config))
+    places = {key.rpartition(".")[2]: key for key in (*open_keys(), *_keys(Config))} if unknowns else {}
+    problems = [
+        unknown("key", key, known, places.get(key.rpartition(".")[2])) for key, known in unknowns.items()
+    ]
+    invalid: list[Problem] = []
+    config = _validated(table, Config, "", invalid)
+    problems += map(str, invalid)
+    return config, [*problems, *_contradictions(config, complete=not problems)]
+
+
+def _validated(table: Mapping[str, Any], kind: type, path: str, problems: list[Problem]) -> Any:
+    hints, values = field_hints(kind), {}
+    for each in fields(kind):
+        if each.name not in table:
+            continue
+        key, value, hint = path + each.name, table[each.name], hints[each.name]
+        if is_dataclass(hint) and isinstance(value, Mapping):
+            values[each.name] = _validated(value, hint, f"{key}.", problems)
+        elif is_dataclass(hint):
+            problems.append(Problem(key, value, "it must be a table"))
+        else:
+            if isinstance(value, Mapping) and isinstance(each.default, str):
+                value = _with_name(value, each.name, each.default)
+            try:
+                values[each.name] = convert(value, hint)
+            except ValueError:
+                problems.append(Problem(key, value, rule(hint, value)))
+    return kind(**values)
+
+
+def _with_name(table: Mapping[str, Any], key: str, default: str) -> dict[str, Any]:
+    """Add the default part or preset to a table that names none."""
+    named = table.keys() & DESCRIBES.get(key, {"kind"})
+    return dict(table) if named else {_name_key(key): default, **table}
+
+
+def _name_key(table: str) -> str:
+    return "preset" if table == "model" else "kind"
+
+
+def _contradictions(config: Config, *, complete: bool) -> Iterator[str]:
+    """Check rules about several keys. In an incomplete configuration the end may have been invalid."""
+    training = config.training
+    ends = [name for name in ("steps", "epochs", "minutes") if getattr(training, name) is not None]
+    if len(ends) > 1 or (complete and not ends):
+        yield f"training needs one of steps, epochs and minutes, not {' and '.join(ends) or 'none'}"
+    if training.metric != "loss" and not training.decode:
+        yield (
+            f"training.metric is {training.metric!r}, which needs outputs, but training.decode is 0; "
+            "set training.decode above 0, or training.metric to loss"
+        )
+
+
+def _unknown_keys(table: Mapping[str, Any], kind: type, path: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Yield each unknown key with the known keys of its table."""
+    hints = {each.name: field_hints(kind)[each.name] for each in fields(kind)}
+    for key, value in table.items():
+        if key not in hints:
+            yield path + key, [path + name for name in hints]
+        elif is_dataclass(hints[key]) and isinstance(value, Mapping):
+            yield from _unknown_keys(value, hints[key], f"{path}{key}.")
+
+
+def _keys(kind: type, path: str = "") -> Iterator[str]:
+    """Yield every key that is not a table."""
+    for each in fields(kind):
+        hint = field_hints(kind)[each.name]
+        if is_dataclass(hint) and isinstance(hint, type):
+            yield from _keys(hint, f"{path}{each.name}.")
+        else:
+            yield path + each.name
+
+
+def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+    """Return the table with `a.b=value` set; a value is TOML, or a plain word where it is not."""
+    result = _plain(dict(table))
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"{assignment!r} is not key=value")
+        *path, last = key.strip().split(".")
+        inner = result
+        for part in path:
+            nested = inner.get(part)
+            if nested is not None and not isinstance(nested, str | dict):
+                raise ConfigError(f"{assignment!r}: {part} is {nested!r}, not a table; it has no {last}")
+            inner[part] = {_name_key(part): nested} if isinstance(nested, str) else nested or {}
+            inner = inner[part]
+        inner[last] = _value(text.strip())
+    return result
+
+
+def _value(text: str) -> Any:
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    if len(table) > 1:  # a text of several lines that happen to be keys
+        return text
+    value = table["value"]
+    whole = isinstance(value, float) and value.is_integer() and "." not in text
+    return int(value) if whole else _plain(value)  # 1e4 is a number of steps
+
+
+def _plain(value: Any) -> Any:
+    """Return a copy in the types of JSON; paths, and the dates and times of TOML, become texts."""
+    return json.loads(json.dumps(value, default=str))
