@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
 from seqwright.errors import ModelError
+from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.nn.masks import Places
 from seqwright.nn.output import Loss
 
@@ -97,6 +98,7 @@ class Model(nn.Module):
                 )
         for name, weight in weights.items():
             own[name].copy_(weight)
+        invalidate_inference_weights(self)
 
     def learners(self, count: int) -> Sequence[Model]:
         """`count` models that have all weights of this one between them, each once, and whose losses in

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from seqwright.config.registry import Count, Whole, parse
 from seqwright.errors import ConfigError
 from seqwright.nn.dropout import Dropout
-from seqwright.nn.inference_weights import Binding, FewRows, Function, bias_of, bound, drops
+from seqwright.nn.inference_weights import InferenceModule, FewRows, Function, bias_of, bound, drops
 from seqwright.nn.kv_cache import Keys
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS, NoPosition
@@ -50,7 +50,7 @@ class Look:
     width: int
 
 
-class Attention(Binding["BoundAttention"]):
+class Attention(InferenceModule["BoundAttention"]):
     """Queries of size `size` look at a memory of size `memory_size` (the same by default) with `heads` heads.
 
     projections: which of query, key, value and output get a linear map; without one, the vectors themselves

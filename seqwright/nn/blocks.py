@@ -16,7 +16,7 @@ from seqwright.nn.attention import Attention, Spec
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.fast_step import onward
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
-from seqwright.nn.inference_weights import Binding, Function, bound, drops
+from seqwright.nn.inference_weights import InferenceModule, Function, bound, drops
 from seqwright.nn.kv_cache import Append, Keys, Last, Past
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
@@ -129,7 +129,7 @@ class BoundBlock:
         return attention.attend(q, sight, keys), keys
 
 
-class Stack(Binding["BoundStack"]):
+class Stack(InferenceModule["BoundStack"]):
     """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the
     future.
 

@@ -1,11 +1,11 @@
-"""Modules with their weights at hand.
+"""Inference weights: modules as plain functions of their weights.
 
 To find a weight in a module, and to call a module, takes Python longer than a small matrix product takes the
-processor. So the parts that run at every step of decoding are bound once, when an output is begun: their
-weights are taken out of the modules, and what is called from then on is plain functions. Training binds as
-well, for each batch: there is one path for both.
+processor. So the parts that run at every step of decoding are bound once, when decoding starts: `bound` takes
+the weights out of the modules and returns plain functions. Training uses the same path and binds for each
+batch. Whether dropout is on is decided when a part is bound.
 
-Whether dropout is on is decided when a part is bound.
+A bound form may hold copies of weights, so code that changes weights calls `invalidate_inference_weights`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Function = Callable[[Tensor], Tensor]
 Bound = TypeVar("Bound")
 MANY = 256  # rows
 LARGE = 1 << 18  # weights
-_linear = torch._C._nn.linear  # what torch.nn.functional.linear is
-# oneDNN's product with weights that it laid out for itself beforehand; not every build of torch has it
+_linear = torch._C._nn.linear  # torch.nn.functional.linear without its Python wrapper
+# oneDNN's product with weights in its own layout; not every build of torch has it
 _onednn: Any = torch.ops.mkldnn if torch.backends.mkldnn.is_available() else None
 _packs = hasattr(_onednn, "_linear_pointwise") and hasattr(_onednn, "_reorder_linear_weight")
 
 
 def bound(module: nn.Module) -> Callable[..., Any]:
-    """What to call instead of the module: its own `bound`, a function of its weights, or, if it is hooked,
-    the module.
+    """Return what to call instead of the module: its own `bound()`, a function of its weights, or, if it has
+    hooks, the module.
     """
     if module._forward_hooks or module._forward_pre_hooks:
         return module
@@ -46,61 +46,67 @@ def bound(module: nn.Module) -> Callable[..., Any]:
     return module
 
 
-class Kept(Generic[Bound]):
-    """What was bound without gradients, and what must still be so for it to be used again."""
-
-    def __init__(self, home: nn.Module, value: Bound):
-        self.value, self._modules, self._parameters = value, list(home.modules()), list(home.parameters())
-        # tensors made in inference mode do not count their changes
-        self._counted = [parameter for parameter in self._parameters if not parameter.is_inference()]
-        self._tables = [table for module in self._modules for table in (module._parameters, module._modules)]
-        # held, so that their ids stay their own
-        self._owned = [thing for table in self._tables for thing in table.values()]
-        self._hooks = [
-            hooks for module in self._modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
-        ]
-        self._seen = self._now()
-
-    def _now(self) -> list[int]:
-        """Which parts and weights there are, how often the weights were changed, where they lie, how many
-        hooks there are, and which parts are in training.
-        """
-        return [
-            *[id(thing) for table in self._tables for thing in table.values()],
-            *[parameter._version for parameter in self._counted],
-            *[parameter.data_ptr() for parameter in self._parameters],
-            *map(len, self._hooks),
-            *[module.training for module in self._modules],
-        ]
-
-    def holds(self) -> bool:
-        return self._now() == self._seen
-
-
-class Binding(nn.Module, Generic[Bound]):
-    """A module whose bound form is kept while no gradient is wanted: to bind takes longer than a step of a
+class InferenceModule(nn.Module, Generic[Bound]):
+    """A module that caches its bound form while gradients are off: binding takes longer than a step of a
     small model.
 
-    What is kept may hold copies of weights. It is dropped when a weight is replaced, moved or changed in
-    place, when a part goes to training or back, and at every use with gradients, after which an optimizer may
-    change weights unnoticed (the fused ones do). Changes through `.data` are not seen.
+    `invalidate_inference_weights` drops the cache. Training calls it after every optimizer step, because
+    fused optimizers and other processes change weights without a trace. As a safety net for direct use, the
+    cache is also dropped when a weight or a part is replaced, a weight is moved or changed in place, a mode
+    or the number of hooks changes, and at every use with gradients.
     """
 
-    _kept: Kept[Bound] | None = None
+    _cached: _Cached[Bound] | None = None
 
     def bind(self) -> Bound:
         raise NotImplementedError
 
     def bound(self) -> Bound:
         if torch.is_grad_enabled():
-            self._kept = None
+            self._cached = None
             return self.bind()
-        if self._kept is None or not self._kept.holds():
-            self._kept = Kept(self, self.bind())
-        return self._kept.value
+        if self._cached is None or not self._cached.is_current():
+            self._cached = _Cached(self, self.bind())
+        return self._cached.value
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None}  # a copy binds anew
+        return {**self.__dict__, "_cached": None}  # a copy binds its own weights
+
+
+def invalidate_inference_weights(model: nn.Module) -> None:
+    """Drop every cached bound form in a model whose weights have changed."""
+    for module in model.modules():
+        if isinstance(module, InferenceModule):
+            module._cached = None
+
+
+class _Cached(Generic[Bound]):
+    """A bound form, and the fingerprint of the module that it was made from."""
+
+    def __init__(self, home: nn.Module, value: Bound):
+        self.value, self._modules, self._parameters = value, list(home.modules()), list(home.parameters())
+        # tensors made in inference mode have no version
+        self._versioned = [parameter for parameter in self._parameters if not parameter.is_inference()]
+        self._tables = [table for module in self._modules for table in (module._parameters, module._modules)]
+        # referenced, so that no other object gets their ids
+        self._owned = [thing for table in self._tables for thing in table.values()]
+        self._hooks = [
+            hooks for module in self._modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        ]
+        self._fingerprint = self._compute_fingerprint()
+
+    def _compute_fingerprint(self) -> list[int]:
+        """The identity of parts and weights, the versions and addresses of weights, hooks and modes."""
+        return [
+            *[id(thing) for table in self._tables for thing in table.values()],
+            *[parameter._version for parameter in self._versioned],
+            *[parameter.data_ptr() for parameter in self._parameters],
+            *map(len, self._hooks),
+            *[module.training for module in self._modules],
+        ]
+
+    def is_current(self) -> bool:
+        return self._compute_fingerprint() == self._fingerprint
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> Function:
@@ -110,23 +116,22 @@ def linear(weight: Tensor, bias: Tensor | None) -> Function:
 
 
 class FewRows:
-    """W x + b without gradients on a CPU, where a product with a few rows is only as fast as its weights are
-    read.
+    """W x + b without gradients on a CPU, where the time of a product with a few rows is the time to read the
+    weights.
 
-    One row is quickest over weights that lie by input, and so are some rows over small weights. Some rows
-    over large weights are quickest over packed ones. Either copy is made at the first call that wants it, and
-    kept beside the weights as long as these do not change. Measured in
-    docs/decisions/0006-products-with-few-rows.md.
+    One row is fastest over weights stored by input, and so are a few rows over small weights. A few rows over
+    large weights are fastest over packed ones. Each copy is made at the first call that needs it.
+    Measurements: docs/decisions/0006-products-with-few-rows.md.
     """
 
-    __slots__ = ("bias", "inputs", "large", "packed", "packs", "turned", "turns", "weight")
+    __slots__ = ("bias", "by_input", "inputs", "large", "packed", "packs", "transposes", "weight")
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         out, self.inputs = weight.shape
         self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         self.large = out * self.inputs >= LARGE
-        self.turns = out >= self.inputs or not self.large
-        self.turned: Tensor | None = None
+        self.transposes = out >= self.inputs or not self.large
+        self.by_input: Tensor | None = None
         self.packs = _packs and weight.dtype is torch.float32
         self.packed: Tensor | None = None
 
@@ -135,10 +140,11 @@ class FewRows:
         if size > MANY * self.inputs:
             return _linear(x, self.weight, self.bias)
         if size == self.inputs or not self.large:
-            if self.turned is None:
-                self.turned = turned(self.weight) if self.turns else self.weight
-            return _linear(x, self.turned, self.bias)
-        if not self.packs or torch.is_autocast_enabled("cpu"):  # which would not know the packed product
+            if self.by_input is None:
+                weight = self.weight
+                self.by_input = weight.t().contiguous().t() if self.transposes else weight
+            return _linear(x, self.by_input, self.bias)
+        if not self.packs or torch.is_autocast_enabled("cpu"):  # the packed product ignores autocast
             return _linear(x, self.weight, self.bias)
         if self.packed is None:
             self.packed = _onednn._reorder_linear_weight(self.weight)
@@ -146,15 +152,10 @@ class FewRows:
 
 
 def bias_of(linear: FewRows) -> Tensor:
-    """Zeros where there is none."""
+    """The bias, or zeros where there is none."""
     return linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
 
 
-def turned(weight: Tensor) -> Tensor:
-    """A copy of a weight (out, in) whose memory lies by input."""
-    return weight.t().contiguous().t()
-
-
 def drops(dropout: Dropout) -> bool:
-    """Whether anything is dropped, now."""
+    """Whether this dropout is active."""
     return dropout.training and dropout.rate > 0

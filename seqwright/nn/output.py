@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import Function as Differentiable
 
-from seqwright.nn.inference_weights import Binding, Function, linear
+from seqwright.nn.inference_weights import InferenceModule, Function, linear
 
 ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 
@@ -31,7 +31,7 @@ class Loss:
         return self.total / max(self.count, 1)
 
 
-class Output(Binding[Function]):
+class Output(InferenceModule[Function]):
     """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017)."""
 
     def __init__(self, size: int, vocabulary: int, *, weight: nn.Parameter | None = None, bias: bool = False):
@@ -61,7 +61,7 @@ class Output(Binding[Function]):
         with torch.autocast(rows.device.type, enabled=False):  # a loss is summed in the weights' precision
             given = (rows.to(self.weight.dtype), self.weight, self.bias, targets, smoothing)
             if torch.is_grad_enabled():
-                self._kept = None  # the weights are about to change
+                self._cached = None  # the weights are about to change
                 return Loss(_CrossEntropy.apply(*given), len(targets))
             return Loss(_cross_entropy(*given), len(targets))
 

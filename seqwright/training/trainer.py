@@ -27,6 +27,7 @@ from seqwright.errors import DivergedError, ModelError, WriteError
 from seqwright.files import reached
 from seqwright.lens.trace.history import TRACES, TraceHistory
 from seqwright.models import Model
+from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.runs.checkpoint import Checkpoint
 from seqwright.runs.folder import LONGEST, Run
 from seqwright.training import diagnostics
@@ -183,6 +184,7 @@ class Trainer:
         outcome, norm = gradients(self.crew, parts, self.options.clip)
         if math.isfinite(outcome.total) and math.isfinite(norm):
             self.optimizer.step(self.schedule.factor(step, self.budget.done(step)))
+            invalidate_inference_weights(self.model)
             if self.average is not None:
                 self.average.update(step)
             self._meter.add(outcome.total, outcome.count, outcome.tokens)

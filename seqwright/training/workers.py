@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.errors import ModelError
+from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.runtime import peak_memory
 
 
@@ -63,6 +64,7 @@ class Workers:
         self.helpers: list[_Helper] = []
         if helpers:
             _share(list(model.parameters()))
+            invalidate_inference_weights(model)
 
     def __enter__(self) -> Self:
         while len(self.helpers) < self.size - 1:

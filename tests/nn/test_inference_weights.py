@@ -1,4 +1,4 @@
-"""What is bound computes what the module says, now: after training, loading, replacing and hooking."""
+"""A bound form computes what the module computes: after training, loading, replacing parts and hooking."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seqwright.nn import inference_weights as bound_module
 from seqwright.nn.blocks import Stack
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.feedforward import Plain
-from seqwright.nn.inference_weights import MANY, FewRows
+from seqwright.nn.inference_weights import MANY, FewRows, invalidate_inference_weights
 from seqwright.nn.masks import Places
 
 SIZE = 8
@@ -26,13 +26,13 @@ def stack() -> Stack:
 
 @torch.no_grad()
 def quick(module: Stack, count: int = 1) -> torch.Tensor:
-    """Without gradients: bound, and kept."""
+    """Without gradients: bound, and cached."""
     x = torch.linspace(-1, 1, count * SIZE).view(1, count, SIZE)
     return module(x, Places.run(0, count))[0]
 
 
 def slow(module: Stack, count: int = 1) -> torch.Tensor:
-    """With gradients: bound anew, with the plain products."""
+    """With gradients: bound for this call, with plain products."""
     x = torch.linspace(-1, 1, count * SIZE).view(1, count, SIZE)
     return module(x, Places.run(0, count))[0].detach()
 
@@ -78,6 +78,19 @@ def test_an_optimizer_in_eval_mode_is_followed_step_by_step() -> None:
     for _ in range(3):
         step(module, optimizer)
         assert_close(quick(module), slow(module))
+
+
+def test_a_fused_step_without_a_forward_needs_invalidation() -> None:
+    """Gradients from another process: nothing in this one shows that the weights have changed."""
+    module = stack()
+    before = quick(module)
+    for parameter in module.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    torch.optim.AdamW(module.parameters(), lr=0.1, fused=True).step()
+    invalidate_inference_weights(torch.nn.ModuleList([module]))
+    now = quick(module)
+    assert not torch.equal(now, before)
+    assert_close(now, slow(module))
 
 
 def test_a_hook_is_called_and_taken_away() -> None:

@@ -48,6 +48,21 @@ def test_the_weights_do_not_depend_on_the_number_of_processes(pairs, tmp_path, c
     assert tiny.validations(tmp_path / "one")[-1]["valid_loss"] < 3
 
 
+def test_validation_sees_the_latest_weights_of_every_member(pairs, tmp_path):
+    """Fused AdamW leaves no trace on weights, and a helper computes the other members: without explicit
+    invalidation this process would validate the weights that it cached at an earlier validation.
+    """
+    changes = ["training.accumulate=2", "training.average=0", "training.validations=4"]
+    changes += ["model.kind=ensemble", "model.members=2"]
+    train(tiny.configuration(pairs, *changes), tmp_path / "one")
+    train(tiny.configuration(pairs, *changes, "threads=2"), tmp_path / "two")
+    one, two = (
+        [found["valid_loss"] for found in tiny.validations(tmp_path / name)] for name in ("one", "two")
+    )
+    assert len(one) > 1
+    assert one == two
+
+
 def test_of_a_recurrent_model_neither(pairs, tmp_path):
     for name, threads in (("one", 1), ("two", 2)):
         options = {"preset": "tiny-rnn", "share": False, "dropout": 0.1}
