@@ -62,7 +62,9 @@ class Ensemble(Model):
         if self.training:
             losses = [member.loss(batch, smoothing=smoothing) for member in self.voices]
             total = torch.stack([loss.total for loss in losses]).sum()
-            return Loss(total, sum(loss.count for loss in losses))
+            extras = [loss.extra for loss in losses if loss.extra is not None]
+            extra = torch.stack(extras).sum() if extras else None
+            return Loss(total, sum(loss.count for loss in losses), extra)
         real = batch.expected != PAD
         expected, hidden = batch.expected[real], [member.hidden(batch)[real] for member in self.voices]
         total = hidden[0].new_zeros(())

@@ -21,14 +21,24 @@ ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum and a count; whoever needs a mean divides once."""
+    """A sum over `count` things (tokens, rows, numbers), divided once by the code that needs a mean.
+
+    extra: a term that is trained with the total and never reported, such as the balance loss of a mixture of
+    experts. It is a sum, too: it is divided by the same count.
+    """
 
     total: Tensor
     count: int
+    extra: Tensor | None = None
 
     @property
     def mean(self) -> Tensor:
         return self.total / max(self.count, 1)
+
+    @property
+    def objective(self) -> Tensor:
+        """The sum to differentiate."""
+        return self.total if self.extra is None else self.total + self.extra
 
 
 class Output(InferenceModule[Function]):

@@ -460,7 +460,7 @@ def computing(config: Config, prepared: Prepared, model: Model) -> Compute:
         batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=part.epoch)
         torch.manual_seed(derived_seed(*part.seed))
         loss = learners[part.learner].train().loss(batch, smoothing=config.training.smoothing)
-        loss.total.backward()
+        loss.objective.backward()
         read = 0 if part.learner else _tokens(batch)  # once, however many read them
         return Outcome(loss.total.item(), loss.count, read)
 

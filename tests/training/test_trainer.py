@@ -505,6 +505,24 @@ def test_24_the_first_gradient_of_parts_is_that_of_the_whole(pairs, tmp_path):
     assert norms[1] == pytest.approx(norms[0], rel=1e-6)
 
 
+def test_an_extra_term_is_trained_and_not_reported(pairs, tmp_path, monkeypatch):
+    """As the balance loss of a mixture of experts."""
+    original, changes = EncoderDecoder.loss, ("training.steps=1", "training.clip=1000000")
+    train(tiny.configuration(pairs, *changes), tmp_path / "plain")
+
+    def loss(self, batch, *, smoothing=0.0):
+        found = original(self, batch, smoothing=smoothing)
+        return Loss(found.total, found.count, 9 * found.total)
+
+    monkeypatch.setattr(EncoderDecoder, "loss", loss)
+    train(tiny.configuration(pairs, *changes), tmp_path / "extra")
+    (_, plain, _, norm), (_, same, _, larger) = (
+        tiny.step_records(tmp_path / name)[0] for name in ("plain", "extra")
+    )
+    assert same == plain
+    assert larger == pytest.approx(10 * norm, rel=1e-5)
+
+
 def test_24_a_resume_with_accumulation_is_exact(pairs, tmp_path):
     config = tiny.configuration(pairs, "training.accumulate=3", "training.epochs=1", "model.dropout=0.3")
     train(config, tmp_path / "whole")

@@ -107,7 +107,7 @@ class GatedModel(Model):
         self._set(draw)
         found = self.plain[0].loss(batch, smoothing=smoothing)
         paid = self.price * torch.stack([open_probability(part).sum() for part in self.log_a]).sum()
-        return Loss(found.total + paid * found.count, found.count)
+        return Loss(found.total + paid * found.count, found.count, found.extra)
 
     def forward(self, batch: Batch) -> Tensor:
         self._set(settled)
