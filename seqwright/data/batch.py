@@ -5,10 +5,8 @@ Everything here is a value made of tensors. Shapes: B rows, S source length, T t
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +14,6 @@ from torch import Tensor
 
 from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import BEGIN, END, PAD
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -85,23 +81,3 @@ def padded(rows: Ragged, *, begin: bool = False, end: bool = False) -> Tokens:
         ids[np.arange(len(lengths)), lengths - 1] = END
     full = bool((lengths == width).all())
     return Tokens(torch.from_numpy(ids), None if full else torch.from_numpy(lengths))
-
-
-def map_tensors(value: Value, function: Callable[[Tensor], Tensor]) -> Value:
-    """The same structure of dataclasses, tuples, lists and dicts, with `function` applied to its tensors."""
-
-    def visit(part: Any) -> Any:
-        if isinstance(part, Tensor):
-            return function(part)
-        if dataclasses.is_dataclass(part) and not isinstance(part, type):
-            fields = [field.name for field in dataclasses.fields(part) if field.init]
-            return dataclasses.replace(part, **{name: visit(getattr(part, name)) for name in fields})
-        if isinstance(part, tuple) and hasattr(part, "_fields"):
-            return type(part)(*map(visit, part))
-        if isinstance(part, (tuple, list)):
-            return type(part)(map(visit, part))
-        if isinstance(part, dict):
-            return {key: visit(item) for key, item in part.items()}
-        return part
-
-    return visit(value)

@@ -1,8 +1,9 @@
-"""Whole models, and the contract that their parts and the search keep.
+"""Models, and the contracts of their parts.
 
-An encoder makes an `Encoded` of a source. A decoder starts a state from it, and maps tokens and a state to
-hidden vectors and the next state: the whole target in training, a token in decoding, a prompt before it, by
-the same call. A state can be asked for other rows (`select`).
+An encoder turns an input into an `Encoded`. A decoder starts a state from it, or from nothing, and maps
+tokens and a state to hidden vectors and the next state: the whole target in training, a prompt or one token
+in decoding, by the same call. A state can be indexed by rows (`select`). A head turns hidden vectors into
+predictions and their loss.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
+from seqwright.data.batch import Tokens
+from seqwright.data.tokenizer import FIRST
 from seqwright.errors import ModelError
 from seqwright.nn.inference_weights import invalidate_inference_weights
+from seqwright.nn.loss import Loss
 from seqwright.nn.masks import Places
-from seqwright.nn.output import Loss
 
 MODELS = Registry("model", "seqwright.models", "seqwright.models:Model")
 ENCODERS = Registry("encoder", "seqwright.models.encoders", "seqwright.models:Encoder")
 DECODERS = Registry("decoder", "seqwright.models.decoders", "seqwright.models:Decoder")
+HEADS = Registry("head", "seqwright.models.heads", "seqwright.models:Head")
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder hands on: a vector per place (B, S, D), the places, and, if it is recurrent, the states
-    it ended with.
+    """The output of an encoder: a vector per place (B, S, D), the places, and the final states of a
+    recurrent encoder.
 
     final: the tensors of a recurrent state, each (layers, B, size of a layer's output).
     """
@@ -39,61 +43,85 @@ class Encoded:
 
 
 class State(Protocol):
-    """A decoder's memory between two calls. Immutable: going on from it twice gives the same twice."""
+    """The memory of a decoder between two calls. Immutable: continuing from it twice gives the same twice."""
 
     def select(self, rows: Sequence[int]) -> Self:
-        """The state whose row i is row rows[i] of this one. Rows may repeat, vanish and change places."""
+        """Return the state whose row i is row rows[i] of this one. Rows may repeat, vanish and move."""
 
 
 class Encoder(nn.Module):
-    """A source (token ids, later images or series) becomes an `Encoded`. `size` is that of its vectors."""
+    """Turns a source (token ids, images, series) into an `Encoded` with vectors of `size`."""
 
     size: int
 
     def forward(self, source: Any) -> Encoded:
         raise NotImplementedError
 
+    def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Any:
+        """Return random sources for tests, padded together. Row i has lengths[i] tokens, decided by seeds[i]
+        alone; padding is a word, so that reading it would show.
+
+        Encoders of other sources than tokens override this.
+        """
+        ids = torch.full((len(lengths), max(lengths)), FIRST)
+        for row, length, seed in zip(ids, lengths, seeds, strict=True):
+            generator = torch.Generator().manual_seed(seed)
+            row[:length] = torch.randint(FIRST, self.embedding.vocabulary, (length,), generator=generator)  # type: ignore[union-attr]
+        return Tokens(ids, None if len(set(lengths)) == 1 else torch.tensor(lengths))
+
 
 class Decoder(nn.Module):
-    """Tokens and a state become hidden vectors of `size` and the next state. `memory_size` is that of the
-    encoder's vectors.
+    """Maps tokens and a state to hidden vectors of `size` and the next state. `memory_size` is the size of
+    the encoder's vectors; None: the decoder reads no memory and is a language model.
     """
 
     size: int
 
-    def start(self, encoded: Encoded) -> Any:
-        """The state before the first token, one row per source."""
+    def start(self, encoded: Encoded | None, rows: int = 0) -> Any:
+        """Return the state before the first token, with one row per source, or `rows` rows without one."""
         raise NotImplementedError
 
     def forward(self, tokens: Tensor, state: Any, real: Tensor | None = None) -> tuple[Tensor, Any]:
-        """tokens (R, T), real (R, T) False for padding at the left -> (R, T, size), and the state behind
-        them.
-        """
+        """tokens (R, T), real (R, T) False for padding at the left -> (R, T, size), and the next state."""
+        raise NotImplementedError
+
+
+class Head(nn.Module):
+    """An output layer: hidden vectors (B, T, D) become predictions. `places` says which vectors are real;
+    None: all.
+    """
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        raise NotImplementedError
+
+    def loss(
+        self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
+    ) -> Loss:
         raise NotImplementedError
 
 
 class Model(nn.Module):
-    """What training and search need of a model, whatever it is made of."""
+    """The interface between a model and training."""
 
     def weights(self) -> dict[str, Tensor]:
-        """All there is to save, by name: parameters, a tied one once, and persistent buffers."""
+        """Return everything that is saved, by name: parameters, a tied one once, and persistent buffers."""
         saved = self.state_dict().keys()
         buffers = {name: buffer for name, buffer in self.named_buffers() if name in saved}
         return {**{name: parameter.detach() for name, parameter in self.named_parameters()}, **buffers}
 
     @torch.no_grad()
     def take_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copies weights in; they must be all, and of the right shapes."""
+        """Copy weights into the model. They must be complete and have the right shapes."""
         own = self.weights()
         if own.keys() != weights.keys():
             odd = sorted(own.keys() ^ weights.keys())
             raise ModelError(
-                f"the weights are not those of this model: {', '.join(odd[:5])} on one side only"
+                f"the weights do not belong to this model: {', '.join(odd[:5])} on one side only"
             )
         for name, weight in weights.items():
             if own[name].shape != weight.shape:
                 raise ModelError(
-                    f"the weights are not those of this model: {name} has the shape {list(weight.shape)} "
+                    f"the weights do not belong to this model: {name} has the shape {list(weight.shape)} "
                     f"instead of {list(own[name].shape)}"
                 )
         for name, weight in weights.items():
@@ -101,22 +129,59 @@ class Model(nn.Module):
         invalidate_inference_weights(self)
 
     def learners(self, count: int) -> Sequence[Model]:
-        """`count` models that have all weights of this one between them, each once, and whose losses in
-        training add up to its own; this one alone where it cannot be divided so.
+        """Return `count` models that together hold every weight of this one once and whose training losses
+        add up to its own; this model alone where it cannot be divided.
         """
         return [self]
 
     def forward(self, batch: Any) -> Tensor:
-        """The scores of all symbols at each place of the target (B, T, V)."""
+        """Return the predictions for a batch: a score per symbol or class, or a number."""
         raise NotImplementedError
 
     def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:
         raise NotImplementedError
 
+
+class Generative(Model):
+    """A model that produces tokens one by one: the interface between a model and search."""
+
     def start(self, source: Any) -> Any:
-        """The state before the first token, one row per source."""
+        """Return the state before the first token, one row per source."""
         raise NotImplementedError
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """tokens (R, T) -> the scores of what comes after them (R, V), and the next state."""
+        """tokens (R, T) -> the scores of the next token (R, V), and the next state."""
         raise NotImplementedError
+
+    def prefill(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Read a prompt (R, T + 1) except for its last token, in one call.
+
+        Return log p of each token but the first, given those before it, (R, T), and the next state.
+        """
+        raise NotImplementedError
+
+
+class DecoderModel(Generative):
+    """Base of models with one decoder and, as `output`, the head `tokens`."""
+
+    decoder: Any
+    output: Any
+
+    def hidden(self, batch: Any) -> Tensor:
+        """Return the input of the output layer (B, T, D). The whole target is decoded from one state."""
+        hidden, _ = self.decoder(batch.target.ids, self.start(batch.source))
+        return hidden
+
+    def forward(self, batch: Any) -> Tensor:
+        return self.output(self.hidden(batch))
+
+    def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:
+        return self.output.loss(self.hidden(batch), batch.expected, smoothing=smoothing)
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        hidden, state = self.decoder(tokens, state)
+        return self.output(hidden[:, -1]), state
+
+    def prefill(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        hidden, state = self.decoder(tokens[:, :-1], state)
+        return self.output.log_probabilities(hidden, tokens[:, 1:]), state

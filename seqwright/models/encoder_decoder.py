@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
-from seqwright.data.batch import PAD, Batch
 from seqwright.errors import ConfigError
-from seqwright.models import DECODERS, ENCODERS, Model
-from seqwright.nn.output import Loss, Output
+from seqwright.models import DECODERS, ENCODERS, DecoderModel
+from seqwright.models.heads.tokens import TokenScores
+from seqwright.nn.attention import Spec
 
-Spec = str | Mapping[str, Any]
 
-
-class EncoderDecoder(Model):
+class EncoderDecoder(DecoderModel):
     """p(target | source), token by token.
 
     share: source and target have one vocabulary and one embedding. tie: the output layer is the target's
@@ -38,14 +33,7 @@ class EncoderDecoder(Model):
         self.decoder = DECODERS.build(decoder, vocabulary=target_vocabulary, memory_size=self.encoder.size)
         if share:
             self._share()
-        size = self.decoder.size
-        if tie and self.decoder.embedding.size != size:
-            raise ConfigError(
-                f"tie needs a target embedding of the decoder's output size {size}, "
-                f"not {self.decoder.embedding.size}; make them equal or set tie = false"
-            )
-        weight = self.decoder.embedding.weight if tie else None
-        self.output = Output(size, target_vocabulary, weight=weight, bias=output_bias)
+        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)
 
     def _share(self) -> None:
         shapes = [(part.embedding.vocabulary, part.embedding.size) for part in (self.encoder, self.decoder)]
@@ -57,20 +45,5 @@ class EncoderDecoder(Model):
             )
         self.encoder.embedding = self.decoder.embedding
 
-    def hidden(self, batch: Batch) -> Tensor:
-        """What the output layer reads (B, T, D). The whole target is decoded from an empty state."""
-        hidden, _ = self.decoder(batch.target.ids, self.start(batch.source))
-        return hidden
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self.output(self.hidden(batch))
-
-    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
-        return self.output.loss(self.hidden(batch), batch.expected, ignore=PAD, smoothing=smoothing)
-
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))
-
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        hidden, state = self.decoder(tokens, state)
-        return self.output(hidden[:, -1]), state

@@ -1,8 +1,11 @@
-"""Models that learn side by side and speak with one voice."""
+"""Several models that train side by side and predict as one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -11,75 +14,92 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import Count
 from seqwright.data.batch import PAD, Batch
-from seqwright.models import Model
+from seqwright.models import Generative, Model
 from seqwright.models.encoder_decoder import EncoderDecoder
-from seqwright.nn.output import ROWS, Loss
-from seqwright.nn.voices import EnsembleState, mixture
+from seqwright.nn.loss import ROWS, Loss
 
 
-class Ensemble(Model):
+@dataclass(frozen=True)
+class EnsembleState:
+    """The states of all members. Row by row they hold the same hypotheses."""
+
+    members: tuple[Any, ...]
+
+    def select(self, rows: Sequence[int]) -> EnsembleState:
+        return EnsembleState(tuple(member.select(rows) for member in self.members))
+
+
+class Ensemble(Generative):
     """p = 1/M Σ_m p_m, token by token, of M models of one description (Hansen & Salamon 1990).
 
-    They begin with other weights, read the same batches under dropout of their own, and learn each by its own
-    loss: much of what one gets wrong by chance the others get right. Gradients are clipped, and skipped where
-    they are not finite, all together. The other options are those of a member.
+    The members start with different weights, read the same batches with their own dropout, and each learns by
+    its own loss, so that their errors differ. Gradients are clipped together, and a step is skipped for all
+    of them where a gradient is not finite. The other options are those of a member.
 
-    members: how many models.
+    members: the number of models.
     """
 
     passes_to = EncoderDecoder
 
     def __init__(self, *, source_vocabulary: int, target_vocabulary: int, members: Count = 2, **member: Any):
         super().__init__()
-        self.members = nn.ModuleList(
+        self.members: Sequence[EncoderDecoder] = nn.ModuleList(  # type: ignore[assignment]
             EncoderDecoder(source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, **member)
             for _ in range(members)
         )
 
-    @property
-    def voices(self) -> list[EncoderDecoder]:
-        """The members, as what they are."""
-        return list(self.members)  # type: ignore[arg-type]
-
     def learners(self, count: int) -> list[Ensemble]:
-        """Some members each, where all can have equally many."""
+        """Return `count` ensembles of equally many members, or this one if that is impossible."""
         if len(self.members) % count:
             return [self]
         return [self._of(self.members[number::count]) for number in range(count)]
 
-    def _of(self, members: Iterable[nn.Module]) -> Ensemble:
-        """An ensemble of these; they stay members of this one, too."""
+    def _of(self, members: Iterable[EncoderDecoder]) -> Ensemble:
+        """An ensemble of these members, which stay members of this one, too."""
         fewer = Ensemble.__new__(Ensemble)
         Model.__init__(fewer)
-        fewer.members = nn.ModuleList(members)
+        fewer.members = nn.ModuleList(members)  # type: ignore[assignment]
         return fewer
 
     def forward(self, batch: Batch) -> Tensor:
-        return mixture([member(batch).log_softmax(-1) for member in self.voices])
+        return mixture([member(batch).log_softmax(-1) for member in self.members])
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
-        """In training the members' own losses, over the tokens of each; otherwise that of what they say."""
+        """In training the sum of the members' losses; otherwise the loss of their joint prediction."""
         if self.training:
-            losses = [member.loss(batch, smoothing=smoothing) for member in self.voices]
+            losses = [member.loss(batch, smoothing=smoothing) for member in self.members]
             total = torch.stack([loss.total for loss in losses]).sum()
             extras = [loss.extra for loss in losses if loss.extra is not None]
             extra = torch.stack(extras).sum() if extras else None
             return Loss(total, sum(loss.count for loss in losses), extra)
         real = batch.expected != PAD
-        expected, hidden = batch.expected[real], [member.hidden(batch)[real] for member in self.voices]
+        expected, hidden = batch.expected[real], [member.hidden(batch)[real] for member in self.members]
         total = hidden[0].new_zeros(())
         for start in range(0, len(expected), ROWS):
             rows = slice(start, start + ROWS)
-            spoken = zip(self.voices, hidden, strict=True)
-            said = mixture([member.output(own[rows]).log_softmax(-1) for member, own in spoken])  # (n, V)
-            total = total + F.cross_entropy(said, expected[rows], label_smoothing=smoothing, reduction="sum")
+            inputs = zip(self.members, hidden, strict=True)
+            joint = mixture([member.output(own[rows]).log_softmax(-1) for member, own in inputs])  # (n, V)
+            total = total + F.cross_entropy(joint, expected[rows], label_smoothing=smoothing, reduction="sum")
         return Loss(total, len(expected))
 
     def start(self, source: Any) -> EnsembleState:
-        return EnsembleState(tuple(member.start(source) for member in self.voices))
+        return EnsembleState(tuple(member.start(source) for member in self.members))
 
     def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
-        asked = zip(self.voices, state.members, strict=True)
-        answers = [member.step(tokens, own) for member, own in asked]
-        joint = mixture([logits.log_softmax(-1) for logits, _ in answers])
-        return joint, EnsembleState(tuple(after for _, after in answers))
+        logits, after = self._each(lambda member, own: member.step(tokens, own), state)
+        return mixture([scores.log_softmax(-1) for scores in logits]), after
+
+    def prefill(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
+        log_probs, after = self._each(lambda member, own: member.prefill(tokens, own), state)
+        return mixture(log_probs), after
+
+    def _each(
+        self, call: Callable[[EncoderDecoder, Any], tuple[Tensor, Any]], state: EnsembleState
+    ) -> tuple[list[Tensor], EnsembleState]:
+        outputs = [call(member, own) for member, own in zip(self.members, state.members, strict=True)]
+        return [output for output, _ in outputs], EnsembleState(tuple(after for _, after in outputs))
+
+
+def mixture(log_probs: Sequence[Tensor]) -> Tensor:
+    """log of the mean of p_m, from each log p_m: one member that is sure is enough."""
+    return reduce(torch.logaddexp, log_probs) - math.log(len(log_probs))

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from seqwright.config.registry import Count, Whole, parse
 from seqwright.errors import ConfigError
 from seqwright.nn.dropout import Dropout
-from seqwright.nn.inference_weights import InferenceModule, FewRows, Function, bias_of, bound, drops
+from seqwright.nn.inference_weights import FewRows, Function, InferenceModule, bias_of, bound, drops
 from seqwright.nn.kv_cache import Keys
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS, NoPosition

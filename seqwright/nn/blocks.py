@@ -16,7 +16,7 @@ from seqwright.nn.attention import Attention, Spec
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.fast_step import onward
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
-from seqwright.nn.inference_weights import InferenceModule, Function, bound, drops
+from seqwright.nn.inference_weights import Function, InferenceModule, bound, drops
 from seqwright.nn.kv_cache import Append, Keys, Last, Past
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
@@ -257,11 +257,3 @@ def per_layer(name: str, value: int | Sequence[int] | None, layers: int) -> list
             f"{name} = {list(value)} has {len(value)} numbers for {layers} layers; give one, or one each"
         )
     return list(value)
-
-
-def masked_mean(hidden: Tensor, places: Places) -> Tensor:
-    """The mean over what is real, (G, K, D) -> (G, D)."""
-    if places.seen is None:
-        return hidden.mean(1)
-    real = places.seen[..., None].to(hidden.dtype)
-    return (hidden * real).sum(1) / real.sum(1).clamp(min=1)

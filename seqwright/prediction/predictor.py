@@ -353,7 +353,7 @@ class Predictor:
         if not isinstance(self.model, Ensemble):
             return self
         return Predictor(
-            self.model.voices[number - 1],
+            self.model.members[number - 1],
             self.task,
             self.search,
             fields=self.fields,

@@ -1,7 +1,6 @@
 """Search over anything that has `step(tokens, state)` and `state.select(rows)`. Imports no model."""
 
 from seqwright.search.beam import beam_search
-from seqwright.search.ensemble import Ensemble, EnsembleState
 from seqwright.search.filters import BannedTokens, Filter, ForcedPrefix, MinimumLength, NoRepeat
 from seqwright.search.generate import Emission, generate, stream
 from seqwright.search.hypothesis import FinishReason, Hypothesis
@@ -14,8 +13,6 @@ __all__ = [
     "BeamOptions",
     "Candidate",
     "Emission",
-    "Ensemble",
-    "EnsembleState",
     "Filter",
     "FinishReason",
     "ForcedPrefix",

@@ -80,8 +80,8 @@ def test_help_texts_types_and_ranges_are_printed(capsys):
     assert "Target tokens per batch" in text
     rnn = {option.name: option for option in describe("decoder.rnn").options}
     assert (rnn["cell"].type, rnn["cell"].default) == ("lstm or gru", '"lstm"')
-    assert rnn["attention"].type == "name or table"
-    assert rnn["feed"].help.startswith("what goes into the cells")
+    assert rnn["attention"].type == "name or table or none"
+    assert rnn["feed"].help.startswith("the input of the cells")
     assert rnn["vocabulary"].default is None
     assert "set by the model or the data" in printed(capsys, "position.rotary")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens, collate, map_tensors, source_tokens
+from seqwright.data.batch import BEGIN, END, PAD, collate, source_tokens
 from seqwright.data.store import Ragged, Store
 
 ids = st.lists(st.integers(4, 99), max_size=6)
@@ -57,43 +54,3 @@ def test_from_store_to_batch(tmp_path):
     assert batch.source.ids.tolist() == [[9, END], [4, END]]
     assert batch.expected.tolist() == [[9, END, PAD], [5, 6, END]]
     assert batch.expected.dtype == batch.source.ids.dtype == batch.target.lengths.dtype == torch.int64
-
-
-class Pair(NamedTuple):
-    left: torch.Tensor
-    right: str
-
-
-@dataclass(frozen=True)
-class Nest:
-    parts: list
-    named: dict
-    pair: Pair
-    plain: tuple
-    note: str = "kept"
-
-
-def test_map_tensors_reaches_every_tensor_and_keeps_the_rest():
-    one = torch.ones(2)
-    nest = Nest([one, 3], {"a": one, "b": None}, Pair(one, "x"), (one, (one,)))
-    double = map_tensors(nest, lambda tensor: tensor * 2)
-    assert [
-        double.parts[0].sum(),
-        double.named["a"].sum(),
-        double.pair.left.sum(),
-        double.plain[1][0].sum(),
-    ] == [4] * 4
-    assert type(double.pair) is Pair
-    assert (double.parts[1], double.named["b"], double.pair.right, double.note) == (3, None, "x", "kept")
-    assert nest.parts[0].sum() == 2
-
-
-def test_map_tensors_on_a_batch():
-    batch = Batch(
-        Tokens(torch.ones(1, 2)), Tokens(torch.ones(1, 2), torch.tensor([2])), torch.ones(1, 2), np.arange(1)
-    )
-    seen: list[int] = []
-    same = map_tensors(batch, lambda tensor: seen.append(tensor.numel()) or tensor)
-    assert sorted(seen) == [1, 2, 2, 2]
-    assert same.source.lengths is None
-    assert same.index is batch.index

@@ -11,9 +11,10 @@ from torch.testing import assert_close
 
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention
-from seqwright.nn.blocks import Block, Stack, masked_mean
+from seqwright.nn.blocks import Block, Stack
 from seqwright.nn.feedforward import FEED_FORWARDS
 from seqwright.nn.masks import AttentionContext, Places
+from seqwright.nn.pooling import masked_mean
 from seqwright.nn.positions import POSITIONS
 
 SIZE, HEADS, LAYERS = 8, 2, 2

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from seqwright import files
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
 from seqwright.models.encoder_decoder import EncoderDecoder
-from seqwright.nn.output import Loss
+from seqwright.nn.loss import Loss
 from seqwright.runs.folder import Run
 from seqwright.training import trainer
 from seqwright.training.interrupt import Interrupt, Interrupted

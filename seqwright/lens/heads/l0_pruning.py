@@ -28,7 +28,7 @@ from seqwright.files import atomic_folder
 from seqwright.lens.heads.gates import Head, sites
 from seqwright.lens.heads.pruning import one_model, pruned, write_run
 from seqwright.models import Model
-from seqwright.nn.output import Loss
+from seqwright.nn.loss import Loss
 from seqwright.runs.folder import Run
 from seqwright.tasks.text_to_text import Translation
 from seqwright.training.interrupt import Interrupt

@@ -9,9 +9,9 @@ from typing import Any
 from seqwright.config.presets import KIND, PINNED, PRESETS, as_table, pinned
 from seqwright.config.registry import unknown
 from seqwright.errors import ConfigError, Problem
-from seqwright.models import DECODERS, ENCODERS, MODELS
+from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS
 
-PART_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS}
+PART_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS, "head": HEADS}
 KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
 
 
@@ -63,9 +63,10 @@ def unpinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
 def build_model(model: str | Mapping[str, Any], **facts: Any) -> Any:
     """Build a model with new weights from the name of a preset or a description.
 
-    The kind of the model determines which `facts` it needs: source_vocabulary and target_vocabulary, say.
+    `facts` are what the data determine, for the parts that ask for it: source_vocabulary and
+    target_vocabulary, vocabulary, classes, values.
     """
-    return MODELS.build(resolve(model), **facts)
+    return MODELS.build(resolve(model), facts=facts, **facts)
 
 
 def _as_table(part: str, spec: str | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The recurrent decoder: with a fixed context vector (Sutskever et al. 2014, Cho et al. 2014) or with
-attention (Bahdanau et al. 2015, Luong et al. 2015).
+"""The recurrent decoder: with a fixed context vector (Sutskever et al. 2014, Cho et al. 2014), with
+attention (Bahdanau et al. 2015, Luong et al. 2015), or without a source (Mikolov et al. 2010).
 
-At each token: attend (from the previous or the current state), step the cells, read out. Where nothing of a
-step's output goes into the next step's input, the whole target goes through the cells at once.
+At each token: attend (from the previous or the current state), step the cells, read out. Where no output of a
+step is an input of the next, the whole target goes through the cells at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from seqwright.config.registry import Count, check_options, unknown
 from seqwright.errors import ConfigError
 from seqwright.models import Decoder, Encoded
 from seqwright.nn.attention import Attention
-from seqwright.nn.blocks import masked_mean
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.kv_cache import Keys, select_keys
 from seqwright.nn.masks import AttentionContext, Places, regroup, take
+from seqwright.nn.pooling import masked_mean
 from seqwright.nn.recurrent import Cell, Recurrent
 from seqwright.nn.recurrent import State as Cells
 
@@ -37,10 +37,11 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class RnnState:
-    """The cells (layers, R, size), the last output (R, size), and what is known of the source, for groups of
+    """The cells (layers, R, size), the last output (R, size), and what comes from the source, for groups of
     `width` rows.
 
-    context (G, memory size): the fixed context vector of a decoder without attention.
+    context (G, memory size): the fixed context vector of a decoder without attention; its size is 0 without a
+    source.
     """
 
     groups: int
@@ -70,28 +71,28 @@ class Rnn(Decoder):
     """Recurrent layers with or without attention.
 
     attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head), a table of options of
-    an attention, or none.
-    query: whether the previous state asks the attention (Bahdanau) or the current one (Luong).
-    feed: what goes into the cells beside the embedding: nothing, the context, or the last output (Luong's
-    input feeding).
-    readout: what the output layer gets: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), or a
-    maxout over state, embedding and context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the
+    an attention, or none. Without an option: bahdanau where there is a source, otherwise none.
+    query: whether the previous state (Bahdanau) or the current one (Luong) is the query of the attention.
+    feed: the input of the cells in addition to the embedding: nothing, the context, or the last output
+    (Luong's input feeding).
+    readout: the input of the output layer: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), or
+    a maxout over state, embedding and context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the
     state s_i that the probability is conditioned on).
     start: the encoder's final states layer by layer (copy), or tanh of a linear map of a summary of the
-    source (tanh).
+    source (tanh). Without a source the first state is zero.
     """
 
     def __init__(
         self,
         *,
         vocabulary: int,
-        memory_size: int,
+        memory_size: int | None,
         size: Count = 512,
         embedding_size: Count | None = None,
         readout_size: Count | None = None,
         layers: Count = 1,
         cell: Cell = "lstm",
-        attention: str | Mapping[str, Any] = "bahdanau",
+        attention: str | Mapping[str, Any] | None = None,
         query: Literal["previous", "current"] = "current",
         feed: Literal["nothing", "context", "output"] = "output",
         readout: Literal["state", "tanh", "maxout"] = "tanh",
@@ -103,12 +104,13 @@ class Rnn(Decoder):
         self.size = size if readout == "state" else readout_size or size
         self.embedding = Embedding(vocabulary, embedding_size or size)
         self.attention = _attention(attention, size, memory_size)
-        context_size = memory_size if self.attention is None else self.attention.out_size
+        context_size = memory_size or 0 if self.attention is None else self.attention.out_size
         fed = {"nothing": 0, "context": context_size, "output": self.size}[feed]
         self.recurrent = Recurrent(
             self.embedding.size + fed, size=size, layers=layers, cell=cell, dropout=dropout
         )
-        self.bridge = Bridge(memory_size, self.recurrent, learned=start == "tanh")
+        learned = start == "tanh"
+        self.bridge = None if memory_size is None else Bridge(memory_size, self.recurrent, learned=learned)
         self.readout = {"state": _State, "tanh": _Tanh, "maxout": _Maxout}[readout](
             size, self.embedding.size, context_size, self.size
         )
@@ -116,6 +118,8 @@ class Rnn(Decoder):
         self._check(readout)
 
     def _check(self, readout: str) -> None:
+        if self.bridge is None and self.feed == "context":
+            raise ConfigError('feed = "context" needs a source; take feed = "nothing" or "output"')
         if self.attention is None:
             return
         if self.feed == "context" and self.query == "current":
@@ -134,7 +138,12 @@ class Rnn(Decoder):
         """Whether a step's input depends on the step before it by more than the cells."""
         return self.feed == "output" or (self.attention is not None and self.query == "previous")
 
-    def start(self, encoded: Encoded) -> RnnState:
+    def start(self, encoded: Encoded | None, rows: int = 0) -> RnnState:
+        if encoded is None or self.bridge is None:
+            zeros = self.embedding.weight.new_zeros
+            return RnnState(
+                rows, self.recurrent.empty(rows), zeros(rows, self.size), memory=None, context=zeros(rows, 0)
+            )
         rows = len(encoded.hidden)
         memory = None if self.attention is None else self.attention.keys(encoded.hidden, encoded.places)
         summary = self.bridge.summary(encoded)
@@ -183,21 +192,24 @@ class Rnn(Decoder):
             fixed = state.context.repeat_interleave(state.width, 0)
             return fixed[:, None].expand(-1, count, -1)
         folded = queries.reshape(state.groups, state.width * count, -1)
-        sight = AttentionContext(_places(state, count, queries.device), state.width)
-        return self.attention(folded, sight, state.memory).view(rows, count, -1)
+        attended = AttentionContext(_places(state, count, queries.device), state.width)
+        return self.attention(folded, attended, state.memory).view(rows, count, -1)
 
 
 def _places(state: RnnState, count: int, device: torch.device) -> Places:
-    """Where the next `count` tokens of each row stand."""
+    """The places of the next `count` tokens of each row."""
     if isinstance(state.length, int):
         return Places.run(state.length, count, width=state.width, device=device)
     pos = state.length[:, None] + torch.arange(count, device=device)  # (R, count)
     return Places(pos.view(state.groups, -1))
 
 
-def _attention(spec: str | Mapping[str, Any], size: int, memory_size: int) -> Attention | None:
-    if spec == "none":
+def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None) -> Attention | None:
+    if spec == "none" or (spec is None and memory_size is None):
         return None
+    if memory_size is None:
+        raise ConfigError(f"attention is {spec!r}, but there is no source to attend to; set attention = none")
+    spec = "bahdanau" if spec is None else spec
     if isinstance(spec, str):
         if spec not in RECIPES:
             raise ConfigError(unknown("attention of the rnn decoder", spec, ["none", *RECIPES]))
@@ -207,7 +219,7 @@ def _attention(spec: str | Mapping[str, Any], size: int, memory_size: int) -> At
 
 
 def _where(real: Tensor, after: RnnState, before: RnnState) -> RnnState:
-    """Rows that have a real token go on, the others stay."""
+    """Rows with a real token take the state after it, the others keep theirs."""
     cells = tuple(
         torch.where(real[None, :, None], a, b) for a, b in zip(after.cells, before.cells, strict=True)
     )
@@ -219,9 +231,8 @@ class Bridge(nn.Module):
     """The first state of a decoder, from any encoder.
 
     copy takes the encoder's final states, layer by layer from the top, and needs the same kind and size of
-    cell. Otherwise each layer starts with tanh(W s) (Bahdanau et al. 2015, A.2.2; Cho et al. 2014, A.1.2), s
-    being the final state of a recurrent encoder's last layer, or the mean of the vectors of one that has
-    none.
+    cell. Otherwise each layer starts with tanh(W s) (Bahdanau et al. 2015, A.2.2; Cho et al. 2014, A.1.2),
+    where s is the final state of the last layer of a recurrent encoder, or the mean vector of another one.
     """
 
     def __init__(self, memory_size: int, recurrent: Recurrent, *, learned: bool):

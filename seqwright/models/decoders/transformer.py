@@ -12,7 +12,7 @@ from torch import Tensor
 from seqwright.models import Decoder, Encoded
 from seqwright.nn.blocks import BoundStack, Stack
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.kv_cache import Keys, Past, select_keys
+from seqwright.nn.kv_cache import Past, select_keys
 from seqwright.nn.masks import Places, regroup, take
 
 
@@ -21,12 +21,13 @@ class TransformerState:
     """The keys of each block's past and of the memory, for `groups` groups of `width` rows, and the stack
     that they belong to.
 
-    length: how many tokens came before, an int, or (rows,) where padding made the rows differ.
+    memory: None for a decoder without an encoder. length: the number of tokens so far, an int, or (rows,)
+    where padding made the rows differ.
     """
 
     groups: int
     stack: BoundStack
-    memory: tuple[Keys, ...]
+    memory: Past | None
     past: Past | None = None
     length: int | Tensor = 0
     width: int = 1
@@ -36,28 +37,30 @@ class TransformerState:
         return TransformerState(
             groups=len(rows) // width,
             stack=self.stack,
-            memory=select_keys(self.memory, groups, rows, width),  # type: ignore[arg-type]
-            past=None if self.past is None else select_keys(self.past, groups, rows, width),
+            memory=self.memory and select_keys(self.memory, groups, rows, width),
+            past=self.past and select_keys(self.past, groups, rows, width),
             length=self.length if isinstance(self.length, int) else take(self.length, rows),
             width=width,
         )
 
 
 class Transformer(Decoder):
-    """Embedded tokens through a causal stack that also looks at the memory. The options are those of the
-    stack.
+    """Embedded tokens through a causal stack that attends to the memory, if there is one. The options are
+    those of the stack.
     """
 
     passes_to = Stack
 
-    def __init__(self, *, vocabulary: int, memory_size: int, **stack: Any):
+    def __init__(self, *, vocabulary: int, memory_size: int | None, **stack: Any):
         super().__init__()
         self.stack = Stack(memory_size=memory_size, causal=True, **stack)
         self.size = self.stack.size
         self.embedding = Embedding(vocabulary, self.stack.embedding_size)
 
-    def start(self, encoded: Encoded) -> TransformerState:
+    def start(self, encoded: Encoded | None, rows: int = 0) -> TransformerState:
         stack = self.stack.bound()
+        if encoded is None:
+            return TransformerState(rows, stack, None)
         return TransformerState(len(encoded.hidden), stack, stack.memory(encoded.hidden, encoded.places))
 
     def forward(
@@ -65,9 +68,8 @@ class Transformer(Decoder):
     ) -> tuple[Tensor, TransformerState]:
         rows, count = tokens.shape
         places, length = self._places(tokens, state, real)
-        embedded = self.embedding(
-            tokens.view(state.groups, -1)
-        )  # the rows of a group become one row of queries
+        # the rows of a group become one row of queries
+        embedded = self.embedding(tokens.view(state.groups, state.width * count))
         hidden, past = state.stack(embedded, places, state.past, state.memory, state.width)
         after = TransformerState(state.groups, state.stack, state.memory, past, length, state.width)
         return hidden.view(rows, count, -1), after
@@ -75,7 +77,7 @@ class Transformer(Decoder):
     def _places(
         self, tokens: Tensor, state: TransformerState, real: Tensor | None
     ) -> tuple[Places, int | Tensor]:
-        """Where the new tokens stand, and how many there are then."""
+        """The places of the new tokens, and the number of tokens after them."""
         rows, count = tokens.shape
         if real is None and isinstance(state.length, int):
             run = Places.run(state.length, count, width=state.width, device=tokens.device)

@@ -1,7 +1,7 @@
-"""The output layer and the loss of next-token models.
+"""Losses: a sum with its count, and the cross-entropy over a vocabulary.
 
-The loss is computed for a few hundred rows at a time, together with its gradients: the matrix of rows ×
-vocabulary, the largest of a small model, never exists whole.
+The cross-entropy is computed for a few hundred rows at a time, together with its gradients: the matrix of
+rows × vocabulary, the largest of a small model, never exists as a whole.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.autograd.function import Function as Differentiable
-
-from seqwright.nn.inference_weights import InferenceModule, Function, linear
+from torch import Tensor
+from torch.autograd.function import Function
 
 ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 
@@ -41,42 +39,19 @@ class Loss:
         return self.total if self.extra is None else self.total + self.extra
 
 
-class Output(InferenceModule[Function]):
-    """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017)."""
+def cross_entropy(
+    rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    """Σ over rows of −Σ_v t_v log softmax(W h + b)_v, t = (1 − ε) · one-hot + ε / V (Szegedy et al. 2016).
 
-    def __init__(self, size: int, vocabulary: int, *, weight: nn.Parameter | None = None, bias: bool = False):
-        super().__init__()
-        if weight is None:
-            weight = nn.Parameter(torch.empty(vocabulary, size))
-            nn.init.normal_(weight, std=size**-0.5)
-        self.weight = weight
-        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
-
-    def bind(self) -> Function:
-        return linear(self.weight, self.bias)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """(…, D) -> (…, V)."""
-        return self.bound()(hidden)
-
-    def loss(self, hidden: Tensor, expected: Tensor, *, ignore: int = 0, smoothing: float = 0.0) -> Loss:
-        """Cross-entropy with label smoothing (Szegedy et al. 2016), summed over all that is not `ignore`.
-
-        hidden (B, T, D), expected (B, T). Equal to F.cross_entropy(…, reduction="sum").
-        """
-        real = (expected != ignore).flatten().nonzero().squeeze(-1)
-        rows, targets = hidden.flatten(0, -2), expected.flatten()
-        if len(real) < len(targets):
-            rows, targets = rows.index_select(0, real), targets.index_select(0, real)
-        with torch.autocast(rows.device.type, enabled=False):  # a loss is summed in the weights' precision
-            given = (rows.to(self.weight.dtype), self.weight, self.bias, targets, smoothing)
-            if torch.is_grad_enabled():
-                self._cached = None  # the weights are about to change
-                return Loss(_CrossEntropy.apply(*given), len(targets))
-            return Loss(_cross_entropy(*given), len(targets))
+    rows (N, D), weight (V, D), targets (N,). Equal to F.cross_entropy(…, reduction="sum").
+    """
+    with torch.autocast(rows.device.type, enabled=False):  # a loss is summed in the precision of the weights
+        given = (rows.to(weight.dtype), weight, bias, targets, smoothing)
+        return _CrossEntropy.apply(*given) if torch.is_grad_enabled() else _cross_entropy(*given)
 
 
-class _CrossEntropy(Differentiable):
+class _CrossEntropy(Function):
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
@@ -87,9 +62,9 @@ class _CrossEntropy(Differentiable):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # the slopes are mere numbers, and would pass for constants
+        if torch.is_grad_enabled():  # the slopes carry no graph and would count as constants
             raise NotImplementedError(
-                "the loss has no second derivative; for create_graph = true take cross_entropy of the scores"
+                "the loss has no second derivative; for create_graph=True use F.cross_entropy on the scores"
             )
         scaled = (None if slope is None else slope * grads[0] for slope in ctx.slopes)
         return (*scaled, None, None)
@@ -103,10 +78,8 @@ def _cross_entropy(
     smoothing: float,
     slopes: tuple[Tensor, Tensor, Tensor | None] | None = None,
 ) -> Tensor:
-    """Σ over rows of −Σ_v t_v log softmax(W h + b)_v with t = (1 − ε) · one-hot + ε / V.
-
-    `slopes`, if given, are filled with the gradients of rows, weight and bias; that of the scores is softmax
-    − t.
+    """The loss. `slopes`, if given, are filled with the gradients of rows, weight and bias; the gradient of
+    the scores is softmax − t.
     """
     share = smoothing / len(weight)
     total = torch.zeros((), dtype=rows.dtype, device=rows.device)

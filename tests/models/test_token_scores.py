@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,14 +13,17 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seqwright.nn import output as output_module
+from seqwright.models.heads.tokens import TokenScores
+from seqwright.nn import loss as loss_module
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.output import Output
 
 SIZE, VOCABULARY = 5, 7
+token_scores = partial(TokenScores, input_size=SIZE, vocabulary=VOCABULARY)
 
 
-def reference(part: Output, hidden: torch.Tensor, expected: torch.Tensor, smoothing: float) -> torch.Tensor:
+def reference(
+    part: TokenScores, hidden: torch.Tensor, expected: torch.Tensor, smoothing: float
+) -> torch.Tensor:
     scores = F.linear(hidden, part.weight, part.bias).flatten(0, -2)
     return F.cross_entropy(
         scores, expected.flatten(), label_smoothing=smoothing, ignore_index=0, reduction="sum"
@@ -34,14 +39,14 @@ def reference(part: Output, hidden: torch.Tensor, expected: torch.Tensor, smooth
 )
 def test_equals_cross_entropy(bias, rows, shape, smoothing, seed):
     generator = torch.Generator().manual_seed(seed)
-    part = Output(SIZE, VOCABULARY, bias=bias).double()
+    part = token_scores(bias=bias).double()
     if bias:
         nn.init.normal_(part.bias)
     hidden = torch.randn(*shape, SIZE, dtype=torch.float64, requires_grad=True)
     expected = torch.randint(0, VOCABULARY, shape, generator=generator)  # 0 is to be ignored
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
-            patch.setattr(output_module, "ROWS", rows)
+            patch.setattr(loss_module, "ROWS", rows)
         loss = part.loss(hidden, expected, smoothing=smoothing)
     other = reference(part, hidden, expected, smoothing)
     assert loss.count == int((expected != 0).sum())
@@ -51,7 +56,7 @@ def test_equals_cross_entropy(bias, rows, shape, smoothing, seed):
 
 
 def test_more_rows_than_one_chunk_of_real_size():
-    part, count = Output(SIZE, VOCABULARY), 2 * output_module.ROWS + 7
+    part, count = token_scores(), 2 * loss_module.ROWS + 7
     hidden, expected = (
         torch.randn(1, count, SIZE, requires_grad=True),
         torch.randint(1, VOCABULARY, (1, count)),
@@ -65,7 +70,7 @@ def test_more_rows_than_one_chunk_of_real_size():
 
 def test_tied_weights_get_the_gradients_of_both_uses():
     embedding = Embedding(VOCABULARY, SIZE).double()
-    part = Output(SIZE, VOCABULARY, weight=embedding.weight)
+    part = token_scores(weight=embedding.weight)
     ids, expected = torch.tensor([[4, 5, 6]]), torch.tensor([[5, 6, 0]])
     found = torch.autograd.grad(part.loss(embedding(ids).tanh(), expected).total, embedding.weight)
     assert part.weight is embedding.weight
@@ -75,7 +80,10 @@ def test_tied_weights_get_the_gradients_of_both_uses():
 
 
 def test_nothing_to_be_said_costs_nothing():
-    part, hidden = Output(SIZE, VOCABULARY, bias=True), torch.randn(2, 3, SIZE, requires_grad=True)
+    part, hidden = (
+        token_scores(bias=True),
+        torch.randn(2, 3, SIZE, requires_grad=True),
+    )
     loss = part.loss(hidden, torch.zeros(2, 3, dtype=torch.long), smoothing=0.1)
     assert (loss.count, loss.total.item(), loss.mean.item()) == (0, 0.0, 0.0)
     gradients = torch.autograd.grad(loss.total, [hidden, *part.parameters()])
@@ -83,14 +91,14 @@ def test_nothing_to_be_said_costs_nothing():
 
 
 def test_the_mean_is_the_total_by_the_count():
-    part, hidden = Output(SIZE, VOCABULARY), torch.randn(2, 3, SIZE)
+    part, hidden = token_scores(), torch.randn(2, 3, SIZE)
     loss = part.loss(hidden, torch.tensor([[1, 2, 0], [3, 0, 0]]))
     assert_close(loss.mean, loss.total / 3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_under_autocast_the_loss_is_that_of_the_weights_precision(dtype):
-    part, expected = Output(SIZE, VOCABULARY, bias=True), torch.tensor([[1, 2, 3]])
+    part, expected = token_scores(bias=True), torch.tensor([[1, 2, 3]])
     hidden = torch.randn(1, 3, SIZE).to(dtype).requires_grad_()
     wanted = (hidden, part.weight, part.bias)
     plain = reference(part, hidden.float(), expected, 0.1)
@@ -103,7 +111,7 @@ def test_under_autocast_the_loss_is_that_of_the_weights_precision(dtype):
 
 
 def test_a_second_derivative_is_refused_not_wrong():
-    part, x = Output(SIZE, VOCABULARY), torch.randn(1, 3, SIZE, requires_grad=True)
+    part, x = token_scores(), torch.randn(1, 3, SIZE, requires_grad=True)
     loss = part.loss(x.tanh(), torch.tensor([[1, 2, 3]])).total
     with pytest.raises(NotImplementedError, match="no second derivative"):
         torch.autograd.grad(loss, x, create_graph=True)
@@ -122,7 +130,11 @@ class Products(TorchDispatchMode):
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_without_gradients_none_are_computed(mode):
     """Validation needs the value only; gradients would be two more products of the size of the scores."""
-    part, hidden, expected = Output(SIZE, VOCABULARY), torch.randn(1, 3, SIZE), torch.tensor([[1, 2, 3]])
+    part, hidden, expected = (
+        token_scores(),
+        torch.randn(1, 3, SIZE),
+        torch.tensor([[1, 2, 3]]),
+    )
     with Products() as training:
         trained = part.loss(hidden, expected).total
     with mode(), Products() as validation:

@@ -1,0 +1,45 @@
+"""A decoder without an encoder: a language model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqwright.data.batch import Tokens
+from seqwright.models import DECODERS, DecoderModel
+from seqwright.models.heads.tokens import TokenScores
+from seqwright.nn.attention import Spec
+
+
+class DecoderOnly(DecoderModel):
+    """p(target), token by token, or p(target | source) where the source is read first as a prompt (Radford et
+    al. 2018).
+
+    tie: the output layer is the embedding.
+    """
+
+    def __init__(
+        self, *, vocabulary: int, decoder: Spec = "transformer", tie: bool = True, output_bias: bool = False
+    ):
+        super().__init__()
+        self.decoder = DECODERS.build(decoder, vocabulary=vocabulary, memory_size=None)
+        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)
+
+    def hidden(self, batch: Any) -> Tensor:
+        source = len(batch.target.ids) if batch.source is None else batch.source
+        hidden, _ = self.decoder(batch.target.ids, self.start(source))
+        return hidden
+
+    def start(self, source: int | Tokens) -> Any:
+        """Return the state before the first token: for a number of rows, or after reading prompts."""
+        if isinstance(source, int):
+            return self.decoder.start(None, source)
+        ids, lengths = source.ids, source.lengths
+        state = self.decoder.start(None, len(ids))
+        if lengths is None:
+            return self.decoder(ids, state)[1]
+        count = ids.shape[1]
+        order = torch.arange(count, device=ids.device) - (count - lengths[:, None])  # to the right side
+        return self.decoder(ids.gather(1, order % count), state, order >= 0)[1]

@@ -1,0 +1,44 @@
+"""An encoder with a head: classification, tagging, numbers, filling blanks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from seqwright.errors import ConfigError
+from seqwright.models import ENCODERS, HEADS, Model
+from seqwright.nn.attention import Spec
+from seqwright.nn.loss import Loss
+
+
+class EncoderOnly(Model):
+    """p(expected | source): an encoder reads `batch.source`, a head predicts `batch.expected`.
+
+    facts: what the data say (vocabulary, classes, values …), for the parts that ask for it. tie: the head's
+    weights are the encoder's embedding, for the head `tokens`.
+    """
+
+    def __init__(
+        self,
+        *,
+        facts: Mapping[str, Any],
+        encoder: Spec = "transformer",
+        head: Spec = "classes",
+        tie: bool = False,
+    ):
+        super().__init__()
+        self.encoder = ENCODERS.build(encoder, **facts)
+        tied = {"weight": self.encoder.embedding.weight} if tie else {}
+        self.head = HEADS.build(head, **facts, **tied, input_size=self.encoder.size)
+        if tie and self.encoder.embedding.weight is not getattr(self.head, "weight", None):
+            raise ConfigError("tie is for the head tokens; set tie = false")
+
+    def forward(self, batch: Any) -> Tensor:
+        encoded = self.encoder(batch.source)
+        return self.head(encoded.hidden, encoded.places)
+
+    def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:
+        encoded = self.encoder(batch.source)
+        return self.head.loss(encoded.hidden, batch.expected, encoded.places, smoothing=smoothing)

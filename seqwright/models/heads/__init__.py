@@ -1,0 +1,1 @@
+"""Heads: hidden vectors become predictions and their loss. One file each; the file name is the key."""

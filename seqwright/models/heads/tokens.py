@@ -1,0 +1,74 @@
+"""The head of next-token models and of models that fill blanks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.data.tokenizer import PAD
+from seqwright.errors import ConfigError
+from seqwright.models import Head
+from seqwright.nn.inference_weights import Function, InferenceModule, linear
+from seqwright.nn.loss import ROWS, Loss, cross_entropy
+from seqwright.nn.masks import Places
+
+
+class TokenScores(InferenceModule[Function], Head):
+    """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017)."""
+
+    def __init__(
+        self, *, input_size: int, vocabulary: int, weight: nn.Parameter | None = None, bias: bool = False
+    ):
+        super().__init__()
+        if weight is None:
+            weight = nn.Parameter(torch.empty(vocabulary, input_size))
+            nn.init.normal_(weight, std=input_size**-0.5)
+        elif weight.shape != (vocabulary, input_size):
+            raise ConfigError(
+                f"tie needs an embedding of the size {input_size} that the output layer reads, not "
+                f"{weight.shape[1]}; make them equal or set tie = false"
+            )
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+
+    @classmethod
+    def after(cls, decoder: Any, *, tie: bool, bias: bool) -> Self:
+        """The head of a decoder; with `tie` its weight is the decoder's embedding."""
+        embedding = decoder.embedding
+        weight = embedding.weight if tie else None
+        return cls(input_size=decoder.size, vocabulary=embedding.vocabulary, weight=weight, bias=bias)
+
+    def bind(self) -> Function:
+        return linear(self.weight, self.bias)
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        """(…, D) -> (…, V)."""
+        return self.bound()(hidden)
+
+    def loss(
+        self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
+    ) -> Loss:
+        """Cross-entropy with label smoothing (Szegedy et al. 2016), summed over all that is not `PAD`.
+
+        hidden (B, T, D), expected (B, T). Equal to F.cross_entropy(…, reduction="sum").
+        """
+        real = (expected != PAD).flatten().nonzero().squeeze(-1)
+        rows, targets = hidden.flatten(0, -2), expected.flatten()
+        if len(real) < len(targets):
+            rows, targets = rows.index_select(0, real), targets.index_select(0, real)
+        if torch.is_grad_enabled():
+            self._cached = None  # the weights are about to change
+        return Loss(cross_entropy(rows, self.weight, self.bias, targets, smoothing), len(targets))
+
+    def log_probabilities(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """log p of one token after each vector: hidden (R, T, D), tokens (R, T) -> (R, T)."""
+        chunks = zip(hidden.flatten(0, 1).split(ROWS), tokens.flatten()[:, None].split(ROWS), strict=True)
+        found = [precise(self(rows)).log_softmax(-1).gather(1, wanted) for rows, wanted in chunks]
+        return torch.cat(found).view(tokens.shape)
+
+
+def precise(logits: Tensor) -> Tensor:
+    """The logits in float32 or float64."""
+    return logits if logits.dtype is torch.float64 else logits.float()

@@ -1,0 +1,62 @@
+"""The head of models that predict numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.config.registry import Count
+from seqwright.errors import ConfigError
+from seqwright.models import Head
+from seqwright.nn.attention import Spec
+from seqwright.nn.dropout import Dropout
+from seqwright.nn.loss import Loss
+from seqwright.nn.masks import Places
+from seqwright.nn.pooling import POOLINGS
+
+
+class Values(Head):
+    """Numbers, W pool(h) + b: their means, trained with the squared error, or their quantiles, trained with
+    the pinball loss max(q e, (q − 1) e) of the error e (Koenker & Bassett 1978).
+
+    pooling: how the vectors of an input become one. quantiles: which ones, each between 0 and 1; none: means.
+    """
+
+    levels: Tensor
+
+    def __init__(
+        self,
+        *,
+        input_size: int,
+        values: Count,
+        pooling: Spec = "mean",
+        quantiles: Sequence[float] = (),
+        dropout: float = 0.1,
+    ):
+        super().__init__()
+        if bad := [q for q in quantiles if not 0 < q < 1]:
+            raise ConfigError(f"quantiles has {bad[0]}; a quantile lies between 0 and 1")
+        self.quantiles = tuple(quantiles)
+        self.pooling = POOLINGS.build(pooling, size=input_size)
+        self.dropout = Dropout(dropout)
+        self.linear = nn.Linear(input_size, values * max(len(self.quantiles), 1))
+        levels = torch.tensor(self.quantiles, dtype=torch.get_default_dtype())
+        self.register_buffer("levels", levels, persistent=False)
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        """(B, S, D) -> (B, values), or (B, values, quantiles)."""
+        found = self.linear(self.dropout(self.pooling(hidden, places)))
+        return found.unflatten(-1, (-1, len(self.quantiles))) if self.quantiles else found
+
+    def loss(
+        self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
+    ) -> Loss:
+        """Summed over the numbers. expected (B, values), NaN where a number is missing."""
+        real = ~expected.isnan()
+        found, wanted = self(hidden, places)[real], expected[real]
+        if not self.quantiles:
+            return Loss((wanted - found).square().sum(), len(wanted))
+        error = wanted[:, None] - found  # (n, quantiles)
+        return Loss(torch.maximum(self.levels * error, (self.levels - 1) * error).sum(), len(wanted))

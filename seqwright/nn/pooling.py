@@ -1,0 +1,60 @@
+"""Pooling: the vectors of an input become one. One class each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from seqwright.config.registry import Registry
+from seqwright.nn.masks import Places
+
+POOLINGS = Registry("pooling", "seqwright.nn.pooling", "seqwright.nn.pooling:Pooling")
+
+
+class Pooling(nn.Module):
+    """Base: (B, S, D) -> (B, D). Padding has no influence, and an input that is all padding gives zeros."""
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        raise NotImplementedError
+
+
+class Mean(Pooling):
+    """The mean of all vectors."""
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        return hidden.mean(1) if places is None else masked_mean(hidden, places)
+
+
+class First(Pooling):
+    """The vector of the first place."""
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        first = hidden[:, 0]
+        return first if places is None or places.seen is None else first * places.seen[:, :1].to(first.dtype)
+
+
+class Attention(Pooling):
+    """Σ_s softmax(v · tanh(W h_s))_s h_s: the learned query of Yang et al. 2016, 2.2."""
+
+    def __init__(self, *, size: int):
+        super().__init__()
+        self.map = nn.Linear(size, size)
+        self.query = nn.Parameter(torch.empty(size))
+        nn.init.normal_(self.query, std=size**-0.5)
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        scores = torch.tanh(self.map(hidden)) @ self.query  # (B, S)
+        seen = None if places is None else places.seen
+        if seen is not None:
+            scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(-1)
+        weights = weights if seen is None else weights * seen.to(weights.dtype)
+        return (weights[:, None] @ hidden).squeeze(1)
+
+
+def masked_mean(hidden: Tensor, places: Places) -> Tensor:
+    """The mean over real places, (G, K, D) -> (G, D)."""
+    if places.seen is None:
+        return hidden.mean(1)
+    real = places.seen[..., None].to(hidden.dtype)
+    return (hidden * real).sum(1) / real.sum(1).clamp(min=1)
