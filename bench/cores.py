@@ -20,8 +20,7 @@ from seqwright.data.store import Ragged
 from seqwright.models.building import build_model
 from seqwright.runtime import keep_freed_memory
 from seqwright.training.optimizer import Adamw
-from seqwright.training.trainer import gradients, parts_of
-from seqwright.training.workers import Outcome, Part, Workers
+from seqwright.training.workers import LossSum, MicroBatch, Workers, micro_batches
 
 # name: (preset, target tokens, lengths from, to, symbols of each side)
 WORK = {
@@ -30,30 +29,30 @@ WORK = {
     "tiny, sentences, 1536": ("tiny", 1536, 10, 22, 8000),
     "tiny, sentences, 4096": ("tiny", 4096, 10, 22, 8000),
 }
-WAYS = {"1 thread": (0, 1), "2 threads": (0, 2), "2 processes": (1, 1)}  # helpers, threads of each process
+WAYS = {"1 thread": (0, 1), "2 threads": (0, 2), "2 processes": (1, 1)}  # children, threads of each process
 
 
 class Steps:
     """Of one model on random pairs, in one of the ways."""
 
     def __init__(self, preset: str, tokens: int, shortest: int, longest: int, symbols: int, way: str):
-        helpers, self.threads = WAYS[way]
+        children, self.threads = WAYS[way]
         draw = np.random.default_rng(0)
         self.lengths = draw.integers(shortest, longest, 40)
         self.rows = [max(tokens // int(length), 2) for length in self.lengths]
         options = {"preset": preset, "share": False, "dropout": 0.1}
         self.model = build_model(options, source_vocabulary=symbols, target_vocabulary=symbols).train()
         self.symbols, self.number = symbols, 0
-        self.crew = Workers(self.model, self.compute, helpers)
+        self.workers = Workers(self.model, self.compute, children)
         self.optimizer = Adamw(self.model, rate=1e-3)
 
-    def compute(self, part: Part) -> Outcome:
+    def compute(self, part: MicroBatch) -> LossSum:
         length, draw = int(self.lengths[part.epoch]), np.random.default_rng(part.seed)
         sides = [draw.integers(4, self.symbols, (len(part.numbers), length)).tolist() for _ in range(2)]
         batch = collate(Ragged.of(sides[0]), Ragged.of(sides[1]), np.arange(len(part.numbers)))
         loss = self.model.loss(batch, smoothing=0.1).total
         loss.backward()
-        return Outcome(loss.item(), batch.count, batch.count)
+        return LossSum(loss.item(), batch.count, batch.count)
 
     def speed(self, seconds: float) -> float:
         """Steps a second."""
@@ -68,8 +67,8 @@ class Steps:
         self.number += 1
         which = self.number % len(self.rows)
         self.optimizer.zero_grad()
-        parts = 1 + len(self.crew.helpers)
-        gradients(self.crew, parts_of(np.arange(self.rows[which]), parts, which, (self.number,)), 1.0)
+        batches = micro_batches(np.arange(self.rows[which]), self.workers.size, which, (self.number,))
+        self.workers.mean_gradient(batches, 1.0)
         self.optimizer.step(0.5)
 
 
@@ -105,7 +104,7 @@ def main() -> None:
         with neighbours(options.busy):
             for _ in range(options.rounds):
                 for way in WAYS:
-                    with (steps := Steps(*work, way)).crew:
+                    with (steps := Steps(*work, way)).workers:
                         speeds[way].append(steps.speed(options.seconds))
         middle = {way: float(np.median(found)) for way, found in speeds.items()}
         shown = "; ".join(

@@ -55,8 +55,7 @@ def ours(
 def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
     """Each batch in two parts for two processes of one thread each: what the recipes do."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
-    from seqwright.training.trainer import gradients, parts_of
-    from seqwright.training.workers import Outcome, Part, Workers
+    from seqwright.training.workers import LossSum, MicroBatch, Workers, micro_batches
 
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -65,19 +64,19 @@ def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[
     batches = training_batches(pairs, SHAPES[shape].tokens, BATCHES)
     take = taking(pairs)
 
-    def compute(part: Part) -> Outcome:
+    def compute(part: MicroBatch) -> LossSum:
         batch = take(np.asarray(part.numbers))
         loss = model.loss(batch, smoothing=SMOOTHING).total
         loss.backward()
-        return Outcome(loss.item(), batch.count, real_tokens(batch))
+        return LossSum(loss.item(), batch.count, real_tokens(batch))
 
     freeze_objects()
-    with Workers(model, compute, helpers=1) as crew:
+    with Workers(model, compute, children=1) as workers:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
         def step(batch: Batch) -> None:
             optimizer.zero_grad()
-            gradients(crew, parts_of(batch.index, 2, 0, (0,)), 1.0)
+            workers.mean_gradient(micro_batches(batch.index, 2, 0, (0,)), 1.0)
             optimizer.step()
 
         yield from timed(step, batches, seconds)

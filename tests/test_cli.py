@@ -61,7 +61,7 @@ def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys) -> None:
     assert "144 pairs" in said
     assert "symbols between spaces" in said
     assert "finished at step 8" in said
-    assert len(validated := [line for line in said.splitlines() if "valid loss" in line]) == len(
+    assert len(validated := [line for line in said.splitlines() if "validation loss" in line]) == len(
         set(validated)
     )
     assert Run.open(out).load_weights()

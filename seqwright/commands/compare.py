@@ -112,18 +112,18 @@ def _families(options: argparse.Namespace) -> int:
 
     names = [name.strip() for name in options.families.split(",")]
     check_names(names, options.inputs)  # before the pairs are read
-    teller, folder = Console(sys.stderr), Path(options.out or os.path.join("runs", "families"))
+    console, folder = Console(sys.stderr), Path(options.out or os.path.join("runs", "families"))
     data = {"train": options.train} | ({"encoding": options.encoding} if options.encoding else {})
     search = {} if options.beam is None else {"beam": options.beam}
     base = design(with_flags({"data": data, "search": search}, options), options.inputs)
-    teller.lines(base.lines())
+    console.lines(base.lines())
     try:
         ready = families(names, base, folder, paper_size=bool(options.paper_size))
         _print(
-            train_families(ready, folder, name=base.survey.name, say=teller.line, listener=teller), options
+            train_families(ready, folder, name=base.survey.name, say=console.line, listener=console), options
         )
     except Interrupted as left:
-        teller.line(f"stopped by {left}; the same command goes on from here")
+        console.line(f"stopped by {left}; the same command goes on from here")
         return left.exit_code
     return 0
 

@@ -28,17 +28,17 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.training.console import Console
     from seqwright.training.interrupt import Interrupted
 
-    teller = Console(sys.stderr)
+    console = Console(sys.stderr)
     task = options.task or "pronounce"
     try:
         demo = DEMOS[task]()
     except InputError as error:
         if options.task:
             raise
-        teller.line(f"{error}; a generated task instead:")
+        console.line(f"{error}; a generated task instead:")
         task = GENERATED
         demo = DEMOS[task]()
-    teller.line(f"seqwright learns {demo.title}, from {demo.source}\n")
+    console.line(f"seqwright learns {demo.title}, from {demo.source}\n")
     folder = Path(options.out)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,11 +49,11 @@ def run(options: argparse.Namespace) -> int:
     write_text(pairs, text)
     table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
     designed = design(table, folder=folder / task)
-    teller.lines(designed.lines())
+    console.lines(designed.lines())
     try:
-        run_design(designed, folder / task, teller)
+        run_design(designed, folder / task, console)
     except Interrupted as left:
-        teller.line(f"stopped by {left}; the same command goes on from here")
+        console.line(f"stopped by {left}; the same command goes on from here")
         return left.exit_code
     print(f"\n{demo.title}, for inputs that it has never seen:")
     for prediction in load(folder / task).predict(list(demo.tries)):

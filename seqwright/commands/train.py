@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> int:
     if options.plan:
         _plan(designed, folder)
         return 0
-    teller = _teller(options)
-    teller.lines(designed.lines())
-    return _train(designed, folder, options, teller)
+    console = _console(options)
+    console.lines(designed.lines())
+    return _train(designed, folder, options, console)
 
 
 def _refuse_what_clashes(files: list[str], changes: list[str], options: argparse.Namespace) -> None:
@@ -104,12 +104,12 @@ def _plan(designed: Any, folder: Any) -> None:
 
     existing_run(designed.config, folder)  # what the training would refuse
     designed.check_parts()
-    teller = Console(sys.stdout)
-    teller.lines(designed.lines())
-    teller.announce(plan(designed.config))
+    console = Console(sys.stdout)
+    console.lines(designed.lines())
+    console.announce(plan(designed.config))
 
 
-def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any) -> int:
+def _train(designed: Any, folder: Any, options: argparse.Namespace, console: Any) -> int:
     from pathlib import Path
 
     from seqwright.pipeline import run_design
@@ -121,17 +121,17 @@ def _train(designed: Any, folder: Any, options: argparse.Namespace, teller: Any)
 
         listeners.append(TensorBoard(Path(options.tensorboard)))
     try:
-        run_design(designed, folder, teller, listeners)
+        run_design(designed, folder, console, listeners)
     except Interrupted as left:
-        teller.line(f"stopped by {left}; the same command goes on from here")
+        console.line(f"stopped by {left}; the same command goes on from here")
         return left.exit_code
     except KeyboardInterrupt:  # in the final test: what was trained is safe
-        teller.line("stopped before the final test was done; the same command makes it")
+        console.line("stopped before the final test was done; the same command makes it")
         raise
     return 0
 
 
-def _teller(options: argparse.Namespace) -> Any:
+def _console(options: argparse.Namespace) -> Any:
     from seqwright.training.console import Console
 
     return Console(None if options.quiet else sys.stderr)

@@ -27,8 +27,8 @@ from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import amount
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.files import atomic_file, encode_json, read_json, uncompressed, write_json, writing
-from seqwright.lens.trace.history import TRACES
-from seqwright.recipes.text_to_text import choose
+from seqwright.lens.trace.history import TRACES, trace_observers
+from seqwright.recipes.text_to_text import Choice, Recipe, choose
 from seqwright.runs.folder import RUNS, WEIGHTS, Run, check_home
 from seqwright.runtime import machine, threads
 from seqwright.training import run as training_run
@@ -136,9 +136,9 @@ def train(
     ends = {name: end for name, end in zip(ENDS, (minutes, steps, epochs), strict=True) if end is not None}
     folder = Path(out) if out is not None else folder_for(files[0])
     designed = design(merged({**asked, "training": ends}, tables), folder=folder)
-    teller = Console(None if quiet else sys.stderr)
-    teller.lines(designed.lines())
-    run_design(designed, folder, teller)
+    console = Console(None if quiet else sys.stderr)
+    console.lines(designed.lines())
+    run_design(designed, folder, console)
     return load(folder)
 
 
@@ -199,29 +199,31 @@ def from_file(path: str) -> dict[str, Any]:
 
 
 def run_design(
-    design: Design, folder: Path, teller: Console, listeners: Sequence[Listener] = ()
+    design: Design, folder: Path, console: Console, listeners: Sequence[Listener] = ()
 ) -> Evaluation | None:
     """Trains as designed, or goes on with it, and finishes the folder. The evaluation, if it was made now."""
     design.check_parts()
 
     def announce(forecast: Forecast) -> None:
         write_json(folder / DATA, design.to_json(forecast.left_out))
-        teller.announce(forecast)
+        console.announce(forecast)
 
     def listen(report: Report) -> None:
-        teller(report)
+        console(report)
         for listener in listeners:
             listener(report)
 
-    progress = training_run.train(design.config, folder, listener=listen, announce=announce)
-    teller.end(progress, folder)
+    progress = training_run.train(
+        design.config, folder, listener=listen, announce=announce, observers=trace_observers
+    )
+    console.end(progress, folder)
     evaluation = finish(design, folder)
     if evaluation is None:
-        teller.line(f"it was finished before; {_further(design.config.training.patience, progress)}")
+        console.line(f"it was finished before; {_further(design.config.training.patience, progress)}")
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
-        teller.lines([str(evaluation), *next_commands(folder, example, design.config.data.train)])
-        teller.lines(resume_hint(design.config, folder, progress))
+        console.lines([str(evaluation), *next_commands(folder, example, design.config.data.train)])
+        console.lines(resume_hint(design.config, folder, progress))
     return evaluation
 
 

@@ -22,6 +22,7 @@ from seqwright.evaluation.evaluate import FILE
 from seqwright.evaluation.metrics import in_words
 from seqwright.evaluation.panel import WIDTH
 from seqwright.files import read_json, strict, writing
+from seqwright.lens.trace.history import trace_observers
 from seqwright.models.building.scaling import (
     Vocabularies,
     described,
@@ -202,7 +203,9 @@ def train_families(
     for number, family in enumerate(ready, 1):
         say(f"{family.name} ({number} of {len(ready)}): {family.note}")
         place = folder / family.name
-        progress = training_run.train(family.design.config, place, listener=listener)
+        progress = training_run.train(
+            family.design.config, place, listener=listener, observers=trace_observers
+        )
         finish(family.design, place)
         results.append(_result(family, place, progress))
     return Table(name, tuple(results))

@@ -1,4 +1,4 @@
-"""The moving average of the weights: what is validated, kept and shipped."""
+"""The moving average of the weights, which is validated and exported."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from seqwright.models import Model
 
 
 class Average:
-    """An exponential moving average over the last 1 / (1 − decay) steps or so.
+    """An exponential moving average over about the last 1 / (1 − decay) steps.
 
-    The decay of step t is min(decay, (1 + t) / (10 + t)), so that the first steps are forgotten soon.
+    The decay at step t is min(decay, (1 + t) / (10 + t)), so the first steps fade quickly.
     """
 
     def __init__(self, model: Model, decay: float):
@@ -33,7 +33,7 @@ class Average:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model has the averaged weights inside the block, and its own again after it."""
+        """Inside the block the model has the averaged weights."""
         own = {name: weight.clone() for name, weight in self.own.items()}
         try:
             self.model.take_weights(self.weights)

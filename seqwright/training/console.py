@@ -1,6 +1,4 @@
-"""A training in the terminal: what is planned, a line that moves, a few that stay for each validation and
-each finding, and how it ended.
-"""
+"""A training in the terminal: the forecast, a progress line, the validations, the findings and the end."""
 
 from __future__ import annotations
 
@@ -17,30 +15,29 @@ from seqwright.training.trainer import Progress, Report
 from seqwright.training.validation import Item
 
 BAR = 24  # characters
-WIDTH = 44  # characters of a probe that are shown
+WIDTH = 44  # characters shown of a source or an output
 LINE = 100  # characters of probes on one line
-SLOW, LONG = 0.75, 60  # times the speed of the plan, and seconds, that are worth a word
+SLOW, LONG = (
+    0.75,
+    60,
+)  # below this fraction of the forecast speed, a training of this many seconds was slow
 
 
 class Console:
-    """A listener that writes to a stream, or to nobody. Where the stream is no terminal, nothing moves."""
+    """A listener that writes to a stream, or nowhere. The progress line needs a terminal."""
 
     def __init__(self, stream: TextIO | None):
         self.stream = stream
         self.moves = stream is not None and stream.isatty()
-        self._told: set[str] = set()
-        self._said: dict[str, str] = {}
-        self._planned: Forecast | None = None
+        self._reported: set[str] = set()
+        self._outputs: dict[str, str] = {}
+        self._forecast: Forecast | None = None
 
     def __call__(self, report: Report) -> None:
         if report.validation is not None:
-            found = [("valid loss", report.validation.loss)]
-            found += [(in_words(score.name, "text"), score.value) for score in report.validation.scores]
-            scores = "  ".join(
-                f"{name} {value:.3f}" if name == "valid loss" else f"{name} {value:.1f}"
-                for name, value in found
-            )
-            self.line(f"step {report.step:6,d}  {report.done:4.0%}  {scores}")
+            scores = [f"validation loss {report.validation.loss:.3f}"]
+            scores += [f"{in_words(s.name, 'text')} {s.value:.1f}" for s in report.validation.scores]
+            self.line(f"step {report.step:6,d}  {report.done:4.0%}  {'  '.join(scores)}")
             self._probes(report.validation.probes)
         elif not report.findings:
             self._moving(
@@ -48,27 +45,25 @@ class Console:
                 f"{report.tokens_per_second:,.0f} tokens/s  {clock(report.seconds_left)} left"
             )
         for finding in report.findings:
-            kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # the same finding with other numbers is not news
-            if kind not in self._told:
+            kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # report it once, not again with other numbers
+            if kind not in self._reported:
                 self.line(f"  ! {finding}")
-                self._told.add(kind)
+                self._reported.add(kind)
 
     def announce(self, forecast: Forecast) -> None:
-        self._planned = forecast
+        self._forecast = forecast
         self.lines(f"  {line}" for line in forecast.lines())
 
     def end(self, progress: Progress, folder: Path) -> None:
         self.line(
-            f"finished at step {progress.step:,} after {clock(progress.seconds)}; {folder} is the "
-            f"model of step {progress.kept_step:,}"
+            f"finished at step {progress.step:,} after {clock(progress.seconds)}; {folder} has the weights "
+            f"of step {progress.kept_step:,}"
         )
-        planned = self._planned
-        if planned is not None and planned.seconds >= LONG:
-            speed = (progress.step / progress.seconds) / (planned.steps / planned.seconds)
+        forecast = self._forecast
+        if forecast is not None and forecast.seconds >= LONG:
+            speed = (progress.step / progress.seconds) / (forecast.steps / forecast.seconds)
             if speed < SLOW:
-                self.line(
-                    f"  ! at {speed:.0%} of the speed of the plan; other programs may have slowed it down"
-                )
+                self.line(f"  ! {speed:.0%} of the forecast speed; other programs may have slowed it down")
 
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -80,9 +75,9 @@ class Console:
             self.stream.flush()
 
     def _probes(self, probes: Iterable[Item]) -> None:
-        """What comes out for a few sources, where it is other than the last time; on one line if it fits."""
-        news = [probe for probe in probes if self._said.get(probe.source) != probe.output.text]
-        self._said |= {probe.source: probe.output.text for probe in news}
+        """Show the outputs that changed since the last validation, on one line if they fit."""
+        news = [probe for probe in probes if self._outputs.get(probe.source) != probe.output.text]
+        self._outputs |= {probe.source: probe.output.text for probe in news}
         texts = [
             f"{shown(probe.source, WIDTH)} → {shown(probe.output.text, WIDTH)}"
             + (" ✓" if probe.output.text in probe.references else "")

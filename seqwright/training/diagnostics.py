@@ -1,4 +1,4 @@
-"""What goes wrong in trainings, recognised while they run, and said in plain words with the way out."""
+"""Common training problems, detected while the training runs, each with a way out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 
 from seqwright.training.validation import Item, Validation
 
-FEW = 8  # with fewer outputs than this, none of the shares below means anything
-ENOUGH = 100  # steps: before them every model says the same for everything, whatever its data
+FEW = 8  # with fewer outputs, the shares below mean nothing
+ENOUGH = 100  # steps; before them every model outputs the same for every source
 
 
 def first_loss(loss: float, vocabulary: int) -> list[str]:
-    """A model that knows nothing should be about as bad as guessing: −log(1 / V)."""
+    """The loss of an untrained model should be about that of guessing: −log(1 / V)."""
     guess = math.log(vocabulary)
     if loss <= 1.5 * guess + 1:
         return []
     return [
         f"the first loss is {loss:.1f}, but guessing among {vocabulary:,} symbols costs {guess:.1f}: the "
-        "weights start too large; look at the initialisation, or lower the learning rate"
+        "initial weights are too large; check the initialisation, or lower the learning rate"
     ]
 
 
 def findings(validation: Validation, done: float, step: int) -> list[str]:
-    """What a validation tells at a step, when the share `done` of the training is over."""
+    """The findings of a validation, when the share `done` of the training is done."""
     found, items = _unknowns(validation.unknown), validation.items
     if done < 0.2 or step < ENOUGH:
         return found
-    if done >= 0.5 or step >= 5 * ENOUGH:  # what to look at is learned later than what is likely
+    if done >= 0.5 or step >= 5 * ENOUGH:  # attention to the source is learned late
         found += _ignored_source(validation)
     if len(items) >= FEW:
         found += [*_same_outputs(items), *_copies(items), *_empty(items), *_endless(items)]
@@ -38,20 +38,20 @@ def _unknowns(unknown: float) -> list[str]:
     if unknown < 0.05:
         return []
     return [
-        f"{unknown:.0%} of the tokens of the validation texts are unknown to the tokenizer: another language "
-        "or alphabet than in training? Take a tokenizer of smaller pieces (characters, bpe, bytes)"
+        f"{unknown:.0%} of the tokens of the validation texts are unknown to the tokenizer: is their "
+        "language or alphabet that of the training data? Use smaller units (characters, bpe, bytes)"
     ]
 
 
 def _ignored_source(validation: Validation) -> list[str]:
-    """Bad sources should hurt."""
+    """Wrong sources should raise the loss."""
     gap = validation.shuffled_loss - validation.loss
     if math.isnan(gap) or gap > 0.02 * validation.loss:
         return []
     return [
         f"the model ignores its source: with the sources of other sentences its loss is "
-        f"{validation.shuffled_loss:.2f}, with the right ones {validation.loss:.2f}. Are source and target "
-        "lines of the same pairs? If so, train longer or with a higher learning rate"
+        f"{validation.shuffled_loss:.2f}, with the right ones {validation.loss:.2f}. Do the source and "
+        "target lines belong together? If so, train longer or with a higher learning rate"
     ]
 
 
@@ -63,8 +63,8 @@ def _same_outputs(items: Sequence[Item]) -> list[str]:
     if share < 0.5 or references.count(commonest) / len(texts) > share / 2:
         return []
     return [
-        f"{share:.0%} of the outputs are the same, {_short(commonest)}: the model has not found what "
-        "depends on the source; train longer, lower the learning rate, or check the choice of columns"
+        f"{share:.0%} of the outputs are the same, {_short(commonest)}: the model has not learned to use "
+        "the source; train longer, lower the learning rate, or check the choice of columns"
     ]
 
 
@@ -82,16 +82,14 @@ def _empty(items: Sequence[Item]) -> list[str]:
     empty = sum(not item.output.text for item in items) / len(items)
     if empty < 0.2:
         return []
-    return [f"{empty:.0%} of the outputs are empty: are there blank or cut targets in the training data?"]
+    return [f"{empty:.0%} of the outputs are empty: are there blank or truncated targets in the data?"]
 
 
 def _endless(items: Sequence[Item]) -> list[str]:
     endless = sum(item.output.finish_reason == "length" for item in items) / len(items)
     if endless < 0.2:
         return []
-    return [
-        f"{endless:.0%} of the outputs do not end in time: the model has not learned to yet; train longer"
-    ]
+    return [f"{endless:.0%} of the outputs reach the maximum length without an end symbol; train longer"]
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a training will take on this machine, by a few steps that are thrown away."""
+"""The time and memory of a training on this machine, measured on a few steps of a copy of the model."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from seqwright.data.plan import Batching, Plan
 from seqwright.data.text_display import amount
 from seqwright.models import Model
 from seqwright.training.budget import steps_of
+from seqwright.training.optimizer import build_optimizer
 from seqwright.training.preparation import Prepared
-from seqwright.training.trainer import build_optimizer, computing, gradients, parts_of
-from seqwright.training.workers import Workers
+from seqwright.training.trainer import build_compute
+from seqwright.training.workers import Workers, micro_batches
 
-WARM, STEPS, SECONDS = 1, 8, 4.0  # steps that are not counted, steps that are, and time for all of them
-LONG = 0.25  # seconds of a step from which on all threads pay
-VALIDATIONS = 0.1  # of the time, about
-FEW = 1000  # steps, with which hardly a task is learned
-MORE, SELDOM = 3000, 10  # nor with so many, and so few passes
-ROUNDS, SLACK = 3, 1.05  # in which numbers of threads take turns, and what counts as equally fast
+WARM, STEPS, SECONDS = 1, 8, 4.0  # warm-up steps, measured steps, and a time limit for all of them
+LONG = 0.25  # seconds of a step from which all threads pay off
+VALIDATIONS = 0.1  # the share of the time that validations take, about
+FEW = 1000  # with fewer steps hardly any task is learned
+MORE, FEW_EPOCHS = 3000, 10  # nor with fewer steps than this in fewer epochs
+ROUNDS, SLACK = 3, 1.05  # rounds in which the numbers of threads alternate; within 5 % counts as equally fast
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Of a training as configured, with its validations; `memory` in bytes at its peak, where the system says
-    it, and what is `left_out` of its pairs.
+    """The forecast of a training, with its validations. `memory` is its peak in bytes, if the system reports
+    it; `left_out` are findings about pairs that are not used.
     """
 
     parameters: int
     processes: int
-    threads: int  # of each
+    threads: int  # of each process
     step_seconds: float
-    tokens_per_second: float  # of both sides
+    tokens_per_second: float  # source and target
     epoch_steps: int
     steps: int
     seconds: float
@@ -48,46 +49,40 @@ class Forecast:
     def epochs(self) -> float:
         return self.steps / self.epoch_steps
 
-    @property
-    def hands(self) -> str:
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return threads if self.processes == 1 else f"{self.processes} processes of {threads}"
-
     def lines(self) -> list[str]:
-        return [*(finding.line() for finding in self.left_out), self._taken()]
-
-    def _taken(self) -> str:
-        return (
+        threads = amount(self.threads, "thread")
+        cost = (
             f"{_count(self.parameters)} parameters; "
-            f"{self.tokens_per_second:,.0f} tokens/s of both sides with {self.hands}: "
-            f"about {self.steps:,} steps, "
-            f"{self.epochs:.1f} times through the pairs, in {_minutes(self.seconds)}, then the final score"
-            + (f"; about {self.memory / 2**30:.1f} GB of memory to train" if self.memory else "")
-            + ("; so few steps teach little: give it more --minutes" if self.few else "")
+            f"{self.tokens_per_second:,.0f} tokens/s of source and target with {threads if self.processes == 1 else f'{self.processes} processes of {threads}'}: "
+            f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
+            + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
+            + ("; so few steps teach little: raise --minutes" if self.few else "")
         )
+        return [*(finding.line() for finding in self.left_out), cost]
 
     @property
     def few(self) -> bool:
-        return self.steps < FEW or (self.steps < MORE and self.epochs < SELDOM)
+        return self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
 
 
-def forecast(config: Config, prepared: Prepared, model: Model, helpers: int = 0) -> Forecast:
-    """Trains a copy of the model for a few steps; among them is the batch with the most tokens, for the
-    memory. Where nobody said how many threads to use, it leaves torch with the number that is fastest here.
+def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0) -> Forecast:
+    """Train a copy of the model for a few steps, among them the batch with the most tokens, for the memory.
+
+    If the configuration does not set the threads, torch is left with the fastest number of them.
     """
-    probe = _Probe(config, prepared, model, helpers)
-    with probe.crew:
-        probe.take(probe.largest())
+    probe = _Probe(config, prepared, model, workers)
+    with probe.workers:
+        probe.time_step(probe.largest())
         if config.threads is None:
-            torch.set_num_threads(_threads(probe))
-        return _measured(probe, config.training, prepared.left_out)
+            torch.set_num_threads(_fastest_threads(probe))
+        return _measure(probe, config.training, prepared.left_out)
 
 
-def _measured(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, ...]) -> Forecast:
+def _measure(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, ...]) -> Forecast:
     seconds, tokens = [], []
     began = time.monotonic()
     for number in range(WARM + STEPS):
-        took, count = probe.take(number)
+        took, count = probe.time_step(number)
         if number >= WARM:
             seconds.append(took)
             tokens.append(count)
@@ -100,65 +95,68 @@ def _measured(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, .
         steps = options.steps or steps_of(probe.plan, options.epochs or 1.0)
     return Forecast(
         parameters=sum(parameter.numel() for parameter in probe.model.parameters()),
-        processes=probe.crew.size,
+        processes=probe.workers.size,
         threads=torch.get_num_threads(),
         step_seconds=step,
         tokens_per_second=sum(tokens) / sum(seconds),
         epoch_steps=len(probe.batches),
         steps=steps,
         seconds=steps * step / (1 - VALIDATIONS),
-        memory=probe.crew.memory(),
+        memory=probe.workers.memory(),
         left_out=left_out,
     )
 
 
 class _Probe:
-    """Steps of a copy of the model."""
+    """Takes steps with a copy of the model."""
 
-    def __init__(self, config: Config, prepared: Prepared, model: Model, helpers: int):
+    def __init__(self, config: Config, prepared: Prepared, model: Model, workers: int):
         self.config = config
         self.plan = Plan(prepared.train.lengths, Batching(tokens=config.training.tokens), config.seed)
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
-        self.crew = Workers(self.model, computing(config, prepared, self.model), helpers)
+        self.workers = Workers(self.model, build_compute(config, prepared, self.model), workers)
         self.optimizer = build_optimizer(config.training.optimizer, self.model)
 
-    def take(self, number: int) -> tuple[float, int]:
+    def time_step(self, number: int) -> tuple[float, int]:
         """The seconds and the tokens of a step with this batch."""
         began = time.monotonic()
         options, batch = self.config.training, self.batches[number % len(self.batches)]
         self.optimizer.zero_grad()
         learners = len(self.model.learners(options.accumulate))
-        parts = parts_of(batch, options.accumulate, 0, (self.config.seed,), learners)
-        outcome, _ = gradients(self.crew, parts, options.clip)
+        batches = micro_batches(batch, options.accumulate, 0, (self.config.seed,), learners)
+        loss, _ = self.workers.mean_gradient(batches, options.clip)
         self.optimizer.step(0.0)
-        return time.monotonic() - began, outcome.tokens
+        return time.monotonic() - began, loss.tokens
 
     def largest(self) -> int:
-        return max(range(len(self.batches)), key=lambda k: _padded(self.plan, self.batches[k]))
+        """The number of the batch with the most tokens, padding included."""
+
+        def padded(batch: int) -> int:
+            numbers = self.batches[batch]
+            source, target = (int(side[numbers].max()) for side in self.plan.lengths)
+            return len(numbers) * (source + target)
+
+        return max(range(len(self.batches)), key=padded)
 
 
-def _threads(probe: _Probe) -> int:
-    """The fewest threads that are about as fast as any. Small steps lose more by waiting for each other than
-    they gain, the more so where other programs run.
+def _fastest_threads(probe: _Probe) -> int:
+    """The fewest threads that are about as fast as any number of them.
+
+    In small steps threads lose more by waiting for each other than they gain, above all on a busy machine.
     """
     most = torch.get_num_threads()
-    if most == 1 or probe.take(0)[0] > LONG:
+    if most == 1 or probe.time_step(0)[0] > LONG:
         return most
     choices = [most >> halvings for halvings in range(most.bit_length())]
     seconds: dict[int, list[float]] = {count: [] for count in choices}
     for _ in range(ROUNDS):
         for count in choices:
             torch.set_num_threads(count)
-            probe.take(0)
-            seconds[count] += [probe.take(number)[0] for number in range(1, 4)]
-    medians = {count: float(np.median(taken)) for count, taken in seconds.items()}
+            probe.time_step(0)
+            seconds[count] += [probe.time_step(number)[0] for number in range(1, 4)]
+    medians = {count: float(np.median(times)) for count, times in seconds.items()}
     return min(count for count in choices if medians[count] <= SLACK * min(medians.values()))
-
-
-def _padded(plan: Plan, numbers: np.ndarray) -> int:
-    source, target = (int(side[numbers].max()) for side in plan.lengths)
-    return len(numbers) * (source + target)
 
 
 def _count(parameters: int) -> str:

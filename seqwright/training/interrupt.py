@@ -1,4 +1,4 @@
-"""Leaving in good order: signals set a flag, and every loop asks for it."""
+"""Orderly interruption: signals set a flag that every long loop checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM] + [
 
 
 class Interrupted(BaseException):
-    """Raised where a loop can stop. Its exit code is that of a process that the signal ended."""
+    """Raised where a loop can stop. Its exit code is that of a process ended by the signal."""
 
     def __init__(self, number: int):
         super().__init__(signal.Signals(number).name)
@@ -21,17 +21,13 @@ class Interrupted(BaseException):
 
 
 class Interrupt:
-    """Remembers the first signal; the second one ends the process at once."""
+    """Remembers the first signal; a second one ends the process immediately."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
-    @property
-    def asked(self) -> bool:
-        return self.number is not None
-
     def check(self) -> None:
-        """Called in every loop that may take long."""
+        """Raise Interrupted after a signal. Called in every long loop."""
         if self.number is not None:
             raise Interrupted(self.number)
 
@@ -43,13 +39,11 @@ class Interrupt:
 
     @contextmanager
     def listening(self) -> Iterator[Interrupt]:
-        """Takes the signals over inside the block, but for those that are ignored: by nohup, say. Only the
-        main thread of a program can.
-        """
-        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        """Handle the signals inside the block, except those that are ignored, for example by nohup."""
+        active = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         try:
-            before = {number: signal.signal(number, self._handle) for number in heard}
-        except ValueError:  # another thread, in a notebook say: there is nothing to listen to
+            before = {number: signal.signal(number, self._handle) for number in active}
+        except ValueError:  # only the main thread can handle signals
             before = {}
         try:
             yield self

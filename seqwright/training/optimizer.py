@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seqwright.config.registry import Registry
+from seqwright.config.registry import Registry, check_options, parse
 from seqwright.errors import ConfigError, ModelError
 
 OPTIMIZERS = Registry("optimizer", "seqwright.training.optimizer", "seqwright.training.optimizer:Optimizer")
 
-Named = Iterable[tuple[str, nn.Parameter]]
-
 
 class Optimizer:
-    """Base: one or more of torch's optimizers over the parameters of a model, under one learning rate.
-
-    `parts` maps the name of a parameter to the optimizer that has it; each optimizer's own rate is a multiple
-    of `rate`.
-    """
+    """Base: one or more torch optimizers over the parameters of a model, with one learning rate."""
 
     def __init__(self, model: nn.Module, *, rate: float):
         if not 0 < rate < math.inf:
-            raise ConfigError(f"rate is {rate}; the learning rate must be above 0, and finite")
+            raise ConfigError(f"rate is {rate}; the learning rate must be positive and finite")
         self.rate = rate
         self.names = {
             name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
@@ -50,7 +45,7 @@ class Optimizer:
             part.step()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state as it must be saved: `parameter.slot` -> tensor."""
+        """The state to save: `parameter.slot` -> tensor."""
         state = {p: slots for part in self.parts for p, slots in part.state.items()}
         return {
             f"{name}.{slot}": value
@@ -59,26 +54,31 @@ class Optimizer:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes a saved state over, bit for bit."""
+        """Restore a saved state, bit for bit."""
         owners = {p: part for part in self.parts for group in part.param_groups for p in group["params"]}
         for full, value in tensors.items():
             name, _, slot = full.rpartition(".")
             if name not in self.names:
-                raise ModelError(
-                    f"the saved optimizer knows a parameter {name!r} that the model does not have"
-                )
+                raise ModelError(f"the saved optimizer has a parameter {name!r} that the model does not have")
             parameter = self.names[name]
             owners[parameter].state.setdefault(parameter, {})[slot] = value.clone()
 
 
+def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
+    name, options = parse("optimizer", spec)
+    kind = OPTIMIZERS.get(name)
+    check_options(f"optimizer {name}", kind, options)
+    return kind(model, **options)
+
+
 class Adamw(Optimizer):
-    """AdamW (Loshchilov & Hutter 2019); weights decay only where they are matrices."""
+    """AdamW (Loshchilov & Hutter 2019); only matrices have weight decay."""
 
     def __init__(
         self,
         model: nn.Module,
         *,
-        rate: float = 3e-3,  # the highest; the schedule says what share of it a step has
+        rate: float = 3e-3,  # the highest; the schedule sets the fraction of it at each step
         betas: tuple[float, float] = (0.9, 0.98),
         epsilon: float = 1e-9,
         decay: float = 0.01,
@@ -91,18 +91,18 @@ class Adamw(Optimizer):
 
 
 class Muon(Optimizer):
-    """Momentum, orthogonalised, for the matrices inside the blocks (Jordan et al. 2024); AdamW for the rest.
+    """Orthogonalised momentum for the matrices inside the blocks (Jordan et al. 2024); AdamW for the rest.
 
-    The update of a matrix has the root mean square of an Adam update (Liu et al. 2025, eq. 4), so that one
-    rate serves both. The Newton–Schulz iteration runs in the parameters' own precision: torch's own does it
-    in bfloat16, which many a CPU emulates.
+    The update of a matrix has the root mean square of an Adam update (Liu et al. 2025, eq. 4), so one rate
+    serves both. The Newton–Schulz iteration uses the precision of the parameters; that of torch uses
+    bfloat16, which many CPUs emulate.
     """
 
     def __init__(
         self,
         model: nn.Module,
         *,
-        rate: float = 3e-3,  # the highest; the schedule says what share of it a step has
+        rate: float = 3e-3,  # the highest; the schedule sets the fraction of it at each step
         momentum: float = 0.95,
         betas: tuple[float, float] = (0.9, 0.98),
         epsilon: float = 1e-9,
@@ -127,7 +127,7 @@ class Muon(Optimizer):
 def adamw(
     parameters: Iterable[nn.Parameter], rate: float, decay: float, options: dict
 ) -> torch.optim.Optimizer:
-    """torch's AdamW in its fused form: one pass over each parameter."""
+    """Fused AdamW: one pass over each parameter."""
     every = list(parameters)
     groups = [
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": decay},
@@ -137,9 +137,9 @@ def adamw(
 
 
 def _moments(betas: Sequence[float], epsilon: float) -> dict[str, object]:
-    """What torch calls the options of its moments."""
+    """Check the options of the moments and return them under torch's names."""
     if not isinstance(betas, Sequence) or len(betas) != 2:
-        raise ConfigError(f"betas are {betas!r}; there must be two numbers, as in [0.9, 0.98]")
+        raise ConfigError(f"betas is {betas!r}; it must be two numbers, such as [0.9, 0.98]")
     return {
         "betas": tuple(_below_one("one of betas", beta) for beta in betas),
         "eps": _not_negative("epsilon", epsilon),
@@ -148,13 +148,13 @@ def _moments(betas: Sequence[float], epsilon: float) -> dict[str, object]:
 
 def _below_one(name: str, value: float) -> float:
     if not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ConfigError(f"{name} is {value!r}; it must be from 0 to below 1")
+        raise ConfigError(f"{name} is {value!r}; it must be at least 0 and below 1")
     return value
 
 
 def _not_negative(name: str, value: float) -> float:
     if not 0 <= value < math.inf:
-        raise ConfigError(f"{name} is {value}; it must be 0 or more, and finite")
+        raise ConfigError(f"{name} is {value}; it must be finite and at least 0")
     return value
 
 
@@ -176,7 +176,7 @@ class _Orthogonal(torch.optim.Optimizer):
                     p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)
 
     def _momentum(self, p: nn.Parameter, momentum: float) -> Tensor:
-        """Nesterov's look ahead."""
+        """Update the momentum of a parameter; return it with Nesterov's look-ahead."""
         state = self.state[p]
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(p)
@@ -186,8 +186,8 @@ class _Orthogonal(torch.optim.Optimizer):
 
 
 def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
-    """U Vᵀ of each matrix U Σ Vᵀ, nearly: five steps of X ← aX + (bA + cA²)X with A = XXᵀ, with Jordan's
-    coefficients. (N, m, n).
+    """Approximate U Vᵀ of each matrix U Σ Vᵀ by steps of X ← aX + (bA + cA²)X with A = XXᵀ and Jordan's
+    coefficients. (N, m, n) -> (N, m, n).
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]

@@ -1,7 +1,7 @@
-"""Schedules: the learning rate of each step, as a factor of the highest one. One class each.
+"""Schedules: the learning rate of each step, as a fraction of the highest one. One class each.
 
-A schedule sees the number of the step and how much of the training is done, a number from 0 to 1. So it ends
-well whether the end was given in steps, in epochs or in minutes.
+A schedule receives the step and the share of the training that is done, from 0 to 1. So it works whether the
+end is given in steps, epochs or minutes.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ SCHEDULES = Registry("schedule", "seqwright.training.schedule", "seqwright.train
 
 
 class Schedule:
-    """Base: the learning rate of a step, as a share of the highest, which is the optimizer's `rate`. It rises
-    from 0 over `warmup` steps, at most half of the training, then comes the shape of the class.
+    """Base: the learning rate rises from 0 to the optimizer's `rate` over `warmup` steps, at most half of the
+    training; then the class determines its shape.
     """
 
     def __init__(self, *, warmup: int = 400):
         if warmup < 0:
-            raise ConfigError(f"warmup is {warmup}; it must be 0 or more steps")
+            raise ConfigError(f"warmup is {warmup}; it must be at least 0 steps")
         self.warmup = warmup
 
     def factor(self, step: int, done: float) -> float:
-        """For the step-th step (from 1) when the share `done` of the training lies behind it."""
+        """The fraction of the highest rate at this step (from 1), after which the share `done` is done."""
         total = step / done if done > 0 else math.inf
         warmup = min(self.warmup, total / 2)
         if step < warmup:
             return step / warmup
-        start = warmup / total  # the share of the training that the warm-up took
+        start = warmup / total  # the share of the warm-up
         return self.after(step, warmup, 0.0 if start >= 1 else (done - start) / (1 - start))
 
     def after(self, step: int, warmup: float, done: float) -> float:
-        """The factor when the share `done` of what comes after the warm-up is over."""
+        """The fraction when the share `done` of the training after the warm-up is done."""
         raise NotImplementedError
 
 
 class Constant(Schedule):
-    """The highest rate, after `warmup` steps from 0, at most half of the training."""
+    """Warm-up over `warmup` steps (at most half of the training), then the highest rate."""
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return 1.0
 
 
 class InverseSqrt(Schedule):
-    """After `warmup` steps from 0, at most half of the training: the highest rate × √(warmup / step)
+    """Warm-up over `warmup` steps (at most half of the training), then the highest rate × √(warmup / step)
     (Vaswani et al. 2017, eq. 3, scaled to 1 at its peak).
     """
 
@@ -55,15 +55,15 @@ class InverseSqrt(Schedule):
 
 
 class Cosine(Schedule):
-    """After `warmup` steps from 0, at most half of the training: half a wave from the highest rate down to
-    `floor` of it (Loshchilov & Hutter 2017, eq. 5, without restarts).
+    """Warm-up over `warmup` steps (at most half of the training), then half a cosine wave down to `floor`
+    (Loshchilov & Hutter 2017, eq. 5, without restarts).
     """
 
     def __init__(
         self,
         *,
         warmup: int = 400,
-        floor: float = 0.0,  # share of the highest rate that is left at the end, from 0 to 1
+        floor: float = 0.0,  # the final fraction of the highest rate, from 0 to 1
     ):
         super().__init__(warmup=warmup)
         self.floor = _share("floor", floor)
@@ -73,8 +73,8 @@ class Cosine(Schedule):
 
 
 class Linear(Schedule):
-    """After `warmup` steps from 0, at most half of the training: the highest rate for the share `flat` of the
-    rest, then a straight line down to `floor` of it.
+    """Warm-up over `warmup` steps (at most half of the training), then the highest rate for the share `flat`
+    of the rest, then a straight line down to `floor`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Linear(Schedule):
         *,
         warmup: int = 400,
         flat: float = 0.4,  # share of the training after the warm-up, from 0 to below 1
-        floor: float = 0.0,  # share of the highest rate that is left at the end, from 0 to 1
+        floor: float = 0.0,  # the final fraction of the highest rate, from 0 to 1
     ):
         super().__init__(warmup=warmup)
         if not 0 <= flat < 1:

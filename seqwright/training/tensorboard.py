@@ -1,4 +1,4 @@
-"""The log of a training for TensorBoard, where that is installed (the extra `tensorboard`)."""
+"""The log of a training for TensorBoard (the extra `tensorboard`)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,13 @@ class TensorBoard:
         self._writer: Any = SummaryWriter(str(folder))
 
     def __call__(self, report: Report) -> None:
-        for name, value in _scalars(report).items():
+        scalars: dict[str, float] = {}
+        if report.validation is not None:
+            record = report.validation.record().items()
+            scalars = {f"valid/{name}": value for name, value in record if isinstance(value, float)}
+        elif not report.findings:
+            names = ("loss", "rate", "tokens_per_second")
+            scalars = {f"train/{name}": getattr(report, name) for name in names}
+        for name, value in scalars.items():
             self._writer.add_scalar(name, value, report.step)
         self._writer.flush()
-
-
-def _scalars(report: Report) -> dict[str, float]:
-    if report.validation is not None:
-        found = report.validation.record().items()
-        return {f"valid/{name}": value for name, value in found if isinstance(value, float)}
-    if report.findings:
-        return {}
-    return {
-        "train/loss": report.loss,
-        "train/rate": report.rate,
-        "train/tokens_per_second": report.tokens_per_second,
-    }

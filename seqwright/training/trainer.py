@@ -1,8 +1,8 @@
-"""The training loop, and what one needs around it to stop anywhere and go on as if nothing had happened.
+"""The training loop, which can stop at any step and resume exactly.
 
-Everything that happens at a step is a function of (data, configuration, seed, step): the batch comes from the
-plan, the randomness of dropout is seeded for the step, the learning rate is a function of the share that is
-done. So a checkpoint is tensors and a few numbers.
+Every step is a function of (data, configuration, seed, step): the plan gives the batch, the step seeds
+dropout, and the learning rate depends on the share of the training that is done. So a checkpoint is tensors
+and a few numbers.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqwright.config import Config
-from seqwright.config.registry import check_options, parse
 from seqwright.data.batch import Batch
-from seqwright.data.plan import Batching, Cursor, Plan, split
-from seqwright.errors import DivergedError, ModelError, WriteError
+from seqwright.data.plan import Batching, Cursor, Plan
+from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteError
 from seqwright.files import reached
-from seqwright.lens.trace.history import TRACES, TraceHistory
 from seqwright.models import Model
 from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.runs.checkpoint import Checkpoint
@@ -34,38 +33,39 @@ from seqwright.training import diagnostics
 from seqwright.training.averaging import Average
 from seqwright.training.budget import Budget
 from seqwright.training.interrupt import Interrupt, Interrupted
-from seqwright.training.optimizer import OPTIMIZERS, Optimizer
+from seqwright.training.optimizer import build_optimizer
 from seqwright.training.preparation import Prepared
 from seqwright.training.schedule import SCHEDULES
 from seqwright.training.validation import Judged, Validation, Validator
-from seqwright.training.workers import Compute, Outcome, Part, Workers
+from seqwright.training.workers import Compute, LossSum, MicroBatch, Workers, micro_batches
 
-BAD_IN_A_ROW, BAD_SHARE, BAD_WINDOW = 10, 0.01, 1000  # steps without a finite gradient that end a training
+BAD_STEPS, BAD_WINDOW = 10, 1000  # steps without a finite gradient, in a row, or in a window, that end it
 LOG_SECONDS = 5.0
 NOT_JUDGED = Judged(math.nan, "higher")
-EARLY = 100  # the step of a first validation in a long training, so that one sees soon what comes out
+EARLY = 100  # the step of a first validation in a long training, which shows early outputs
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a checkpoint says beside tensors."""
+    """The state of a training that is not tensors."""
 
     step: int = 0
     cursor: Cursor = field(default_factory=Cursor)
-    seconds: float = 0.0  # of training so far, validations included
-    validated: int = 0  # the last step that was validated
+    seconds: float = 0.0  # training time so far, with validations
+    validated: int = 0  # the last validated step
     best: float | None = None
     best_error: float = 0.0  # its standard error
     best_step: int = 0
-    kept_step: int = 0  # whose weights are the model: the latest that is no worse, but for chance
+    kept_step: int = 0  # the step whose weights are the model
     worse: int = 0  # validations since the best one
-    bad: tuple[int, ...] = ()  # the latest steps whose gradient was not finite
+    bad: tuple[int, ...] = ()  # the latest steps without a finite gradient
     finished: bool = False
 
     def after(self, step: int, judged: Judged) -> Progress:
-        """When a validation has judged a step. The weights of the latest one are kept that is less than a
-        standard error worse than the best: of scores that chance alone may have ordered the later one is
-        taken, as more training mostly helps.
+        """The progress after a validation.
+
+        The kept step is the latest one that is less than a standard error worse than the best: chance alone
+        may explain the difference, and more training usually helps.
         """
         is_best = judged.beats(self.best)
         kept = is_best or judged.beats(self.best, self.best_error)
@@ -80,7 +80,7 @@ class Progress:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Progress:
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-        known.setdefault("kept_step", fields.get("best_step", 0))  # of a time when only the best was kept
+        known.setdefault("kept_step", fields.get("best_step", 0))  # older runs kept only the best
         return cls(
             **{**known, "cursor": Cursor.from_json(fields["cursor"]), "bad": tuple(fields.get("bad", ()))}
         )
@@ -88,7 +88,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """What a listener gets to know after a step (`validation` None) or a validation."""
+    """The news for a listener: after some steps, after a validation, or with findings alone."""
 
     step: int
     done: float
@@ -104,6 +104,16 @@ class Report:
 Listener = Callable[[Report], None]
 
 
+class Observer(Protocol):
+    """Looks at the model at every validation, without changing it."""
+
+    def validated(self, model: Model, validation: Validation, step: int) -> None:
+        """The model has its validated weights. An exception is reported and does not stop the training."""
+
+    def rewind(self, step: int) -> None:
+        """The training starts at this step: discard what was recorded after it."""
+
+
 class Trainer:
     """Trains a model on prepared data into a run folder that the caller has locked."""
 
@@ -116,12 +126,13 @@ class Trainer:
         *,
         listener: Listener = lambda report: None,
         interrupt: Interrupt | None = None,
-        helpers: int = 0,
+        observers: Sequence[Observer] = (),
+        workers: int = 0,
     ):
         self.run, self.config, self.options = run, config, config.training
         self.prepared, self.task, self.model = prepared, prepared.task, model
-        self.listener, self.interrupt = listener, interrupt or Interrupt()
-        self.crew = Workers(model, computing(config, prepared, model), helpers)
+        self.listener, self.observers, self.interrupt = listener, observers, interrupt or Interrupt()
+        self.workers = Workers(model, build_compute(config, prepared, model), workers)
         self.learners = len(model.learners(self.options.accumulate))
         self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
         self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
@@ -135,24 +146,24 @@ class Trainer:
             tokens=4 * self.options.tokens,
             decode=self.options.decode,
         )
-        self.moments = TraceHistory(run.path(TRACES), self.task, config.search, count=self.options.traces)
         self.checkpoints = run.checkpoints(self.options.keep)
         self.progress = Progress()
-        self._unsaved = 0  # saves that failed in a row
+        self._failed_saves = 0  # in a row
         self._meter = _Meter()
 
-    # The way of a training -------------------------------------------------------------------------
+    # The loop --------------------------------------------------------------------------------------
 
     def train(self) -> Progress:
-        """From the latest checkpoint, or from the start, to the end."""
+        """Train from the latest checkpoint, or from the start, to the end."""
         self._resume()
         if self.progress.finished:
             return self.progress
-        self.moments.rewind(self.progress.step)
+        for observer in self.observers:
+            observer.rewind(self.progress.step)
         self._meter.start(self.progress.seconds)
         batches = self._batches()
         try:
-            with self.crew:
+            with self.workers:
                 while not self._over():
                     self.interrupt.check()
                     self._step(*next(batches))
@@ -171,42 +182,35 @@ class Trainer:
             patience is not None and self.progress.worse >= patience
         )
 
-    def _batches(self) -> Iterator[tuple[list[Part], Cursor]]:
-        """The batches from here on, each in its parts, with the position behind it."""
+    def _batches(self) -> Iterator[tuple[list[MicroBatch], Cursor]]:
+        """The batches from here on, divided into micro-batches, each with the position after it."""
         for numbers, after in self.plan.walk(self.progress.cursor):
-            seed = self.config.seed, self.progress.step + 1
-            epoch, parts = self.progress.cursor.epoch, self.options.accumulate
-            yield parts_of(numbers, parts, epoch, seed, self.learners), after
+            seed, epoch = (self.config.seed, self.progress.step + 1), self.progress.cursor.epoch
+            yield micro_batches(numbers, self.options.accumulate, epoch, seed, self.learners), after
 
-    def _step(self, parts: list[Part], after: Cursor) -> None:
+    def _step(self, batches: list[MicroBatch], after: Cursor) -> None:
         step = self.progress.step + 1
         self.optimizer.zero_grad()
-        outcome, norm = gradients(self.crew, parts, self.options.clip)
-        if math.isfinite(outcome.total) and math.isfinite(norm):
+        loss, norm = self.workers.mean_gradient(batches, self.options.clip)
+        if math.isfinite(loss.total) and math.isfinite(norm):
             self.optimizer.step(self.schedule.factor(step, self.budget.done(step)))
             invalidate_inference_weights(self.model)
             if self.average is not None:
                 self.average.update(step)
-            self._meter.add(outcome.total, outcome.count, outcome.tokens)
+            self._meter.add(loss)
         else:
-            self._skip(step, parts, outcome.total, norm)
+            self._skip(step, batches, loss.total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
         if step == 1:
-            self._say(diagnostics.first_loss(outcome.total / outcome.count, self.task.target.size))
+            self._warn(diagnostics.first_loss(loss.total / loss.count, self.task.target.size))
         reached("train:step")
         if self.budget.wants_estimate(step, self._meter.seconds):
-            self._estimate()
+            try:
+                self.budget.estimate(step, self._meter.seconds)
+            except WriteError as error:  # the next estimate writes it
+                self._warn([f"the estimated number of steps was not saved: {error}"])
         if self._meter.due:
             self._log_step(norm)
-
-    def _estimate(self) -> None:
-        """How many steps are left in the minutes. A full disk stops no training: what could not be written
-        is written with the next estimate.
-        """
-        try:
-            self.budget.estimate(self.progress.step, self._meter.seconds)
-        except WriteError as error:
-            self._say([f"the estimate of the last step was not written: {error}"])
 
     # Validation and saving -------------------------------------------------------------------------
 
@@ -225,7 +229,7 @@ class Trainer:
         step = self.progress.step
         with self.average.applied() if self.average is not None else nullcontext():
             validation = self.validator.validate(self.model, self.interrupt.check)
-            self._trace(validation)
+            self._notify_observers(validation)
         judged = validation.judged(self.options.metric)
         self.progress = self.progress.after(step, judged)
         findings = diagnostics.findings(validation, self.budget.done(step), step)
@@ -236,32 +240,35 @@ class Trainer:
         self.listener(replace(self._report(), validation=validation, findings=tuple(findings)))
         self._save(judged)
 
-    def _trace(self, validation: Validation) -> None:
-        """For the page that plays the training back. Whatever refuses to be looked into or written, a part
-        from outside or a full disk, stops no training: the log says why there is no trace.
-        """
-        try:
-            self.moments.keep(self.model, validation, self.progress.step)
-        except Exception as error:
-            self.run.log({"step": self.progress.step, "untraced": str(error) or repr(error)})
+    def _notify_observers(self, validation: Validation) -> None:
+        """An observer that fails, on a part from outside or a full disk, does not stop the training."""
+        step = self.progress.step
+        for observer in self.observers:
+            try:
+                observer.validated(self.model, validation, step)
+            except Exception as error:
+                reason = str(error) or repr(error)
+                bug = {} if isinstance(error, SeqwrightError) else {"traceback": traceback.format_exc()}
+                self.run.log({"step": step, "untraced": reason, **bug})
+                self.listener(replace(self._report(), findings=(f"no trace was recorded: {reason}",)))
 
     def _save_if_due(self) -> None:
-        if self._meter.since_save >= self.options.save_seconds * min(2**self._unsaved, 16):
+        if self._meter.since_save >= self.options.save_seconds * min(2**self._failed_saves, 16):
             self._save()
 
     def _save(self, judged: Judged = NOT_JUDGED) -> None:
-        """A checkpoint of now. A disk that refuses does not stop the training; the next try comes later."""
+        """Save a checkpoint. A failure does not stop the training; the next attempt comes later."""
         self.progress = replace(self.progress, seconds=self._meter.seconds)
         step = self.progress.step
         value, better, _ = judged
         kept = math.isfinite(value) and self.progress.kept_step == step
         try:
             self.checkpoints.save(step, self._tensors(), self._state(), value, better, kept=kept)
-            self._unsaved = 0
+            self._failed_saves = 0
         except WriteError as error:
-            self._unsaved += 1
-            self.run.log({"step": self.progress.step, "save_failed": str(error), "in_a_row": self._unsaved})
-            self._say([f"checkpoint not saved ({self._unsaved} in a row): {error}"])
+            self._failed_saves += 1
+            self.run.log({"step": step, "save_failed": str(error), "in_a_row": self._failed_saves})
+            self._warn([f"checkpoint not saved ({self._failed_saves} in a row): {error}"])
         self._meter.saved()
 
     def _tensors(self) -> dict[str, dict[str, Tensor]]:
@@ -276,13 +283,13 @@ class Trainer:
             "threads": torch.get_num_threads(),
         }
 
-    # Beginning and end -----------------------------------------------------------------------------
+    # Start and end ---------------------------------------------------------------------------------
 
     def _resume(self) -> None:
         found = self.checkpoints.load()
         if found is None:
-            self._save()  # so that a disk that cannot be written is found before the first hour, not after
-            if self._unsaved:
+            self._save()  # finds a disk that cannot be written before the first step
+            if self._failed_saves:
                 raise WriteError(
                     f"no checkpoint can be written to {self.checkpoints.folder}; training did not start"
                 )
@@ -296,34 +303,33 @@ class Trainer:
         self.budget.resume(self.progress.step, self.progress.seconds)
         if self.progress.finished and self._over():
             return
-        self.progress = replace(self.progress, finished=False)  # or more steps are wanted now
+        self.progress = replace(self.progress, finished=False)  # more steps may be requested now
         self.run.rewind_log(self.progress.step)
         if self.progress.step and self.progress.validated < self.progress.step and self._validation_due():
             self._meter.start(self.progress.seconds)
             self._validate()
 
     def _check_same(self, found: Checkpoint) -> None:
-        """A position in the data means something only for the same data, cut in the same way."""
+        """A position in the data is valid only for the same data in the same batches."""
         if found.state["data"] != self.prepared.train.fingerprint:
             raise ModelError(
-                f"the training data are not those of {found.path}; put the old ones back, or "
-                "train into another folder"
+                f"the training data are not those of {found.path}; restore the old data, or train into "
+                "another folder"
             )
         if found.state["plan"] != self.plan.identity:
             raise ModelError(
                 f"the batches are not those of {found.path}: {found.state['plan']} became "
-                f"{self.plan.identity}; "
-                "put the old options back, or train into another folder"
+                f"{self.plan.identity}; restore the old options, or train into another folder"
             )
 
     def _finish(self) -> None:
-        """The weights to use are those that a validation chose."""
+        """Export the weights of the kept step."""
         if self.progress.validated < self.progress.step:
             self._validate()
         best = self.checkpoints.best()
         part = "model" if self.average is None else "average"
         longest = {LONGEST: str(self.prepared.train.lengths.source.max())}
-        step, weights = self.progress.step, self._tensors()[part]  # if no validation had a finite value
+        step, weights = self.progress.step, self._tensors()[part]  # used if no validation was finite
         if best is not None:
             kept = self.checkpoints.read(best, parts=[part])
             step, weights = kept.step, kept.tensors[part]
@@ -331,30 +337,31 @@ class Trainer:
         reached("train:exported")
         self.progress = replace(self.progress, finished=True, kept_step=step)
         self._save()
-        if self._unsaved:
+        if self._failed_saves:
             raise WriteError(
-                f"the last checkpoint was not saved to {self.checkpoints.folder}; make room, run again"
+                f"the last checkpoint was not saved to {self.checkpoints.folder}; free disk space and run "
+                "the same command again"
             )
 
-    # What is said ----------------------------------------------------------------------------------
+    # Reports ---------------------------------------------------------------------------------------
 
-    def _skip(self, step: int, parts: list[Part], total: float, norm: float) -> None:
-        """A step without an update; too many of them end the training."""
+    def _skip(self, step: int, batches: list[MicroBatch], total: float, norm: float) -> None:
+        """Log a step without an update; too many of them end the training."""
         bad = (*(b for b in self.progress.bad if b > step - BAD_WINDOW), step)
         self.progress = replace(self.progress, bad=bad)
-        numbers = dict.fromkeys(i for part in parts for i in part.numbers)  # some parts have the same
+        numbers = dict.fromkeys(i for batch in batches for i in batch.numbers)  # learners read the same ones
         places = [self.prepared.train.place(i) for i in numbers]
         self.run.log({"step": step, "skipped": {"loss": total, "gradient_norm": norm, "examples": places}})
-        in_a_row = bad[-BAD_IN_A_ROW:] == tuple(range(step - BAD_IN_A_ROW + 1, step + 1))
-        if in_a_row or len(bad) > max(BAD_IN_A_ROW, BAD_SHARE * BAD_WINDOW):
+        in_a_row = bad[-BAD_STEPS:] == tuple(range(step - BAD_STEPS + 1, step + 1))
+        if in_a_row or len(bad) > BAD_STEPS:
             latest = self.checkpoints.load(verify=False)
             raise DivergedError(
                 f"{len(bad)} of the last {BAD_WINDOW} steps had no finite gradient, the last at step {step}; "
                 f"the last good checkpoint is {latest and latest.path}; lower training.optimizer.rate, "
-                "or look at the lines that metrics.jsonl names"
+                "or check the lines that metrics.jsonl names"
             )
 
-    def _say(self, findings: list[str]) -> None:
+    def _warn(self, findings: list[str]) -> None:
         if findings:
             self.run.log({"step": self.progress.step, "findings": findings})
             self.listener(replace(self._report(), findings=tuple(findings)))
@@ -383,7 +390,7 @@ class Trainer:
 
 
 class _Meter:
-    """Time and speed, by the monotonic clock."""
+    """Time, speed and mean loss since the last log entry, by the monotonic clock."""
 
     def __init__(self) -> None:
         self._began = self._last_save = self._last_log = time.monotonic()
@@ -391,16 +398,14 @@ class _Meter:
         self._count = self._tokens = 0
 
     def start(self, seconds: float) -> None:
-        """`seconds` have passed in earlier processes."""
+        """Earlier processes took `seconds`."""
         self._before = seconds
         self._began = self._last_save = self._last_log = time.monotonic()
 
-    def add(self, total: float, count: int, tokens: int) -> None:
-        self._total, self._count, self._tokens = (
-            self._total + total,
-            self._count + count,
-            self._tokens + tokens,
-        )
+    def add(self, loss: LossSum) -> None:
+        self._total += loss.total
+        self._count += loss.count
+        self._tokens += loss.tokens
 
     def reset(self) -> None:
         self._total, self._count, self._tokens, self._last_log = 0.0, 0, 0, time.monotonic()
@@ -430,52 +435,28 @@ class _Meter:
 
 
 def derived_seed(*parts: int) -> int:
-    """A seed for one purpose out of the seed of all."""
+    """Return an independent seed for one purpose, such as (run seed, step, micro-batch)."""
     digest = hashlib.blake2b(np.array(parts, dtype="<i8").tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
-def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
-    name, options = parse("optimizer", spec)
-    kind = OPTIMIZERS.get(name)
-    check_options(f"optimizer {name}", kind, options)
-    return kind(model, **options)
-
-
-def parts_of(batch: np.ndarray, parts: int, epoch: int, seed: Sequence[int], learners: int = 1) -> list[Part]:
-    """Of the examples with these numbers: some of them each, or all of them for each of several learners.
-    Dropout is decided by the seed and the number of the part.
-    """
-    if learners > 1:
-        return [Part(batch.tolist(), epoch, (*seed, number), number) for number in range(learners)]
-    divided = [numbers.tolist() for numbers in split(batch, parts) if len(numbers)]
-    return [Part(numbers, epoch, (*seed, number)) for number, numbers in enumerate(divided)]
-
-
-def computing(config: Config, prepared: Prepared, model: Model) -> Compute:
+def build_compute(config: Config, prepared: Prepared, model: Model) -> Compute:
+    """Return the function that runs a micro-batch forward and backward."""
     learners = model.learners(config.training.accumulate)
 
-    def compute(part: Part) -> Outcome:
-        numbers = np.asarray(part.numbers)
-        batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=part.epoch)
-        torch.manual_seed(derived_seed(*part.seed))
-        loss = learners[part.learner].train().loss(batch, smoothing=config.training.smoothing)
+    def compute(micro_batch: MicroBatch) -> LossSum:
+        numbers = np.asarray(micro_batch.numbers)
+        batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=micro_batch.epoch)
+        torch.manual_seed(derived_seed(*micro_batch.seed))
+        loss = learners[micro_batch.learner].train().loss(batch, smoothing=config.training.smoothing)
         loss.objective.backward()
-        read = 0 if part.learner else _tokens(batch)  # once, however many read them
-        return Outcome(loss.total.item(), loss.count, read)
+        tokens = 0 if micro_batch.learner else _tokens(batch)  # counted once for all learners
+        return LossSum(loss.total.item(), loss.count, tokens)
 
     return compute
 
 
-def gradients(crew: Workers, parts: Sequence[Part], clip: float | None) -> tuple[Outcome, float]:
-    """Of the mean loss over all parts, clipped, and its norm before."""
-    outcome = crew.gradients(parts)
-    found = [parameter.grad for parameter in crew.parameters if parameter.grad is not None]
-    torch._foreach_div_(found, outcome.count)
-    return outcome, nn.utils.clip_grad_norm_(crew.parameters, clip or math.inf).item()
-
-
 def _tokens(batch: Batch) -> int:
-    """Of both sides, without padding."""
+    """Source and target tokens, without padding."""
     lengths = batch.source.lengths
     return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

@@ -1,6 +1,4 @@
-"""Going on from another run's weights, on other data: fine-tuning. Symbols that are new get rows of their
-own.
-"""
+"""Fine-tuning: start from the weights of another run. New symbols get new embedding rows."""
 
 from __future__ import annotations
 
@@ -16,18 +14,18 @@ from seqwright.models import Model
 from seqwright.models.building import resolve
 from seqwright.runs.folder import Run, differences
 
-NOISE = 0.02  # of a new row, relative to its size: new symbols must not stay alike
+NOISE = 0.02  # of a new row, relative to its size, so that new symbols can diverge
 
 
 def warm_start(model: Model, path: str | Path, description: object) -> None:
-    """Copies the weights of the run at `path` into a model of the same description whose vocabularies may be
-    larger.
+    """Copy the weights of the run at `path` into a model of the same description with equal or larger
+    vocabularies.
     """
     run = Run.open(path)
     old = resolve(parse(run.config).model)
     if changed := differences(old, resolve(description)):  # type: ignore[arg-type]
         raise ModelError(
-            f"{path} has another model ({'; '.join(changed)}); take its options, or start without it"
+            f"{path} has another model ({'; '.join(changed)}); use its options, or train without start"
         )
     saved = run.load_weights()
     wanted = model.weights()
@@ -39,10 +37,10 @@ def warm_start(model: Model, path: str | Path, description: object) -> None:
 
 
 def grown(saved: Tensor, wanted: Tensor, name: str) -> Tensor:
-    """A saved weight with further rows where the model has more symbols.
+    """Extend a saved weight to the rows that the model has for new symbols.
 
-    A new row is that of the unknown symbol, nearly: what the old symbols get stays what it was, and a new one
-    is as unlikely as the unknown one until it is learned.
+    A new row is that of the unknown symbol plus noise: a new symbol is as unlikely as the unknown one until
+    it is learned.
     """
     if saved.shape == wanted.shape:
         return saved
@@ -52,6 +50,6 @@ def grown(saved: Tensor, wanted: Tensor, name: str) -> Tensor:
             f"{name} is {tuple(saved.shape)} in the old run and {tuple(wanted.shape)} in the new one"
         )
     unknown = saved[UNK].expand(more, *saved.shape[1:])
-    spread = unknown.std() if unknown.numel() > 1 else 0.0  # of one number there is none
+    spread = unknown.std() if unknown.numel() > 1 else 0.0  # undefined for one number
     noise = torch.randn(unknown.shape, generator=torch.Generator().manual_seed(more)).to(saved.dtype)
     return torch.cat([saved, unknown + NOISE * spread * noise])

@@ -1,18 +1,19 @@
-"""The gradient of a batch, whose parts several processes compute at the same time.
+"""The gradient of a batch, computed by several processes at the same time.
 
-Threads wait for each other after every small product: on two cores they make a step of a small model a
-quarter faster, and many times slower while another program runs. Processes with a part of the batch each wait
-once a step. Gradients are added in the order of the parts, so that the sum is the same, bit for bit, however
-many processes there are.
+Threads wait for each other after every small matrix product: on two cores they make a step of a small model a
+quarter faster, and many times slower while another program runs. Processes with a micro-batch each wait once
+a step. Gradients are added in the order of the micro-batches, so the sum is the same, bit for bit, for every
+number of processes.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import mmap
 import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,114 +21,141 @@ from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seqwright.errors import ModelError
+from seqwright.data.plan import split
+from seqwright.errors import ModelError, SeqwrightError
 from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.runtime import peak_memory
 
 
-class Part(NamedTuple):
-    """Some examples of a batch, by their numbers in the training data, and which learner reads them."""
+class MicroBatch(NamedTuple):
+    """Some examples of a batch, by their numbers in the training data, and the learner that reads them."""
 
     numbers: Sequence[int]
     epoch: int
-    seed: Sequence[int]  # of its randomness
+    seed: Sequence[int]  # of its dropout
     learner: int = 0
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Of one part or of several together."""
+class LossSum:
+    """The summed loss of one or several micro-batches."""
 
-    total: float  # sum of the losses
-    count: int  # of the target tokens that they are of
-    tokens: int  # of both sides
+    total: float
+    count: int  # target tokens
+    tokens: int  # source and target tokens
 
 
-Compute = Callable[[Part], Outcome]
-"""The loss of a part; its gradient is added to `.grad` of the parameters."""
+Compute = Callable[[MicroBatch], LossSum]
+"""Returns the loss of a micro-batch and adds its gradient to `.grad` of the parameters."""
+
+
+class WorkerError(RuntimeError):
+    """A bug in a worker process; the message contains its traceback."""
 
 
 class Workers:
-    """This process and its helpers, which inside the block are copies of it (fork) with the same weights.
+    """This process and its children, which are forks of it inside the block and share its weights.
 
-    From here on weights must be changed in place, and by this process alone.
+    From here on, only this process may change weights, and only in place.
     """
 
-    def __init__(self, model: nn.Module, compute: Compute, helpers: int = 0):
+    def __init__(self, model: nn.Module, compute: Compute, children: int = 0):
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.compute, self.size = compute, 1 + helpers
-        self.helpers: list[_Helper] = []
-        if helpers:
-            _share(list(model.parameters()))
+        self.compute, self.size = compute, 1 + children
+        self.children: list[_Child] = []
+        if children:
+            weights = list(model.parameters())
+            for parameter, shared in zip(weights, _shared_like(weights), strict=True):
+                parameter.data = shared.copy_(parameter.data)
             invalidate_inference_weights(model)
 
     def __enter__(self) -> Self:
-        while len(self.helpers) < self.size - 1:
-            self.helpers.append(_Helper(self.parameters, self.compute))
+        while len(self.children) < self.size - 1:
+            self.children.append(_Child(self.parameters, self.compute))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while self.helpers:
-            self.helpers.pop().close()
+        while self.children:
+            self.children.pop().close()
 
-    def gradients(self, parts: Sequence[Part]) -> Outcome:
-        """The sums over all parts; that of their gradients is in `.grad`, which must be empty before."""
-        helped = parts[1 : 1 + len(self.helpers)]
-        for helper, part in zip(self.helpers, helped, strict=False):
-            helper.ask(part)
-        outcomes = [self.compute(parts[0])]
-        outcomes += [helper.answer() for helper, _ in zip(self.helpers, helped, strict=False)]
-        outcomes += [self.compute(part) for part in parts[1 + len(helped) :]]
-        return Outcome(
-            sum(outcome.total for outcome in outcomes),
-            sum(outcome.count for outcome in outcomes),
-            sum(outcome.tokens for outcome in outcomes),
+    def sum_gradients(self, batches: Sequence[MicroBatch]) -> LossSum:
+        """Return the sum of the losses and leave that of their gradients in `.grad`, which must be empty."""
+        busy = self.children[: len(batches) - 1]
+        for child, batch in zip(busy, batches[1:], strict=False):
+            child.send("compute", batch, torch.get_num_threads())
+        losses = [self.compute(batches[0])]
+        losses += [child.add_gradient() for child in busy]
+        losses += [self.compute(batch) for batch in batches[1 + len(busy) :]]
+        return LossSum(
+            sum(loss.total for loss in losses),
+            sum(loss.count for loss in losses),
+            sum(loss.tokens for loss in losses),
         )
 
+    def mean_gradient(self, batches: Sequence[MicroBatch], clip: float | None) -> tuple[LossSum, float]:
+        """Leave the clipped gradient of the mean loss in `.grad`; return the loss and the norm before."""
+        loss = self.sum_gradients(batches)
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        torch._foreach_div_(gradients, loss.count)
+        return loss, nn.utils.clip_grad_norm_(self.parameters, clip or math.inf).item()
+
     def memory(self) -> int | None:
-        """The most bytes that all have held, but for what helpers have in common with this process."""
+        """The peak memory of all processes in bytes; shared memory counts once."""
         own = peak_memory()
-        return None if own is None else own + sum(helper.memory() for helper in self.helpers)
+        return None if own is None else own + sum(child.memory() for child in self.children)
 
 
-def allocate_workers(parts: int, threads: int) -> tuple[int, int]:
-    """(helpers, threads of each process): a process for each part, if there is a thread for each."""
-    processes = parts if parts <= threads and sys.platform == "linux" else 1
+def allocate_workers(micro_batches: int, threads: int) -> tuple[int, int]:
+    """(child processes, threads per process): one process per micro-batch if each gets a thread."""
+    processes = micro_batches if micro_batches <= threads and sys.platform == "linux" else 1
     return processes - 1, max(threads // processes, 1)
 
 
-class _Helper:
-    """The other end of a pipe: a process that computes one part at a time."""
+def micro_batches(
+    batch: np.ndarray, count: int, epoch: int, seed: Sequence[int], learners: int = 1
+) -> list[MicroBatch]:
+    """Divide a batch into `count` micro-batches, or give the whole batch to each of several learners.
+
+    The seed and the number of the micro-batch determine its dropout.
+    """
+    if learners > 1:
+        return [MicroBatch(batch.tolist(), epoch, (*seed, number), number) for number in range(learners)]
+    parts = [numbers.tolist() for numbers in split(batch, count) if len(numbers)]
+    return [MicroBatch(numbers, epoch, (*seed, number)) for number, numbers in enumerate(parts)]
+
+
+class _Child:
+    """A forked process that computes one micro-batch at a time."""
 
     def __init__(self, parameters: list[nn.Parameter], compute: Compute):
         self.parameters, self.gradients = parameters, _shared_like(parameters)
         self.pipe, theirs = Pipe()
-        with warnings.catch_warnings():  # of threads, which forks do not have: torch's are idle
+        with warnings.catch_warnings():  # a fork has no threads, which is fine: those of torch are idle
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process = os.fork()
         if not self.process:
             status = 1
             try:
-                _close_others(theirs)
-                _help(theirs, parameters, self.gradients, compute)
+                _close_inherited_files(theirs)
+                _serve(theirs, parameters, self.gradients, compute)
                 status = 0
+            except Exception:
+                traceback.print_exc()
             finally:
                 os._exit(status)
         theirs.close()
 
-    def ask(self, part: Part) -> None:
-        self._send(["compute", *part, torch.get_num_threads()])
-
-    def answer(self) -> Outcome:
-        """Adds its gradient to ours."""
-        total, count, tokens, without = self._receive()
+    def add_gradient(self) -> LossSum:
+        """Wait for the loss that was requested, and add its gradient to `.grad` of the parameters."""
+        loss, without = self._receive()
         for number, (parameter, gradient) in enumerate(zip(self.parameters, self.gradients, strict=True)):
             if number in without:
                 continue
@@ -135,101 +163,110 @@ class _Helper:
                 parameter.grad = gradient.clone()
             else:
                 parameter.grad += gradient
-        return Outcome(total, count, tokens)
+        return loss
 
     def memory(self) -> int:
-        self._send(["memory"])
-        return int(self._receive()[0])
+        self.send("memory")
+        return self._receive()
 
     def close(self) -> None:
         self.pipe.close()
         os.waitpid(self.process, 0)
 
-    def _send(self, message: list[object]) -> None:
+    def send(self, *message: object) -> None:
         try:
-            self.pipe.send_bytes(json.dumps(message).encode())
+            self.pipe.send(message)
         except OSError as error:
-            raise self._gone() from error
+            raise self._ended() from error
 
-    def _receive(self) -> list:
+    def _receive(self) -> Any:
         try:
-            answer = json.loads(self.pipe.recv_bytes())
+            answer = self.pipe.recv()
         except (EOFError, OSError) as error:
-            raise self._gone() from error
+            raise self._ended() from error
+        if isinstance(answer, SeqwrightError):
+            raise answer
         if isinstance(answer, str):
-            raise ModelError(f"a process of the training failed: {answer}")
+            raise WorkerError(f"worker process {self.process} failed:\n{answer}")
         return answer
 
-    def _gone(self) -> ModelError:
+    def _ended(self) -> ModelError:
         return ModelError(
-            f"process {self.process} of the training has ended, for want of memory perhaps; the same command "
-            "goes on from the last checkpoint, with training.accumulate=1 in one process"
+            f"worker process {self.process} ended, perhaps because memory ran out; the same command resumes "
+            "from the last checkpoint, and with OMP_NUM_THREADS=1 in its environment it trains in one process"
         )
 
 
-def _help(
+def _serve(
     pipe: Connection, parameters: list[nn.Parameter], gradients: list[Tensor], compute: Compute
 ) -> None:
-    """Until the other end is closed, or dies."""
+    """Answer messages until the parent closes the pipe or dies.
+
+    Errors are answers too: those of the package as they are, the traceback of any other.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # the first process decides when it ends
+        signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
     before = peak_memory() or 0
     while True:
         try:
-            what, *given = json.loads(pipe.recv_bytes())
-            if what == "memory":
-                pipe.send_bytes(json.dumps([(peak_memory() or 0) - before]).encode())
-            else:
-                pipe.send_bytes(json.dumps(_answer(given, parameters, gradients, compute)).encode())
+            request, *arguments = pipe.recv()
         except (EOFError, OSError):
+            return
+        answer: object
+        try:
+            if request == "memory":
+                answer = (peak_memory() or 0) - before
+            else:
+                answer = _compute(parameters, gradients, compute, *arguments)
+        except SeqwrightError as error:
+            answer = error
+        except Exception:
+            answer = traceback.format_exc()
+        try:
+            pipe.send(answer)
+        except OSError:
             return
 
 
-def _answer(
-    given: list, parameters: list[nn.Parameter], gradients: list[Tensor], compute: Compute
-) -> list | str:
-    """The outcome and the parameters that have no gradient, or what went wrong."""
-    *part, threads = given
+def _compute(
+    parameters: list[nn.Parameter],
+    gradients: list[Tensor],
+    compute: Compute,
+    batch: MicroBatch,
+    threads: int,
+) -> tuple[LossSum, list[int]]:
+    """Copy a gradient into `gradients`; return the loss, and the parameters that have no gradient."""
     if threads != torch.get_num_threads():
         torch.set_num_threads(threads)
     for parameter in parameters:
         parameter.grad = None
-    try:
-        outcome = compute(Part(*part))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+    loss = compute(batch)
     without = []
     for number, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
         if parameter.grad is None:
             without.append(number)
         else:
             gradient.copy_(parameter.grad)
-    return [outcome.total, outcome.count, outcome.tokens, without]
-
-
-def _share(parameters: list[nn.Parameter]) -> None:
-    """Moves the values of parameters to memory that forks of this process have in common with it."""
-    for parameter, shared in zip(parameters, _shared_like(parameters), strict=True):
-        parameter.data = shared.copy_(parameter.data)
+    return loss, without
 
 
 def _shared_like(parameters: list[nn.Parameter]) -> list[Tensor]:
-    """Zeros, each behind the other in one piece of memory."""
-    sizes = [-(-parameter.nbytes // 64) * 64 for parameter in parameters]  # lines of the cache
+    """Tensors of the same shapes, filled with zeros, in one block of memory that forks share."""
+    sizes = [-(-parameter.nbytes // 64) * 64 for parameter in parameters]  # whole cache lines
     memory = memoryview(mmap.mmap(-1, max(sum(sizes), 1)))
-    made, start = [], 0
+    tensors, start = [], 0
     for parameter, size in zip(parameters, sizes, strict=True):
         flat = parameter.new_empty(0)
         if size:
             flat = torch.frombuffer(memory, dtype=parameter.dtype, offset=start, count=parameter.numel())
-        made.append(flat.view(parameter.shape))
+        tensors.append(flat.view(parameter.shape))
         start += size
-    return made
+    return tensors
 
 
-def _close_others(pipe: Connection) -> None:
-    """What is open here was opened by the first process: locks and pipes that must end with it."""
+def _close_inherited_files(pipe: Connection) -> None:
+    """Locks and pipes of the parent must be released when the parent ends, not when the child does."""
     for number in map(int, os.listdir("/proc/self/fd")):
         if number > 2 and number != pipe.fileno():
-            with suppress(OSError):  # that of the listing itself
+            with suppress(OSError):  # the listing itself is closed by now
                 os.close(number)

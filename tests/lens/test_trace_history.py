@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from tiny import train
 
 from seqwright import cli
 from seqwright.config import SearchConfig
@@ -27,7 +28,6 @@ from seqwright.nn.attention import Attention
 from seqwright.prediction.predictor import load
 from seqwright.runs.folder import Run
 from seqwright.tasks.text_to_text import Translation
-from seqwright.training.run import train
 from seqwright.training.validation import Item, Validation
 
 RNN = "model={encoder={kind='rnn', size=16}, decoder={kind='rnn', size=16}, tie=false}"
@@ -80,7 +80,7 @@ def test_the_weights_are_the_same_bit_for_bit(pairs, tmp_path, changes):
 
 
 def test_nothing_is_left_behind_in_the_model_or_in_torch(pairs, tmp_path, monkeypatch):
-    seen, keep = [], TraceHistory.keep
+    seen, keep = [], TraceHistory.validated
 
     def state(model) -> list[torch.Tensor]:
         return [torch.get_rng_state(), *(weight.clone() for weight in model.weights().values())]
@@ -96,7 +96,7 @@ def test_nothing_is_left_behind_in_the_model_or_in_torch(pairs, tmp_path, monkey
         assert {(part.recorder, part.gate) for part in attentions} == {(None, None)}
         seen.append(step)
 
-    monkeypatch.setattr(TraceHistory, "keep", watched)
+    monkeypatch.setattr(TraceHistory, "validated", watched)
     train(tiny.configuration(pairs), tmp_path / "run")
     assert seen == [10, 20, 30]
     assert not [record for record in Run.open(tmp_path / "run").records() if "untraced" in record]
@@ -207,8 +207,8 @@ def test_long_and_blank_sources_are_passed_over(tmp_path):
     size = LETTERS.size
     model = build_model(tiny.TABLE["model"], source_vocabulary=size, target_vocabulary=size)
     kept = TraceHistory(tmp_path / "traces", Translation(LETTERS, LETTERS), SearchConfig(), count=2)
-    kept.keep(model, validation("abc" * 20, "fed", "cab"), 5)
-    kept.keep(model, validation(" ", "bad", "abc" * 20), 6)
+    kept.validated(model, validation("abc" * 20, "fed", "cab"), 5)
+    kept.validated(model, validation(" ", "bad", "abc" * 20), 6)
     paths = kept.folder.rglob("*.json")
     found = {str(path.relative_to(kept.folder)): Trace.load(path).text for path in paths}
     assert found == {

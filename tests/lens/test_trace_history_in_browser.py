@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import tiny
 from browser import Browser
+from tiny import train
 
 from seqwright import cli
-from seqwright.training.run import train
 
 RNN = "model={encoder={kind='rnn', size=16}, decoder={kind='rnn', size=16}, tie=false}"
 MOMENT = "[...document.querySelectorAll('.controls input[type=range]')].at(0)"

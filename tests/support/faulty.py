@@ -1,4 +1,4 @@
-"""What tests of faults share: a child that may be killed, and what is left in a folder."""
+"""Shared by the tests of faults: a child process that may be killed, and the contents of a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def in_child(action: Callable[[], object]) -> int:
-    """How a forked copy of this process ends that does this: 0, 1 for an exception, below 0 for a signal."""
+    """Run the action in a fork of this process; return 0, 1 for an exception, negative for a signal."""
     if (child := os.fork()) == 0:
         try:
             action()

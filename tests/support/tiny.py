@@ -1,6 +1,6 @@
-"""A training that takes a second: a small corpus, a small model, and how to watch it, end it and compare it.
+"""A training that takes a second: a small corpus and a small model, with tools to stop and compare trainings.
 
-As a program it trains, and kills itself at a point if it is given one:
+As a program it trains, and kills itself at a point if one is given:
 
     python tiny.py FOLDER PAIRS POINT TIMES [key=value ...]
 """
@@ -22,11 +22,12 @@ import torch
 from seqwright import files
 from seqwright.config import Config, override, parse
 from seqwright.data.plan import Cursor
+from seqwright.lens.trace.history import trace_observers
 from seqwright.runs.folder import Run
+from seqwright.training import run as training_run
 from seqwright.training.interrupt import Interrupt, Interrupted
-from seqwright.training.run import train
 from seqwright.training.trainer import Progress, Trainer
-from seqwright.training.workers import Part
+from seqwright.training.workers import MicroBatch
 
 TABLE: dict[str, Any] = {
     "data": {"held_out": 0.1},
@@ -64,15 +65,20 @@ def reversals(path: Path, count: int = 200, seed: int = 0) -> Path:
 
 
 def configuration(pairs: Path, *changes: str) -> Config:
-    """30 steps, three epochs of 10 batches or so, unless the changes name another end."""
+    """30 steps, about three epochs of 10 batches, unless the changes set another end."""
     ends = ("training.steps", "training.epochs", "training.minutes")
     end = [] if any(change.startswith(ends) for change in changes) else ["training.steps=30"]
     table = override(TABLE, [f"data.train={[str(pairs)]}", *end, *changes])
     return parse(table)
 
 
+def train(config: Config, folder: Path | str, **options: Any) -> Progress:
+    """Train with traces, as the command does."""
+    return training_run.train(config, folder, observers=trace_observers, **options)
+
+
 def digest(folder: Path) -> str:
-    """SHA-256 over the tensors of the last checkpoint, by name, and over the exported weights."""
+    """SHA-256 of the tensors of the last checkpoint, by name, and of the exported weights."""
     run, total = Run.open(folder), hashlib.sha256()
     found = run.checkpoints().load()
     assert found is not None
@@ -85,7 +91,7 @@ def digest(folder: Path) -> str:
 
 
 def step_records(folder: Path) -> list[tuple[int, float, float, float]]:
-    """(step, loss, rate, gradient norm) of every step in the log, where each is logged."""
+    """(step, loss, rate, gradient norm) of every logged step."""
     records = Run.open(folder).records()
     return [(r["step"], r["loss"], r["rate"], r["gradient_norm"]) for r in records if "rate" in r]
 
@@ -96,7 +102,7 @@ def validations(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def hooked(hook: Hook) -> Iterator[None]:
-    """Calls `hook` with every named point that is reached inside the block."""
+    """Call `hook` with every named point that is reached inside the block."""
     before, files.hook = files.hook, hook
     try:
         yield
@@ -123,9 +129,9 @@ def die() -> None:
 
 
 def in_child(action: Callable[[], object]) -> int:
-    """How a forked copy of this process ends that does this: its exit code, below 0 for a signal.
+    """Run the action in a forked copy of this process; return its exit code, negative for a signal.
 
-    What is not on the disk yet is not lost with a process, only with the power: so a child syncs nothing.
+    Killing a process loses no written data, only a power cut does: so a child syncs nothing.
     """
     sys.stdout.flush()
     if (child := os.fork()) == 0:
@@ -147,15 +153,15 @@ def train_and_die(config: Config, folder: Path, hook: Hook) -> int:
 
 
 def interrupted(config: Config, folder: Path, point: str, times: int) -> int:
-    """Trains until a signal comes at a point; the exit code."""
-    asked = Interrupt()
+    """Train until a signal arrives at a point; return the exit code."""
+    interrupt = Interrupt()
 
-    def ask() -> None:
-        asked.number = signal.SIGTERM
+    def signalled() -> None:
+        interrupt.number = signal.SIGTERM
 
     try:
-        with hooked(at(point, times, ask)):
-            train(config, folder, interrupt=asked)
+        with hooked(at(point, times, signalled)):
+            train(config, folder, interrupt=interrupt)
     except Interrupted as left:
         return left.exit_code
     return 0
@@ -167,11 +173,10 @@ def batches_seen() -> Iterator[list[tuple[int, tuple[int, ...]]]]:
     seen: list[tuple[int, tuple[int, ...]]] = []
     original = Trainer._step
 
-    def step(trainer: Trainer, parts: list[Part], after: Cursor) -> None:
-        seen.append(
-            (trainer.progress.cursor.epoch, tuple(number for part in parts for number in part.numbers))
-        )
-        original(trainer, parts, after)
+    def step(trainer: Trainer, batches: list[MicroBatch], after: Cursor) -> None:
+        numbers = tuple(number for batch in batches for number in batch.numbers)
+        seen.append((trainer.progress.cursor.epoch, numbers))
+        original(trainer, batches, after)
 
     Trainer._step = step  # type: ignore[method-assign]
     try:
@@ -181,7 +186,7 @@ def batches_seen() -> Iterator[list[tuple[int, tuple[int, ...]]]]:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """The time of change and the content of every file but the lock's."""
+    """The modification time and the content of every file except locks."""
     paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
 

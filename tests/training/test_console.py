@@ -1,4 +1,4 @@
-"""What a training says in the terminal."""
+"""The lines of a training in the terminal."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PLANNED = Forecast(
 
 
 @pytest.mark.parametrize(
-    ("steps", "seconds", "said"), [(620, 120.0, "62%"), (900, 120.0, ""), (310, 37.2, "")]
+    ("steps", "seconds", "shown"), [(620, 120.0, "62%"), (900, 120.0, ""), (310, 37.2, "")]
 )
-def test_a_training_that_was_slower_than_planned_says_so(steps: int, seconds: float, said: str) -> None:
+def test_a_training_that_was_slower_than_planned_says_so(steps: int, seconds: float, shown: str) -> None:
     stream = io.StringIO()
-    teller = Console(stream)
-    teller.announce(PLANNED)
-    teller.end(Progress(step=steps, seconds=seconds, best_step=2, kept_step=300), Path("run"))
+    console = Console(stream)
+    console.announce(PLANNED)
+    console.end(Progress(step=steps, seconds=seconds, best_step=2, kept_step=300), Path("run"))
     _, finished, *more = stream.getvalue().splitlines()
-    assert finished.endswith("run is the model of step 300")
-    assert [line.split()[2] for line in more] == [said] * bool(said)
+    assert finished.endswith("run has the weights of step 300")
+    assert [line.split()[1] for line in more] == [shown] * bool(shown)

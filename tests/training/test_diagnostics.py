@@ -39,7 +39,10 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
             "are empty",
             validation([item(f"s{n}", "t", "" if n < FEW // 2 else f"o{n}") for n in range(2 * FEW)]),
         ),
-        ("do not end in time", validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)])),
+        (
+            "maximum length",
+            validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)]),
+        ),
         ("ignores its source", validation(GOOD, shuffled=1.01)),
         ("7% of the tokens", validation(GOOD, unknown=0.07)),
     ],
@@ -80,7 +83,7 @@ def test_a_loss_without_other_sources_says_nothing_about_the_source():
 def test_the_first_loss_is_that_of_guessing(vocabulary):
     guess = math.log(vocabulary)
     assert first_loss(guess, vocabulary) == []
-    assert "start too large" in first_loss(2 * guess + 1.5, vocabulary)[0]
+    assert "too large" in first_loss(2 * guess + 1.5, vocabulary)[0]
 
 
 # In whole trainings ---------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import tiny
+from tiny import train
 
 from seqwright.config import Config
-from seqwright.training.run import train
 
 CHANGES = ("training.steps=20", "training.validate_every=7", "training.decode=4", "training.keep=1")
 SPREAD = 8  # further kills at instants spread over the whole training

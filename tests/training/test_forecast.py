@@ -71,7 +71,9 @@ def test_as_many_threads_as_are_fastest(pairs, tmp_path, monkeypatch, two_thread
     wanted = replace(wanted, threads=None)
     (tmp_path / "run").mkdir()
     prepared = prepare(wanted, tmp_path / "run")
-    monkeypatch.setattr(module._Probe, "take", lambda self, number: (seconds[torch.get_num_threads()], 10))
+    monkeypatch.setattr(
+        module._Probe, "time_step", lambda self, number: (seconds[torch.get_num_threads()], 10)
+    )
     assert forecast(wanted, prepared, first_model(wanted, prepared)).threads == chosen
     assert torch.get_num_threads() == chosen
 

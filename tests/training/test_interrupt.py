@@ -27,7 +27,7 @@ def test_a_signal_is_remembered_until_a_loop_asks(number):
     interrupt.check()
     with interrupt.listening():
         os.kill(os.getpid(), number)
-        assert interrupt.asked
+        assert interrupt.number == number
         with pytest.raises(Interrupted) as left:
             interrupt.check()
     assert left.value.exit_code == 128 + number
@@ -59,22 +59,22 @@ def test_what_nohup_ignores_stays_ignored():
         interrupt = Interrupt()
         with interrupt.listening():
             os.kill(os.getpid(), signal.SIGHUP)
-        assert not interrupt.asked
+        assert interrupt.number is None
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
 def test_in_another_thread_there_is_nothing_to_listen_to():
-    heard: list[bool] = []
+    heard: list[int | None] = []
 
     def listen() -> None:
         with Interrupt().listening() as interrupt:
-            heard.append(interrupt.asked)
+            heard.append(interrupt.number)
 
     thread = threading.Thread(target=listen)
     thread.start()
     thread.join()
-    assert heard == [False]
+    assert heard == [None]
 
 
 def test_no_handler_for_errors_catches_an_interruption():

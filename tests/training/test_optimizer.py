@@ -153,8 +153,8 @@ def test_a_rate_must_be_above_zero():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"betas": [0.9]}, r"betas are \[0\.9\]"),
-        ({"betas": 0.9}, "betas are 0.9"),
+        ({"betas": [0.9]}, r"betas is \[0\.9\]"),
+        ({"betas": 0.9}, "betas is 0.9"),
         ({"betas": [0.9, 1.0]}, "one of betas is 1.0"),
         ({"betas": ["high", 0.9]}, "one of betas is 'high'"),
         ({"epsilon": -1e-9}, "epsilon is -1e-09"),

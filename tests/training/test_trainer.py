@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,16 +19,18 @@ import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import train
 
 from seqwright import files
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
 from seqwright.models.encoder_decoder import EncoderDecoder
 from seqwright.nn.loss import Loss
 from seqwright.runs.folder import Run
+from seqwright.training import run as training_run
 from seqwright.training import trainer
 from seqwright.training.interrupt import Interrupt, Interrupted
 from seqwright.training.optimizer import OPTIMIZERS
-from seqwright.training.run import train
+from seqwright.training.run import existing_run
 from seqwright.training.validation import Judged, Validator
 
 ONLY_STEPS = ("training.validate_every=1000",)  # no other save than that of the interruption
@@ -278,6 +281,15 @@ def test_14_50_another_configuration_is_refused_with_the_difference(pairs, tmp_p
     assert tiny.snapshot(tmp_path / "run") == before
 
 
+def test_14_a_key_that_begins_like_a_free_one_is_not_free(pairs, tmp_path, monkeypatch):
+    config = tiny.configuration(pairs, "training.steps=2")
+    train(config, tmp_path / "run")
+    for line, refused in (("training.keep: 1 -> 2", False), ("training.keep_every: 1 -> 2", True)):
+        monkeypatch.setattr("seqwright.training.run.differences", lambda old, new, line=line: [line])
+        with pytest.raises(ModelError, match="keep_every") if refused else nullcontext():
+            existing_run(config, tmp_path / "run")
+
+
 def test_14_a_cursor_of_another_plan_is_refused(pairs, tmp_path, monkeypatch):
     """The same configuration, but a program that cuts batches by another rule."""
     config = tiny.configuration(pairs, "training.steps=3")
@@ -411,8 +423,8 @@ def test_22_a_skipped_step_changes_no_number(pairs, tmp_path, monkeypatch):
     states: dict[int, dict[str, torch.Tensor]] = {}
     original = trainer.Trainer._step
 
-    def step(self, parts, after):
-        original(self, parts, after)
+    def step(self, batches, after):
+        original(self, batches, after)
         tensors = {f"{p} {n}": t.clone() for p, group in self._tensors().items() for n, t in group.items()}
         states[self.progress.step] = tensors
 
@@ -451,8 +463,8 @@ def test_22_weights_that_are_not_finite_are_never_saved(pairs, tmp_path, monkeyp
     """Finite gradients, but an update that leaves the numbers: the save refuses."""
     original = trainer.Trainer._step
 
-    def step(self, parts, after):
-        original(self, parts, after)
+    def step(self, batches, after):
+        original(self, batches, after)
         if self.progress.step == 15:
             with torch.no_grad():
                 next(self.model.parameters()).view(-1)[0] = math.inf
@@ -565,6 +577,42 @@ def test_45_every_optimizer_learns_the_tiny_task(pairs, tmp_path, name):
     train(config, tmp_path / "run")
     losses = [loss for _, loss, *_ in tiny.step_records(tmp_path / "run")]
     assert sum(losses[-10:]) / 10 < 0.85 * losses[0]
+
+
+# Observers --------------------------------------------------------------------------------------------
+
+
+class Watching:
+    """An observer that fails with an error if it has one."""
+
+    def __init__(self, error: Exception | None = None):
+        self.error, self.steps, self.rewound = error, [], []
+
+    def validated(self, model, validation, step) -> None:
+        self.steps.append(step)
+        if self.error is not None:
+            raise self.error
+
+    def rewind(self, step) -> None:
+        self.rewound.append(step)
+
+
+@pytest.mark.parametrize("error", [WriteError("the disk is full"), ZeroDivisionError("a bug")])
+def test_an_observer_that_fails_stops_no_training_and_is_reported(pairs, tmp_path, error):
+    failing, second, reported = Watching(error), Watching(), []
+    training_run.train(
+        tiny.configuration(pairs),
+        tmp_path / "run",
+        observers=lambda config, run, prepared: [failing, second],
+        listener=lambda report: reported.extend(report.findings),
+    )
+    assert failing.steps == second.steps == [10, 20, 30]
+    assert second.rewound == [0]
+    assert reported.count(f"no trace was recorded: {error}") == 3
+    records = [record for record in Run.open(tmp_path / "run").records() if "untraced" in record]
+    assert [record["untraced"] for record in records] == [str(error)] * 3
+    bug = isinstance(error, ZeroDivisionError)  # a bug is logged with its traceback
+    assert all(("raise self.error" in record.get("traceback", "")) == bug for record in records)
 
 
 # Disks that refuse ------------------------------------------------------------------------------------

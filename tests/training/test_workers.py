@@ -1,4 +1,4 @@
-"""Several processes make the step that one makes, and end with it."""
+"""Several processes compute the same step as one, and end with it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import tiny
 import torch
 from torch import nn
 
-from seqwright.errors import ModelError
+from seqwright.errors import ConfigError, InputError, ModelError, SeqwrightError
 from seqwright.runs.folder import Run
 from seqwright.training.run import train
 from seqwright.training.trainer import Trainer
-from seqwright.training.workers import Outcome, Part, Workers, allocate_workers
+from seqwright.training.workers import LossSum, MicroBatch, WorkerError, Workers, allocate_workers
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are helpers on Linux only")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="worker processes need Linux")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_validation_sees_the_latest_weights_of_every_member(pairs, tmp_path):
     assert one == two
 
 
-def test_of_a_recurrent_model_neither(pairs, tmp_path):
+def test_nor_do_those_of_a_recurrent_model(pairs, tmp_path):
     for name, threads in (("one", 1), ("two", 2)):
         options = {"preset": "tiny-rnn", "share": False, "dropout": 0.1}
         config = tiny.configuration(pairs, "training.accumulate=2", "training.steps=4", f"threads={threads}")
@@ -71,8 +71,8 @@ def test_of_a_recurrent_model_neither(pairs, tmp_path):
     assert tiny.digest(tmp_path / "one") == tiny.digest(tmp_path / "two")
 
 
-def test_killed_and_gone_on_with_by_another_number_of_processes(pairs, tmp_path, any_threads):
-    """As on a machine with fewer cores, with what was begun on one with more."""
+def test_killed_and_resumed_by_another_number_of_processes(pairs, tmp_path, any_threads):
+    """As if resumed on a machine with fewer cores."""
     config = replace(
         tiny.configuration(pairs, "training.accumulate=2", "training.save_seconds=0.001"), threads=None
     )
@@ -93,7 +93,7 @@ def any_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_a_batch_of_one_example_has_one_part(tmp_path):
+def test_a_batch_of_one_example_is_one_micro_batch(tmp_path):
     pairs = tiny.write_pairs(tmp_path / "few.tsv", [("abc", "cba"), ("de", "ed")])
     changes = ["training.tokens=1", "training.accumulate=2", "training.steps=3", f"data.valid={[str(pairs)]}"]
     for threads in (1, 2):
@@ -101,19 +101,17 @@ def test_a_batch_of_one_example_has_one_part(tmp_path):
     assert tiny.digest(tmp_path / "1") == tiny.digest(tmp_path / "2")
 
 
-def test_a_helper_that_is_killed_ends_the_training_and_its_last_checkpoint_goes_on(
-    pairs, tmp_path, monkeypatch
-):
+def test_a_killed_worker_ends_the_training_and_the_last_checkpoint_resumes(pairs, tmp_path, monkeypatch):
     config = tiny.configuration(pairs, "training.accumulate=2", "threads=2")
     step = Trainer._step
 
-    def kill_at_seven(trainer, parts, after):
+    def kill_at_seven(trainer, batches, after):
         if trainer.progress.step == 6:
-            os.kill(trainer.crew.helpers[0].process, signal.SIGKILL)
-        step(trainer, parts, after)
+            os.kill(trainer.workers.children[0].process, signal.SIGKILL)
+        step(trainer, batches, after)
 
     monkeypatch.setattr(Trainer, "_step", kill_at_seven)
-    with pytest.raises(ModelError, match=r"process .* has ended.* the same command goes on"):
+    with pytest.raises(ModelError, match=r"worker process .* ended.* the same command resumes"):
         train(config, tmp_path / "run")
     monkeypatch.undo()
     train(config, tmp_path / "run")
@@ -121,13 +119,13 @@ def test_a_helper_that_is_killed_ends_the_training_and_its_last_checkpoint_goes_
     assert tiny.digest(tmp_path / "run") == tiny.digest(tmp_path / "unharmed")
 
 
-def test_helpers_end_with_the_process_that_they_help(pairs, tmp_path):
+def test_workers_end_with_their_parent(pairs, tmp_path):
     """Killed without warning, it leaves no process and no lock."""
-    told = tmp_path / "helper"
+    noted = tmp_path / "worker"
 
-    def tell(point: str) -> None:
+    def note_and_die(point: str) -> None:
         if point == "train:step":
-            told.write_text(str(found[0].crew.helpers[0].process))
+            noted.write_text(str(found[0].workers.children[0].process))
             tiny.die()
 
     found: list[Trainer] = []
@@ -139,18 +137,18 @@ def test_helpers_end_with_the_process_that_they_help(pairs, tmp_path):
 
     def action() -> None:
         Trainer.__init__ = remember  # type: ignore[method-assign]
-        with tiny.hooked(tell):
+        with tiny.hooked(note_and_die):
             train(tiny.configuration(pairs, "training.accumulate=2", "threads=2"), tmp_path / "run")
 
     assert tiny.in_child(action) == -signal.SIGKILL
     with Run.open(tmp_path / "run").lock():
         pass
     for _ in range(100):
-        if not running(int(told.read_text())):
+        if not running(int(noted.read_text())):
             break
         time.sleep(0.05)
     else:
-        pytest.fail("the helper is still there after 5 seconds")
+        pytest.fail("the worker still runs after 5 seconds")
 
 
 def running(process: int) -> bool:
@@ -162,60 +160,73 @@ def running(process: int) -> bool:
 
 
 class Two(nn.Module):
-    """One weight that every part uses, one that only odd parts do, and one without a number."""
+    """One weight that all examples use, one that only odd numbers use, and an empty one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.always, self.odd = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2, 2))
         self.nothing = nn.Parameter(torch.zeros(0, 4))
+        self.error: Exception
 
-    def compute(self, part: Part) -> Outcome:
-        if part.epoch == 13:
+    def compute(self, batch: MicroBatch) -> LossSum:
+        if batch.epoch == 13:
             raise ValueError("thirteen")
-        loss = self.always.sum() * part.numbers[0]
-        if part.numbers[0] % 2:
+        if batch.epoch == 14:
+            raise self.error
+        loss = self.always.sum() * batch.numbers[0]
+        if batch.numbers[0] % 2:
             loss = loss + 2 * self.odd.sum()
         loss.backward()
-        return Outcome(loss.item(), 1, len(part.numbers))
+        return LossSum(loss.item(), 1, len(batch.numbers))
 
 
-@pytest.mark.parametrize("helpers", [0, 1, 2])
+@pytest.mark.parametrize("children", [0, 1, 2])
 @pytest.mark.parametrize("numbers", [[2, 4, 6], [2, 4, 1], [1, 2, 4], [3]])
-def test_gradients_that_only_some_parts_have(helpers, numbers):
+def test_gradients_that_only_some_micro_batches_have(children, numbers):
     model = Two()
-    with Workers(model, model.compute, helpers) as crew:
-        outcome = crew.gradients([Part([number], 0, (1,)) for number in numbers])
-    assert (outcome.count, outcome.tokens) == (len(numbers), len(numbers))
+    with Workers(model, model.compute, children) as workers:
+        loss = workers.sum_gradients([MicroBatch([number], 0, (1,)) for number in numbers])
+    assert (loss.count, loss.tokens) == (len(numbers), len(numbers))
     assert model.always.grad.tolist() == [float(sum(numbers))] * 3
     odd = sum(number % 2 for number in numbers)
     assert model.odd.grad is None if not odd else model.odd.grad.tolist() == [[2.0 * odd] * 2] * 2
     assert model.nothing.grad is None
 
 
-def test_helpers_see_weights_that_were_changed_in_place():
+def test_workers_see_weights_changed_in_place():
     model = Two()
-    with Workers(model, model.compute, 1) as crew, torch.no_grad():
+    with Workers(model, model.compute, 1) as workers, torch.no_grad():
         model.always.fill_(5.0)
         with torch.enable_grad():
-            outcome = crew.gradients([Part([2], 0, (1,)), Part([4], 0, (1,))])
-    assert outcome.total == 5 * 3 * (2 + 4)
+            loss = workers.sum_gradients([MicroBatch([2], 0, (1,)), MicroBatch([4], 0, (1,))])
+    assert loss.total == 5 * 3 * (2 + 4)
 
 
-def test_what_goes_wrong_in_a_helper_is_said():
+def test_a_bug_in_a_worker_is_a_bug_with_its_traceback():
+    """Not an error of the user: the command exits with 1 and prints where it happened."""
     model = Two()
-    with (
-        Workers(model, model.compute, 1) as crew,
-        pytest.raises(ModelError, match="a process of the training failed: ValueError: thirteen"),
-    ):
-        crew.gradients([Part([2], 0, (1,)), Part([4], 13, (1,))])
+    with Workers(model, model.compute, 1) as workers, pytest.raises(WorkerError) as error:
+        workers.sum_gradients([MicroBatch([2], 0, (1,)), MicroBatch([4], 13, (1,))])
+    assert not isinstance(error.value, SeqwrightError)
+    assert "ValueError: thirteen" in str(error.value)
+    assert f'{Path(__file__).name}", line ' in str(error.value)
+    assert 'raise ValueError("thirteen")' in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [InputError, ModelError, ConfigError])
+def test_an_error_of_the_user_in_a_worker_keeps_its_class(kind):
+    model = Two()
+    model.error = kind("line 7 is wrong; fix it")
+    with Workers(model, model.compute, 1) as workers, pytest.raises(kind, match=r"^line 7 is wrong; fix it$"):
+        workers.sum_gradients([MicroBatch([2], 0, (1,)), MicroBatch([4], 14, (1,))])
 
 
 @pytest.mark.parametrize(
-    ("parts", "threads", "expected"),
+    ("count", "threads", "expected"),
     [(1, 8, (0, 8)), (2, 1, (0, 1)), (2, 2, (1, 1)), (2, 9, (1, 4)), (3, 2, (0, 2))],
 )
-def test_a_process_for_each_part_if_there_is_a_thread_for_each(monkeypatch, parts, threads, expected):
+def test_a_process_for_each_micro_batch_if_each_gets_a_thread(monkeypatch, count, threads, expected):
     monkeypatch.setattr("sys.platform", "linux")
-    assert allocate_workers(parts, threads) == expected
+    assert allocate_workers(count, threads) == expected
     monkeypatch.setattr("sys.platform", "darwin")
-    assert allocate_workers(parts, threads) == (0, threads)
+    assert allocate_workers(count, threads) == (0, threads)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seqwright.config import SearchConfig
+from seqwright.config import Config, SearchConfig
 from seqwright.config import parse as parse_config
 from seqwright.data.inputs import line_of, roles_of, source_of_line
 from seqwright.data.text_display import shown
@@ -27,6 +27,7 @@ from seqwright.training.validation import Item, Validation
 
 if TYPE_CHECKING:
     from seqwright.lens.trace.document import Trace
+    from seqwright.training.preparation import Prepared
 
 TRACES = "traces"
 LONGEST = 40  # tokens of a source: more takes longer than it is worth at every validation
@@ -47,7 +48,7 @@ class TraceHistory:
             max_length=min(search.max_length, SPOKEN),
         )
 
-    def keep(self, model: Model, validation: Validation, step: int) -> None:
+    def validated(self, model: Model, validation: Validation, step: int) -> None:
         """Looks into the model as it is now. Where the traces become too many, older ones make room."""
         if not self.count:
             return
@@ -97,6 +98,11 @@ class TraceHistory:
                 else "training.decode is 0, so that no probe is decoded"
             )
         return short[: self.count]
+
+
+def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
+    """The observers of a training: its history of traces."""
+    return [TraceHistory(run.path(TRACES), prepared.task, config.search, count=config.training.traces)]
 
 
 def thin(folder: Path, limit: int) -> None:
