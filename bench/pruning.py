@@ -28,7 +28,7 @@ from bench.tables import markdown, put
 from examples.pictures import gallery
 from seqwright.config import Config, parse
 from seqwright.data.batch import source_tokens
-from seqwright.evaluation.metrics import METRICS_FOR, group_references, writing_of
+from seqwright.evaluation.text_outputs import METRICS_FOR, group_references, writing_of
 from seqwright.files import write_json, write_text
 from seqwright.lens.heads.analysis import analyse
 from seqwright.lens.heads.gates import KINDS, Head, sites

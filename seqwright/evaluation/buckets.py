@@ -13,7 +13,7 @@ import numpy as np
 
 from seqwright.data.fields import split_parts
 from seqwright.data.store import Store
-from seqwright.evaluation.metrics import Writing, edits_for
+from seqwright.evaluation.text_outputs import Writing, edits_for
 from seqwright.files import read_json
 from seqwright.tasks.text_to_text import Translation
 

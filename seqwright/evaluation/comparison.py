@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from seqwright import __version__
 from seqwright.data.text_display import amount
 from seqwright.errors import InputError
+from seqwright.evaluation.bootstrap import Comparison
 from seqwright.evaluation.buckets import ENDING, Bucket
 from seqwright.evaluation.evaluate import Evaluation
-from seqwright.evaluation.metrics import Comparison
 from seqwright.evaluation.mistakes import count_changes
 from seqwright.evaluation.wording import percent
 from seqwright.files import strict

@@ -20,6 +20,7 @@ from seqwright.data.read_report import Pair, Tally
 from seqwright.data.results import Text
 from seqwright.data.split import Part
 from seqwright.errors import ConfigError, InputError
+from seqwright.evaluation.bootstrap import Interval, Measured
 from seqwright.evaluation.buckets import (
     ENDING,
     LENGTHS,
@@ -29,21 +30,19 @@ from seqwright.evaluation.buckets import (
     by_rarity,
     rarity_of_run,
 )
-from seqwright.evaluation.metrics import (
+from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
+from seqwright.evaluation.speed import Speed, timed
+from seqwright.evaluation.text_outputs import (
     METRICS_FOR,
-    Interval,
-    Measured,
+    ItemKind,
     Writing,
     as_written,
     build_metric,
     group_references,
-    in_words,
     item_of,
+    metric_label,
     writing_of,
 )
-from seqwright.evaluation.metrics import Item as ItemKind
-from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
-from seqwright.evaluation.speed import Speed, timed
 from seqwright.evaluation.train_overlap import known_from
 from seqwright.evaluation.wording import percent
 from seqwright.files import read_json, strict
@@ -111,7 +110,7 @@ class Evaluation:
 
     def label(self, name: str) -> str:
         """What a metric is called for people."""
-        return in_words(name, self.item)
+        return metric_label(name, self.item)
 
     @cached_property
     def confusions(self) -> tuple[Confusion, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from seqwright.evaluation.metrics import Writing, edits_for
+from seqwright.evaluation.text_outputs import Writing, edits_for
 
 CONFUSIONS = 50  # that are kept
 

@@ -19,8 +19,8 @@ from seqwright.data.store import Store
 from seqwright.data.text_display import amount
 from seqwright.errors import ConfigError
 from seqwright.evaluation.evaluate import FILE
-from seqwright.evaluation.metrics import in_words
 from seqwright.evaluation.panel import WIDTH
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.files import read_json, strict, writing
 from seqwright.lens.trace.history import trace_observers
 from seqwright.models.building.scaling import (
@@ -109,7 +109,7 @@ class Table:
         metric = next(iter(first["metrics"]))
         arrow = "↑" if first["better"][metric] == "higher" else "↓"
         lines = [
-            f"{self.name}: {in_words(metric, first.get('item', 'word'))} {arrow} on "
+            f"{self.name}: {metric_label(metric, first.get('item', 'word'))} {arrow} on "
             f"{amount(first['items'], 'held-out item')}",
             "",
             f"{'family':20} {'score':>7} {'interval':>14} {'parameters':>12} {'FLOPs':>8} "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from seqwright.data.text_display import shown
-from seqwright.evaluation.metrics import in_words
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress, Report
 from seqwright.training.validation import Item
@@ -36,7 +36,7 @@ class Console:
     def __call__(self, report: Report) -> None:
         if report.validation is not None:
             scores = [f"validation loss {report.validation.loss:.3f}"]
-            scores += [f"{in_words(s.name, 'text')} {s.value:.1f}" for s in report.validation.scores]
+            scores += [f"{metric_label(s.name, 'text')} {s.value:.1f}" for s in report.validation.scores]
             self.line(f"step {report.step:6,d}  {report.done:4.0%}  {'  '.join(scores)}")
             self._probes(report.validation.probes)
         elif not report.findings:

@@ -18,17 +18,9 @@ from seqwright.data.plan import Batching, Plan
 from seqwright.data.results import Text
 from seqwright.data.store import Lengths, Store
 from seqwright.data.tokenizer import UNK
-from seqwright.evaluation.metrics import (
-    METRICS,
-    Better,
-    Measured,
-    Score,
-    Writing,
-    as_written,
-    build_metric,
-    group_references,
-    writing_of,
-)
+from seqwright.evaluation.bootstrap import Measured
+from seqwright.evaluation.metrics import METRICS, Better, Score
+from seqwright.evaluation.text_outputs import Writing, as_written, build_metric, group_references, writing_of
 from seqwright.models import Model
 from seqwright.prediction.predictor import Predictor
 from seqwright.search import BeamOptions

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqwright.evaluation.metrics import edits_for
 from seqwright.evaluation.mistakes import Confusion, confusions_of, mistakes_of, worst
+from seqwright.evaluation.text_outputs import edits_for
 
 words = st.text("abc", max_size=6)
 WRITINGS = ("characters", "symbols", "text")

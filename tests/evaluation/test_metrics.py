@@ -14,21 +14,19 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from seqwright.data.fields import SYMBOL
 from seqwright.errors import ConfigError, InputError
-from seqwright.evaluation.metrics import (
-    METRICS,
+from seqwright.evaluation.bootstrap import confidence_interval, paired_bootstrap
+from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.metrics.exact_match import ExactMatch
+from seqwright.evaluation.metrics.symbol_error_rate import SymbolErrorRate
+from seqwright.evaluation.metrics.word_edit_rate import WordEditRate
+from seqwright.evaluation.metrics.word_error_rate import WordErrorRate
+from seqwright.evaluation.text_outputs import (
     METRICS_FOR,
-    ExactMatch,
-    SymbolErrorRate,
-    WordEditRate,
-    WordErrorRate,
     build_metric,
-    confidence_interval,
     edits_for,
     group_references,
-    in_words,
     item_of,
-    paired_bootstrap,
-    perplexity,
+    metric_label,
     writing_of,
 )
 
@@ -211,13 +209,6 @@ def test_no_difference_is_seldom_found_where_there_is_none():
     assert 1 <= found <= 18
 
 
-def test_perplexity():
-    assert perplexity(10 * math.log(7), 10) == pytest.approx(7)
-    assert perplexity(1e9, 1) == math.inf
-    with pytest.raises(InputError, match="0 tokens"):
-        perplexity(0.0, 0)
-
-
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"))))
 def test_grouping_keeps_every_pair_once(pairs):
     sources, references = group_references(pairs)
@@ -303,9 +294,9 @@ def test_an_item_is_a_word_where_a_word_is_spelt(item, writing, source, target):
 
 
 def test_only_words_have_a_word_error_rate_for_people():
-    assert in_words("word_error_rate", "word") == "word error rate"
-    assert in_words("word_error_rate", "text") == "wrong outputs"
-    assert in_words("symbol_error_rate", "text") == "symbol error rate"
+    assert metric_label("word_error_rate", "word") == "word error rate"
+    assert metric_label("word_error_rate", "text") == "wrong outputs"
+    assert metric_label("symbol_error_rate", "text") == "symbol error rate"
 
 
 def test_edits_of_text_tell_words_from_signs():

@@ -12,7 +12,7 @@ import torch
 from seqwright.data.batch import collate
 from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import END
-from seqwright.evaluation.metrics import ExactMatch
+from seqwright.evaluation.metrics.exact_match import ExactMatch
 from seqwright.models.building import build_model
 from seqwright.training.preparation import prepare
 from seqwright.training.validation import Validator, _with_other_sources

@@ -15,7 +15,8 @@ from seqwright.data.batch import Batch, collate
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.store import Lengths, Ragged
 from seqwright.errors import InputError
-from seqwright.evaluation.metrics import Better, as_written, build_metric, group_references, writing_of
+from seqwright.evaluation.metrics import Better
+from seqwright.evaluation.text_outputs import as_written, build_metric, group_references, writing_of
 from seqwright.lens.heads.gates import Head, Place, Site, closed, gated, sites
 from seqwright.models import Model
 from seqwright.prediction.predictor import Predictor, evaluating

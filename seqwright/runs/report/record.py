@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Lt
 from seqwright.errors import ModelError
 from seqwright.files import read_json
 from seqwright.runs.folder import WEIGHTS, Run
-from seqwright.evaluation.metrics import Item
+from seqwright.evaluation.text_outputs import ItemKind
 
 FORMAT = 1  # of data.json, evaluation.json and examples.json
 LARGEST = 1e100  # of a number that can be drawn; NaN is not less than it either
@@ -130,7 +130,7 @@ class Evaluation:
     beam: Count | None = None
     part: str = "test"
     writing: str | None = None
-    item: Item = "word"
+    item: ItemKind = "word"
     metrics: Metrics = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
     intervals: dict[str, tuple[Real | None, Real | None]] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Record:
         return kinds.get(str(kind), "characters")
 
     @property
-    def item(self) -> Item:
+    def item(self) -> ItemKind:
         """What an item of the test is."""
         return self.evaluation.item if self.evaluation is not None else "word"
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from seqwright.files import uncompressed
 from seqwright.config.presets import PINNED, PRESETS
-from seqwright.evaluation.metrics import Item, in_words
+from seqwright.evaluation.text_outputs import metric_label, ItemKind
 
 
 class Wording(NamedTuple):
@@ -31,10 +31,10 @@ WORDINGS = {
 }
 
 
-def metric(name: str, item: Item = "word") -> Wording:
+def metric(name: str, item: ItemKind = "word") -> Wording:
     """As it is written of items of this kind."""
-    words, called = WORDINGS.get(name) or Wording(in_words(name), "", ""), in_words(name, item)
-    return words if called == in_words(name) else words._replace(label=called)
+    words, called = WORDINGS.get(name) or Wording(metric_label(name), "", ""), metric_label(name, item)
+    return words if called == metric_label(name) else words._replace(label=called)
 
 
 def score(name: str, value: float | None) -> str:

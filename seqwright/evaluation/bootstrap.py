@@ -1,0 +1,127 @@
+"""Confidence intervals and significance of any metric, by resampling items (Efron 1979)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqwright.evaluation.metrics import Metric, Score, T
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The range that holds a score with probability `level`, if the items are a sample of many."""
+
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems on the same items. `difference` is second − first, `p_value` that of no difference."""
+
+    first: Score
+    second: Score
+    difference: float
+    interval: Interval
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The statistics of one system's outputs (N, F): any subset of the items can be scored from them."""
+
+    metric: Metric[Any]
+    rows: np.ndarray
+    signature: str
+
+    @property
+    def score(self) -> Score:
+        return Score(self.metric.name, self.value(), self.signature, self.metric.better)
+
+    def value(self, items: Sequence[int] | None = None) -> float:
+        """Return the score of these items, by default of all."""
+        rows = self.rows if items is None else self.rows[list(items)]
+        return self.metric.value(rows.sum(0))
+
+    def interval(self, *, samples: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
+        """Return the middle `level` of the scores of resampled sets of items (for BLEU: Koehn 2004)."""
+        (totals,) = _resample([self.rows], samples, seed)
+        return _middle(np.array([self.metric.value(row) for row in totals]), level)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the score by the jackknife (Tukey 1958), which leaves out one item at a time.
+
+        It is 0 for a single item, where it is not defined.
+        """
+        count, totals = len(self.rows), self.rows.sum(0)
+        if count < 2:
+            return 0.0
+        values = np.array([self.metric.value(totals - row) for row in self.rows])
+        return float(math.sqrt((count - 1) * values.var()))
+
+    def against(
+        self, other: Measured, *, samples: int = 1000, level: float = 0.95, seed: int = 0
+    ) -> Comparison:
+        """Compare this system (first) with another (second) on the same resampled items (Koehn 2004).
+
+        The p-value is that of the shifted bootstrap (Riezler and Maxwell 2005): hits are resamples whose
+        difference is as far from the mean as the observed one is from zero; p = (hits + 1) / (samples + 1).
+        """
+        totals = _resample([self.rows, other.rows], samples, seed)
+        values = [np.array([self.metric.value(row) for row in part]) for part in totals]
+        differences, observed = values[1] - values[0], other.value() - self.value()
+        hits = np.abs(differences - differences.mean()) >= abs(observed)
+        p_value = (int(hits.sum()) + 1) / (samples + 1)
+        return Comparison(self.score, other.score, observed, _middle(differences, level), p_value)
+
+
+def confidence_interval(
+    metric: Metric[T],
+    outputs: Sequence[T],
+    references: Sequence[Sequence[T]],
+    *,
+    samples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Return `Measured.interval` of outputs."""
+    return metric.measured(outputs, references).interval(samples=samples, level=level, seed=seed)
+
+
+def paired_bootstrap(
+    metric: Metric[T],
+    first: Sequence[T],
+    second: Sequence[T],
+    references: Sequence[Sequence[T]],
+    *,
+    samples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Return `Measured.against` of the outputs of two systems."""
+    one, other = (metric.measured(outputs, references) for outputs in (first, second))
+    return one.against(other, samples=samples, level=level, seed=seed)
+
+
+def _resample(systems: Sequence[np.ndarray], samples: int, seed: int) -> list[np.ndarray]:
+    """Sum the rows of N items drawn with replacement, the same items for all systems: (samples, F) each."""
+    count = len(systems[0])
+    random = np.random.default_rng(seed)
+    totals = [np.empty((samples, rows.shape[1])) for rows in systems]
+    for sample in range(samples):
+        times = np.bincount(random.integers(count, size=count), minlength=count).astype(np.float64)
+        for rows, total in zip(systems, totals, strict=True):
+            total[sample] = times @ rows
+    return totals
+
+
+def _middle(values: np.ndarray, level: float) -> Interval:
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high), level)

@@ -1,0 +1,84 @@
+"""Metrics: scores of outputs against references, one file per metric.
+
+A metric maps every item to a row of statistics, and the sum of rows to a score. Resampling items is therefore
+resampling rows, and one bootstrap serves every metric, corpus-level BLEU included. An item may have several
+references. Scores are percentages. Shapes: N items, F statistics.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from seqwright.config.registry import Registry, snake_case
+from seqwright.errors import InputError
+
+if TYPE_CHECKING:
+    from seqwright.evaluation.bootstrap import Measured
+
+METRICS = Registry("metric", "seqwright.evaluation.metrics", "seqwright.evaluation.metrics:Metric")
+
+Better = Literal["higher", "lower"]
+T = TypeVar("T")  # an output: a text, a label, a list of tags, a number
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value and what is needed to compare it: `signature` states how it was computed."""
+
+    name: str
+    value: float
+    signature: str
+    better: Better
+
+
+class Metric(ABC, Generic[T]):
+    """Statistics per item, and the score of their sum."""
+
+    better: ClassVar[Better]
+
+    @property
+    def name(self) -> str:
+        return snake_case(type(self).__name__)
+
+    @abstractmethod
+    def statistics(self, outputs: Sequence[T], references: Sequence[Sequence[T]]) -> np.ndarray:
+        """Return one row per item (N, F)."""
+
+    @abstractmethod
+    def value(self, totals: np.ndarray) -> float:
+        """Return the score of a set of items from the sum of their rows (F,)."""
+
+    def signature(self, references: Sequence[Sequence[T]]) -> str:
+        """Return what must be equal for two scores to be comparable."""
+        return f"refs:{reference_count(references)}"
+
+    def score(self, outputs: Sequence[T], references: Sequence[Sequence[T]]) -> Score:
+        return self.measured(outputs, references).score
+
+    def measured(self, outputs: Sequence[T], references: Sequence[Sequence[T]]) -> Measured:
+        """Return the statistics of these items: they give the score of any subset, and its interval."""
+        from seqwright.evaluation.bootstrap import Measured
+
+        _check_items(outputs, references)
+        return Measured(self, self.statistics(outputs, references), self.signature(references))
+
+
+def reference_count(references: Sequence[Sequence[object]]) -> str:
+    """The number of references per item as sacreBLEU writes it: `var` if it varies."""
+    counts = {len(given) for given in references}
+    return str(counts.pop()) if len(counts) == 1 else "var"
+
+
+def _check_items(outputs: Sequence[object], references: Sequence[Sequence[object]]) -> None:
+    if len(outputs) != len(references):
+        raise InputError(f"{len(outputs)} outputs for {len(references)} items; pass one output per item")
+    if not outputs:
+        raise InputError("nothing to score; pass at least one item")
+    for number, given in enumerate(references, 1):
+        if not given or isinstance(given, str):
+            raise InputError(f"item {number} has the references {given!r}; pass a list of at least one")

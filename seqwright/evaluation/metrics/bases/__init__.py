@@ -1,0 +1,78 @@
+"""Shared bases of metrics; the registry skips sub-packages, so none of them is a metric of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from seqwright.evaluation.metrics import Metric, T, reference_count
+
+
+class SacreMetric(Metric[str]):
+    """A metric of sacreBLEU (Post 2018), with its signature.
+
+    The public methods of sacreBLEU return scores only; its own bootstrap uses the two underscored ones.
+    """
+
+    def __init__(self, implementation: Any):
+        self._implementation = implementation
+
+    def statistics(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+        most = max(map(len, references))
+        padded = [[*item, *[None] * (most - len(item))] for item in references]  # None: no such reference
+        rows = self._implementation._extract_corpus_statistics(outputs, list(zip(*padded, strict=True)))
+        return np.array(rows, dtype=np.float64)
+
+    def value(self, totals: np.ndarray) -> float:
+        return float(self._implementation._compute_score_from_stats(totals.tolist()).score)
+
+    def signature(self, references: Sequence[Sequence[str]]) -> str:
+        count = reference_count(references)
+        self._implementation.num_refs = -1 if count == "var" else int(count)
+        return self._implementation.get_signature().format()
+
+
+class Share(Metric[T]):
+    """The share of items for which `counts` is true."""
+
+    def statistics(self, outputs: Sequence[T], references: Sequence[Sequence[T]]) -> np.ndarray:
+        items = zip(outputs, references, strict=True)
+        return np.array([(self.counts(output, given), 1.0) for output, given in items])
+
+    def value(self, totals: np.ndarray) -> float:
+        return float(100 * totals[0] / totals[1])
+
+    @abstractmethod
+    def counts(self, output: T, references: Sequence[T]) -> bool: ...
+
+
+class EditRate(Metric[str]):
+    """Insertions, deletions and substitutions (Levenshtein 1966) over the length of the closest references.
+
+    The closest reference needs the fewest edits; among equals the longest counts. References that are all
+    empty count as one symbol.
+    """
+
+    better = "lower"
+
+    @abstractmethod
+    def symbols(self, text: str) -> Sequence[str]:
+        """Split a text into the units that an edit inserts, deletes or replaces."""
+
+    def statistics(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+        found = [self.closest(output, given) for output, given in zip(outputs, references, strict=True)]
+        return np.array([(edits, len(symbols)) for edits, symbols in found], dtype=np.float64)
+
+    def value(self, totals: np.ndarray) -> float:
+        return float(100 * totals[0] / max(totals[1], 1))
+
+    def closest(self, output: str, references: Sequence[str]) -> tuple[int, Sequence[str]]:
+        """Return the number of edits to the closest reference, and its symbols."""
+        from rapidfuzz.distance import Levenshtein
+
+        symbols = self.symbols(output)
+        candidates = [(Levenshtein.distance(symbols, each), each) for each in map(self.symbols, references)]
+        return min(candidates, key=lambda candidate: (candidate[0], -len(candidate[1])))

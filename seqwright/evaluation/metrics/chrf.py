@@ -1,0 +1,16 @@
+"""chrF and chrF++."""
+
+from __future__ import annotations
+
+from seqwright.evaluation.metrics.bases import SacreMetric
+
+
+class Chrf(SacreMetric):
+    """chrF: F-score of character n-grams (Popović 2015); `words` = 2 makes it chrF++ (Popović 2017)."""
+
+    better = "higher"
+
+    def __init__(self, *, words: int = 0, lowercase: bool = False):
+        from sacrebleu.metrics import CHRF
+
+        super().__init__(CHRF(word_order=words, lowercase=lowercase))

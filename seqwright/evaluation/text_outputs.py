@@ -1,0 +1,91 @@
+"""Texts as outputs: how targets are written, and which metrics and edits fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import regex
+
+from seqwright.data.fields import split_parts
+from seqwright.evaluation.metrics import METRICS, Metric
+from seqwright.evaluation.metrics.bases import EditRate
+from seqwright.evaluation.metrics.symbol_error_rate import SymbolErrorRate
+
+Writing = Literal["text", "symbols", "characters"]
+ItemKind = Literal["word", "text"]
+
+METRICS_FOR: dict[Writing, tuple[str, ...]] = {  # the first one is the main metric
+    "text": ("bleu", "chrf", "exact_match"),
+    "symbols": ("word_error_rate", "symbol_error_rate", "exact_match"),
+    "characters": ("exact_match", "word_error_rate", "symbol_error_rate"),
+}
+_SEPARATORS: dict[Writing, str] = {"text": "", "symbols": " ", "characters": ""}
+_WORDS_AND_PUNCTUATION = regex.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_MOST_WORDS = 1.2  # words per source, on average, where a source is a word
+_MOST_CHARACTERS = 3  # characters per symbol, on average, where symbols spell a word: phones
+
+
+class _WordsAndPunctuation(EditRate):
+    """Edits of words and punctuation marks: a missing comma is an edit of its own, not another word."""
+
+    def symbols(self, text: str) -> Sequence[str]:
+        return _WORDS_AND_PUNCTUATION.findall(text)
+
+
+def writing_of(tokenizer: str, texts: Iterable[str]) -> Writing:
+    """Return how these texts are written, which a tokenizer of this kind splits.
+
+    Symbols stand between spaces (phones). Other kinds split running text if a text has two words or more on
+    average, and characters of single words otherwise (inflected forms, transliterated names).
+    """
+    if tokenizer == "symbols":
+        return "symbols"
+    counts = [len(text.split()) for text in texts]
+    return "text" if sum(counts) >= 2 * max(len(counts), 1) else "characters"
+
+
+def item_of(sources: Iterable[str], references: Iterable[Sequence[str]], writing: Writing) -> ItemKind:
+    """Return what an item is: a word if its source is one word and its target spells one, in characters or in
+    symbols that are shorter than words; otherwise a text. Features of a source do not count.
+    """
+    words = [sum(len(part.split()) for part in split_parts(source)[::2]) for source in sources]
+    if writing == "text" or sum(words) > _MOST_WORDS * max(len(words), 1):
+        return "text"
+    symbols = [symbol for texts in references for text in texts for symbol in text.split()]
+    spelt = writing == "characters" or sum(map(len, symbols)) <= _MOST_CHARACTERS * len(symbols)
+    return "word" if spelt else "text"
+
+
+def metric_label(name: str, item: ItemKind = "word") -> str:
+    """Return the display name of a metric. The rate of wrong items is a word error rate only where items are
+    words: for longer texts that name means edits over words.
+    """
+    return "wrong outputs" if (name, item) == ("word_error_rate", "text") else name.replace("_", " ")
+
+
+def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) -> Metric[str]:
+    """Build a metric for targets of this writing: a symbol error rate splits symbols at spaces and other
+    targets into characters. `given` goes to the metrics that have such an option.
+    """
+    return METRICS.build(spec, separator=_SEPARATORS[writing], **given)
+
+
+def edits_for(writing: Writing) -> EditRate:
+    """Return the edits of such targets: of words and punctuation in running text, of symbols or characters
+    elsewhere.
+    """
+    return _WordsAndPunctuation() if writing == "text" else SymbolErrorRate(separator=_SEPARATORS[writing])
+
+
+def as_written(target: str, writing: Writing) -> str:
+    """Return a reference as an output would have it: one space between symbols."""
+    return " ".join(target.split()) if writing == "symbols" else target
+
+
+def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Group pairs with the same source into one item with several distinct references, in input order."""
+    groups: dict[str, dict[str, None]] = {}
+    for source, target in pairs:
+        groups.setdefault(source, {})[target] = None
+    return list(groups), [list(targets) for targets in groups.values()]
