@@ -1,4 +1,4 @@
-"""`seqwright predict` as somebody uses it: one line in, one line out, whatever happens in between."""
+"""`seqwright predict`: one line in, one line out, also after a kill and with odd input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from seqwright.data.readers.lines import Decoding
 from seqwright.errors import ConfigError
 from seqwright.prediction import predictor as predicting
 from seqwright.prediction.bulk import blocks
-from seqwright.prediction.bulk.blocks import Share, line_blocks
+from seqwright.prediction.bulk.blocks import Shard, line_blocks
 from seqwright.prediction.predictor import load
 
 NASTY = ["abc", "", "foo\u2028bar", " ", "\u0085\x0b\x0cabc", "☃", "a\tb", '"', "</s> <pad>", "fgh"]
@@ -67,31 +67,31 @@ def test_one_line_in_one_line_out(run, tmp_path, capsysbinary):
     assert [bool(line) for line in lines[:4]] == [True, False, True, False]
 
 
-def test_a_last_line_without_an_end_counts_and_packed_files_are_read(run, tmp_path, capsysbinary):
-    packed = tmp_path / "in.gz"
-    packed.write_bytes(gzip.compress(b"abc\r\nfgh"))
-    predict(run, packed)
+def test_a_last_line_without_newline_counts_and_compressed_files_are_read(run, tmp_path, capsysbinary):
+    compressed = tmp_path / "in.gz"
+    compressed.write_bytes(gzip.compress(b"abc\r\nfgh"))
+    predict(run, compressed)
     out, error = capsysbinary.readouterr()
     assert out.decode().split("\n") == [*load(run)(["abc", "fgh"]), ""]
-    assert b"carriage return" in error  # no change of the input goes unsaid
+    assert b"carriage return" in error  # every change of the input is reported
 
 
-def test_who_gives_a_text_for_a_file_is_told_where_texts_go(run, capsys):
+def test_a_text_in_place_of_a_file_gets_a_hint(run, capsys):
     assert cli.main(["predict", str(run), "it's me"]) == 2
-    said = capsys.readouterr().err
-    command = said.split("by standard input: ")[1]
+    error = capsys.readouterr().err
+    command = error.split("on standard input: ")[1]
     assert shlex.split(command) == ["echo", "it's me", "|", "seqwright", "predict", str(run)]
-    assert said.count("\n") == 1
+    assert error.count("\n") == 1
 
 
-def test_the_best_outputs_of_a_line_stand_on_it(run, tmp_path, capsysbinary):
+def test_nbest_outputs_are_on_one_line(run, tmp_path, capsysbinary):
     predict(run, write(tmp_path / "in.txt", ["abc", "", "dd"]), "--nbest", 3)
     lines = capsysbinary.readouterr().out.decode().split("\n")
     expected = load(run).predict(["abc", "", "dd"], n_best=3)
     assert lines == ["\t".join(each.text for each in found.all) for found in expected] + [""]
 
 
-def test_json_has_one_object_for_each_line(run, tmp_path, capsysbinary):
+def test_json_has_one_object_per_line(run, tmp_path, capsysbinary):
     predict(run, write(tmp_path / "in.txt", NASTY), "--json", "--nbest", 2, "--beam", 4)
     objects = [json.loads(line) for line in capsysbinary.readouterr().out.decode().split("\n")[:-1]]
     assert [each["source"] for each in objects] == ["" if line.isspace() else line for line in NASTY]
@@ -102,19 +102,19 @@ def test_json_has_one_object_for_each_line(run, tmp_path, capsysbinary):
     assert objects[5]["reading"] == {"tokens": 1, "unknown": 1, "unread": 0}
 
 
-def test_a_prefix_and_a_length_are_kept(run, inputs, capsysbinary):
+def test_prefix_and_max_length_hold(run, inputs, capsysbinary):
     predict(run, inputs, "--prefix", "HG", "--max-length", 3)
     lines = capsysbinary.readouterr().out.decode().split("\n")[:-1]
     assert all(line.startswith("HG") and len(line) <= 3 for line in lines)
 
 
-def test_lines_of_other_encodings_are_read_or_refused_with_the_flag_to_give(run, tmp_path, capsysbinary):
+def test_other_encodings_are_read_or_refused_with_the_flag_to_use(run, tmp_path, capsysbinary):
     path = tmp_path / "in.txt"
     path.write_bytes("abc\nmäh\n".encode("latin-1"))
     predict(run, path, code=2)
     out, error = capsysbinary.readouterr()
     assert b"--encoding latin-1" in error
-    assert out == b""  # found before anything was answered
+    assert out == b""  # found before the first prediction
     predict(run, path, "--encoding", "latin-1")
     assert capsysbinary.readouterr().out.count(b"\n") == 2
 
@@ -143,7 +143,7 @@ def test_lines_of_other_encodings_are_read_or_refused_with_the_flag_to_give(run,
         (["--shard", "1/2"], ["standard input cannot be divided"]),
     ],
 )
-def test_58_bad_options_are_named_all_at_once(run, options, parts, capsys):
+def test_one_error_names_all_bad_options(run, options, parts, capsys):
     predict(run, *options, code=2)
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -157,47 +157,44 @@ def test_temperature_zero_is_greedy(run, inputs, capsysbinary):
     assert capsysbinary.readouterr().out == cold
 
 
-def test_every_line_draws_for_itself(run, tmp_path, small_blocks, capsysbinary):
-    """Also in another block: the same source again is not the same luck again."""
+def test_every_line_is_sampled_independently(run, tmp_path, small_blocks, capsysbinary):
+    """Equal sources in other blocks get other samples."""
     predict(run, write(tmp_path / "in.txt", ["abcdef"] * 12), "--sample", "--seed", 7)
     lines = capsysbinary.readouterr().out.split(b"\n")[:-1]
     assert len({tuple(lines[k : k + 4]) for k in (0, 4, 8)}) == 3
 
 
-# What must be said ------------------------------------------------------------------------------------
+# Warnings ------------------------------------------------------------------------------------
 
 
-def test_21_foreign_input_is_remarked_once(run, tmp_path, small_blocks, capsysbinary):
+def test_foreign_input_is_reported_once(run, tmp_path, small_blocks, capsysbinary):
     predict(run, write(tmp_path / "in.txt", ["日本語", "абв"] * 9))
     assert capsysbinary.readouterr().err.decode().count("100 % unknown symbols: wrong language") == 1
     predict(run, write(tmp_path / "in.txt", ["abcd日", "a"]))
-    said = capsysbinary.readouterr().err.decode()
-    assert "1 line has symbols that the model does not know, as “日” (" in said
-    assert "in.txt:1" in said
-    assert said.count("\n") == 1
+    error = capsysbinary.readouterr().err.decode()
+    assert "1 line with symbols that are unknown to the model, such as “日” (" in error
+    assert "in.txt:1" in error
+    assert error.count("\n") == 1
 
 
-def test_a_file_of_pairs_in_the_place_of_sources_is_remarked(run, tmp_path, capsysbinary):
+def test_a_file_of_pairs_in_place_of_sources_is_reported(run, tmp_path, capsysbinary):
     predict(run, write(tmp_path / "in.txt", ["ab\tba", "a", "cd\tdc"]))
-    printed = capsysbinary.readouterr()
-    assert printed.out.count(b"\n") == 3
-    assert "2 lines have a tab but the model takes one text: is this a file of pairs?" in printed.err.decode()
+    out, error = capsysbinary.readouterr()
+    assert out.count(b"\n") == 3
+    assert b"2 lines with a tab, but the model takes one text: is this a file of pairs?" in error
 
 
-def test_55_long_lines_are_counted_and_named(tmp_path, capsysbinary):
+def test_long_lines_are_counted_and_named(tmp_path, capsysbinary):
     position = {"kind": "learned", "length": 7}
     folder = make_run(tmp_path / "run", model={"position": position}, data={"max_length": 4})
     path = write(tmp_path / "in.txt", ["abcd", "abcdefgh", "abcde", "abcdefg"])
     predict(folder, path)
     out, error = capsysbinary.readouterr()
     assert out.count(b"\n") == 4
-    said = error.decode().split("\n")
-    assert (
-        f"2 lines are longer than the 6 tokens that are read: the rest was left out ({path}:2, {path}:4)"
-        in said[0]
-    )
-    assert "1 line is longer than any source in training, of 4 tokens at most: read whole, but" in said[1]
-    assert f"({path}:3)" in said[1]
+    cut, long, _ = error.decode().split("\n")
+    assert f"2 lines longer than the limit of 6 tokens: the rest was not read ({path}:2, {path}:4)" in cut
+    assert "1 line longer than the longest source in training (4 tokens): read completely, but" in long
+    assert f"({path}:3)" in long
 
 
 def test_fields_are_separated_by_tabs_and_missing_ones_named(tmp_path, capsysbinary):
@@ -212,22 +209,22 @@ def test_fields_are_separated_by_tabs_and_missing_ones_named(tmp_path, capsysbin
     assert out == b""
 
 
-# Shares -----------------------------------------------------------------------------------------------
+# Shards -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 30, 31])
 @pytest.mark.parametrize("of", [1, 2, 3, 7])
-def test_shares_cover_every_line_once(count, of, small_blocks):
-    shares = [Share(number, of).lines(count) for number in range(1, of + 1)]
-    assert [line for share in shares for line in share] == list(range(count))
+def test_shards_cover_every_line_once(count, of, small_blocks):
+    shards = [Shard(number, of).lines(count) for number in range(1, of + 1)]
+    assert [line for shard in shards for line in shard] == list(range(count))
     if count >= small_blocks * of:
-        assert all(share.start % small_blocks == 0 for share in shares)
+        assert all(shard.start % small_blocks == 0 for shard in shards)
     else:
-        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+        assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
 @pytest.mark.parametrize("options", [["--json"], ["--sample", "--seed", "3", "--json"]])
-def test_the_shards_in_order_are_the_whole(run, inputs, tmp_path, small_blocks, options):
+def test_the_shards_in_order_equal_the_whole_output(run, inputs, tmp_path, small_blocks, options):
     whole, out = tmp_path / "whole.txt", tmp_path / "out.txt"
     predict(run, inputs, "--output", whole, *options)
     for number in (2, 1, 3):
@@ -241,23 +238,23 @@ def test_the_shards_in_order_are_the_whole(run, inputs, tmp_path, small_blocks, 
     )
 
 
-def test_the_names_of_shards_sort_as_the_shares_do():
-    names = [Share(number, 12).path(Path("out")).name for number in range(1, 13)]
+def test_shard_file_names_sort_in_order():
+    names = [Shard(number, 12).path(Path("out")).name for number in range(1, 13)]
     assert names == sorted(names)
-    assert Share(2, 3).path(Path("a/out.txt")) == Path("a/out.txt.2-of-3")
+    assert Shard(2, 3).path(Path("a/out.txt")) == Path("a/out.txt.2-of-3")
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/2/3"])
-def test_what_is_no_share_is_refused(text):
+def test_invalid_shards_are_refused(text):
     with pytest.raises(ConfigError, match="i/n"):
-        Share.parse(text)
+        Shard.parse(text)
 
 
-# Killed and run again ---------------------------------------------------------------------------------
+# Kill and resume ---------------------------------------------------------------------------------
 
 
 def killed(arguments: list[str], point: str, times: int) -> None:
-    """A copy of this process runs the command and kills itself when the point is reached so many times."""
+    """Run the command in a fork that kills itself when it reaches the point for the n-th time."""
     sys.stdout.flush()
     if (child := os.fork()) == 0:
         left = times
@@ -274,17 +271,17 @@ def killed(arguments: list[str], point: str, times: int) -> None:
 
 
 @pytest.fixture
-def answered(monkeypatch) -> Callable[[], int]:
-    """How many sources the model was asked for."""
-    asked: list[int] = []
+def predicted(monkeypatch) -> Callable[[], int]:
+    """Count the inputs that the model received."""
+    counts: list[int] = []
     original = predicting.Predictor.stream
 
     def stream(self, texts, **options):
-        asked.append(len(texts))
+        counts.append(len(texts))
         return original(self, texts, **options)
 
     monkeypatch.setattr(predicting.Predictor, "stream", stream)
-    return lambda: sum(asked)
+    return lambda: sum(counts)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +294,8 @@ def answered(monkeypatch) -> Callable[[], int]:
         ("predict:note:renamed", 8, 30),
     ],
 )
-def test_40_a_killed_job_goes_on_to_the_same_bytes(
-    run, inputs, tmp_path, small_blocks, answered, point, times, kept
+def test_a_killed_job_resumes_to_the_same_bytes(
+    run, inputs, tmp_path, small_blocks, predicted, point, times, kept
 ):
     whole, out = tmp_path / "whole.txt", tmp_path / "out.txt"
     predict(run, inputs, "--output", whole, "--json")
@@ -306,14 +303,14 @@ def test_40_a_killed_job_goes_on_to_the_same_bytes(
     assert not out.exists()
     with (tmp_path / "out.txt.part").open("ab") as torn:
         torn.write(b'{"source": "to')
-    before = answered()
+    before = predicted()
     predict(run, inputs, "--output", out, "--json")
-    assert answered() - before == 30 - kept
+    assert predicted() - before == 30 - kept
     assert out.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("out.txt.*"))
 
 
-def test_a_job_killed_at_its_end_is_done_again_at_worst(run, inputs, tmp_path, small_blocks):
+def test_a_job_killed_at_its_end_gives_the_same_output_again(run, inputs, tmp_path, small_blocks):
     out = tmp_path / "out.txt"
     killed(["predict", run, str(inputs), "--output", str(out)], "predict:renamed", 1)
     first = out.read_bytes()
@@ -322,7 +319,7 @@ def test_a_job_killed_at_its_end_is_done_again_at_worst(run, inputs, tmp_path, s
 
 
 @pytest.mark.parametrize("change", ["options", "input", "weights"])
-def test_what_was_begun_for_another_job_is_not_mixed(run, inputs, tmp_path, small_blocks, change, capsys):
+def test_the_part_of_another_job_is_not_resumed(run, inputs, tmp_path, small_blocks, change, capsys):
     folder, out = shutil.copytree(run, tmp_path / "run"), tmp_path / "out.txt"
     killed(["predict", str(folder), str(inputs), "--output", str(out)], "predict:note:renamed", 2)
     if change == "input":
@@ -331,7 +328,7 @@ def test_what_was_begun_for_another_job_is_not_mixed(run, inputs, tmp_path, smal
         (folder / "model.safetensors").write_bytes(changed_weights(tmp_path, folder))
     more = ["--beam", 2] if change == "options" else []
     predict(folder, inputs, "--output", out, *more, code=4)
-    assert f"was begun with other {change};" in capsys.readouterr().err
+    assert f"was started with different {change};" in capsys.readouterr().err
     assert not (tmp_path / "out.txt.part.lock").exists()
     (tmp_path / "out.txt.part").unlink()
     predict(folder, inputs, "--output", out, *more)
@@ -353,8 +350,8 @@ def test_an_output_that_cannot_be_written_is_exit_4(run, inputs, tmp_path, capsy
     assert capsys.readouterr().err.count("\n") == 2
 
 
-def test_an_output_behind_a_link_is_made_and_gone_on_with_there(
-    run, inputs, tmp_path, small_blocks, answered
+def test_an_output_behind_a_symbolic_link_is_resumed_at_its_target(
+    run, inputs, tmp_path, small_blocks, predicted
 ):
     place, link = tmp_path / "far" / "out.txt", tmp_path / "link.txt"
     place.parent.mkdir()
@@ -363,28 +360,27 @@ def test_an_output_behind_a_link_is_made_and_gone_on_with_there(
     killed(["predict", run, str(inputs), "--output", str(link)], "predict:note:renamed", 2)
     assert place.read_text() == "old"
     predict(run, inputs, "--output", link)
-    assert answered() == 30 - 8
+    assert predicted() == 30 - 8
     assert link.is_symlink()
     assert place.read_text().count("\n") == 30
     assert [path.name for path in place.parent.iterdir()] == ["out.txt"]
 
 
-def test_a_pipe_can_be_no_output_that_is_gone_on_with(run, inputs, tmp_path, capsys):
+def test_a_pipe_is_refused_as_output(run, inputs, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name in ("pipe", "link"):
         predict(run, inputs, "--output", tmp_path / name, code=4)
-        assert (
-            "is a pipe, a device or standard output, and no file that can be gone on with; leave it out"
-            in (capsys.readouterr().err)
+        assert "is a pipe, a device or standard output, which cannot be resumed; omit --output" in (
+            capsys.readouterr().err
         )
     assert (tmp_path / "pipe").is_fifo()
     assert not list(tmp_path.glob("*.part*"))
 
 
 @pytest.mark.parametrize("name", ["in.txt", "link", "in.txt.part", "in.txt.part.json"])
-def test_an_output_never_takes_the_place_of_the_input(run, inputs, tmp_path, name, capsys):
-    """Nor do the files beside it, while it is made."""
+def test_an_output_never_replaces_the_input(run, inputs, tmp_path, name, capsys):
+    """Nor do the working files next to it."""
     (tmp_path / "link").symlink_to(inputs)
     source = shutil.copy(inputs, tmp_path / name) if ".part" in name else inputs
     output = inputs if ".part" in name else tmp_path / name
@@ -396,7 +392,7 @@ def test_an_output_never_takes_the_place_of_the_input(run, inputs, tmp_path, nam
     assert inputs.read_text() == content
 
 
-def test_a_place_where_nothing_can_be_is_refused_before_the_model_is_loaded(
+def test_an_output_that_cannot_be_created_is_refused_before_the_model_is_loaded(
     inputs, tmp_path, monkeypatch, capsys
 ):
     missing = tmp_path / "no" / "out.txt"
@@ -407,12 +403,12 @@ def test_a_place_where_nothing_can_be_is_refused_before_the_model_is_loaded(
     assert not missing.parent.exists()
     monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may write everywhere
     predict("no run", inputs, "--output", tmp_path / "out.txt", code=4)
-    said = capsys.readouterr().err
-    assert f"nothing may be added to {tmp_path}; choose another folder" in said
-    assert ".lock" not in said
+    error = capsys.readouterr().err
+    assert f"nothing may be added to {tmp_path}; choose another folder" in error
+    assert ".lock" not in error
 
 
-def test_an_output_that_another_process_makes_is_named(run, inputs, tmp_path, capsys):
+def test_an_output_in_use_by_another_process_is_refused(run, inputs, tmp_path, capsys):
     out = tmp_path / "out.txt"
     with files.locked(tmp_path / "out.txt.part.lock"):
         predict(run, inputs, "--output", out, code=4)
@@ -433,8 +429,8 @@ def test_a_block_is_bounded_in_lines_and_in_characters(tmp_path, small_blocks, m
     assert [(block.first, len(block.lines)) for block in again] == [(4, 2), (6, 2), (8, 1)]
 
 
-def test_a_pipe_hands_on_what_has_come(tmp_path):
-    """The next line of a slow writer need not come for the one before to be read, however short it is."""
+def test_lines_of_a_pipe_are_handed_on_at_once(tmp_path):
+    """A line of a slow writer does not wait for the next one, however short it is."""
     reader, writer = os.pipe()
     found = line_blocks(Input(f"/dev/fd/{reader}"), Decoding(), Tally())
     for number, line in enumerate(["a", "", "bc"]):
@@ -445,7 +441,7 @@ def test_a_pipe_hands_on_what_has_come(tmp_path):
     os.close(reader)
 
 
-def test_39_a_line_is_answered_as_it_comes_in_any_locale_and_a_closed_pipe_is_quiet(run):
+def test_lines_are_predicted_at_once_in_any_locale_and_a_closed_pipe_is_quiet(run):
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-m", "seqwright.cli", "predict", run, "--threads", "1"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -455,7 +451,7 @@ def test_39_a_line_is_answered_as_it_comes_in_any_locale_and_a_closed_pipe_is_qu
         for word in ("a", "☃"):
             process.stdin.write(f"{word}\n".encode())
             process.stdin.flush()
-            assert process.stdout.readline().endswith(b"\n")  # before anything else is said
+            assert process.stdout.readline().endswith(b"\n")  # before the next line is written
         process.stdout.close()
         process.stdin.write(b"abc\n")
         process.stdin.close()

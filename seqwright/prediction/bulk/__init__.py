@@ -1,1 +1,1 @@
-"""Many lines in, as many lines out: in blocks, in order, and so that a kill costs no more than a block."""
+"""Bulk prediction: one output line for each input line, in order and in blocks. A kill loses one block."""

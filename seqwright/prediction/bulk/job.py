@@ -1,4 +1,4 @@
-"""All lines of one input through one model."""
+"""Predict all lines of one input with one model."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from seqwright.data.results import Prediction
 from seqwright.data.text_display import amount, shown
 from seqwright.errors import InputError
 from seqwright.files import encode_json, sha256
-from seqwright.prediction.bulk.blocks import Block, Share, line_blocks
-from seqwright.prediction.bulk.output import Output, PartFile, StandardOutput
+from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks
+from seqwright.prediction.bulk.output import Output, ResumableFile, StandardOutput
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import WEIGHTS
 from seqwright.search import BeamOptions, SamplingOptions
 
-STRANGE = 8  # symbols that are shown
+UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is wanted of each line: how its output is searched for, what it begins with, how it is written."""
+class JobOptions:
+    """How outputs are searched for, the text that each must begin with, and the format of the lines."""
 
     search: BeamOptions | SamplingOptions
     prefix: str = ""
     json: bool = False
 
     def line(self, prediction: Prediction) -> bytes:
-        """One line. The best outputs of a beam stand on it side by side, with tabs between them."""
+        """Return one line; alternatives are separated by tabs."""
         if self.json:
             return encode_json(prediction.to_json())
         outputs = [str(each) for each in prediction.all]
@@ -46,169 +46,151 @@ class Wanted:
 
 
 class Job:
-    """Reads, answers, writes; what was remarkable is said once."""
+    """Reads lines, predicts, writes lines, and summarises what was unusual about the input at the end."""
 
     def __init__(
         self,
-        model: Predictor,
+        predictor: Predictor,
         source: Input,
-        wanted: Wanted,
+        options: JobOptions,
         *,
         decoding: Decoding | None = None,
-        share: Share | None = None,
-        say: Callable[[str], None] = lambda text: None,
+        shard: Shard | None = None,
+        report: Callable[[str], None] = lambda text: None,
     ):
-        if share is not None and source.once:
+        if shard is not None and source.once:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
-        self.model, self.source, self.wanted, self.say = model, source, wanted, say
-        self.decoding, self.share = decoding or Decoding(), share
-        self.tally, self.remarks = Tally(), Remarks(model, source.name)
-
-    def run(self, output: Output) -> None:
-        """Everything that `output` does not have yet."""
-        lines = None if self.source.once else (self.share or Share()).lines(self._count())
-        with output:
-            if output.lines:
-                self.say(f"going on after what is there already: {amount(output.lines, 'line')}")
-            if lines is not None:
-                lines = range(lines.start + output.lines, lines.stop)
-            self._answer(lines, output)
-            output.finish()
-        for remark in (*self.tally.summary(), *self.remarks.summary()):
-            self.say(remark)
+        self.predictor, self.source, self.options, self.report = predictor, source, options, report
+        self.decoding, self.shard = decoding or Decoding(), shard
+        self.tally, self.warnings = Tally(), InputWarnings(predictor, source.name)
 
     def output(self, path: Path | None) -> Output:
-        """Standard output if no path is given; a file is bound to all that its lines depend on.
-
-        A pipe cannot be read again: its outputs begin anew.
-        """
+        """Return the output to pass to `run`: a file, or standard output if `path` is None."""
         if path is None:
             return StandardOutput()
-        bound = None if self.source.once else self._bound()
-        return PartFile(path if self.share is None else self.share.path(path), bound)
+        # A pipe cannot be read again, so its output cannot be resumed.
+        depends_on = None if self.source.once else self._depends_on()
+        return ResumableFile(path if self.shard is None else self.shard.path(path), depends_on)
 
-    def _bound(self) -> dict[str, Any]:
-        assert self.model.folder is not None
+    def _depends_on(self) -> dict[str, Any]:
+        assert self.predictor.folder is not None
         return {
-            "weights": sha256(self.model.folder / WEIGHTS),
-            "tokenizers": self.model.task.fingerprint,
+            "weights": sha256(self.predictor.folder / WEIGHTS),
+            "tokenizers": self.predictor.task.fingerprint,
             "input": sha256(Path(self.source.path)),
-            "options": {**asdict(self.wanted), **asdict(self.decoding)},
-            "shard": None if self.share is None else asdict(self.share),
+            "options": {**asdict(self.options), **asdict(self.decoding)},
+            "shard": None if self.shard is None else asdict(self.shard),
             "version": __version__,
         }
 
-    def _count(self) -> int:
-        """The lines of a file; what is wrong with any of them is said before the first one is answered."""
-        blocks = line_blocks(self.source, self.decoding, Tally())
-        return sum(len(self._sources(block)) for block in blocks)
+    def run(self, output: Output) -> None:
+        """Predict all lines that `output` does not contain yet."""
+        requested = None
+        if not self.source.once:  # read a file once before: an error in any line is reported before all work
+            blocks = line_blocks(self.source, self.decoding, Tally())
+            count = sum(len(self._inputs(block)) for block in blocks)
+            requested = (self.shard or Shard()).lines(count)
+        with output:
+            if output.lines:
+                self.report(f"resuming after {amount(output.lines, 'line')}")
+            if requested is not None:
+                requested = range(requested.start + output.lines, requested.stop)
+            self._predict(requested, output)
+            output.finish()
+        for line in (*self.tally.summary(), *self.warnings.summary()):
+            self.report(line)
 
-    def _sources(self, block: Block) -> list[str]:
-        sources = []
-        for row, line in enumerate(block.lines, start=block.first + 1):
-            try:
-                sources.append(source_of_line(line, self.model.fields))
-            except InputError as error:
-                raise InputError(f"{Place(self.source.name, row)}: {error}") from error
-        return sources
-
-    def _predictions(self, block: Block) -> list[Prediction]:
-        sources, wanted = self._sources(block), self.wanted
-        return list(
-            self.model.stream(sources, prefix=wanted.prefix, options=wanted.search, first=block.first)
-        )
-
-    def _answer(self, lines: range | None, output: Output) -> None:
-        progress = Progress(lines, visible=not isinstance(output, StandardOutput) or not sys.stdout.isatty())
-        warned = False
-        for block in line_blocks(self.source, self.decoding, self.tally, lines):
-            found = self._predictions(block)
-            output.write([self.wanted.line(prediction) for prediction in found])
-            for row, prediction in enumerate(found, start=block.first):
-                self.remarks.add(row, prediction)
-            progress.show(len(found))
-            if not warned and self.remarks.foreign:
+    def _predict(self, requested: range | None, output: Output) -> None:
+        on_terminal = isinstance(output, StandardOutput) and sys.stdout.isatty()
+        progress = Progress(requested, visible=not on_terminal)
+        options, warned = self.options, False
+        for block in line_blocks(self.source, self.decoding, self.tally, requested):
+            stream = self.predictor.stream(
+                self._inputs(block), prefix=options.prefix, options=options.search, first=block.first
+            )
+            predictions = list(stream)
+            output.write([options.line(prediction) for prediction in predictions])
+            for row, prediction in enumerate(predictions, start=block.first):
+                self.warnings.add(row, prediction)
+            progress.show(len(predictions))
+            if not warned and (warning := self.warnings.mostly_unknown):
                 warned = True
                 progress.clear()
-                self.say(self.remarks.foreign)
+                self.report(warning)
         progress.clear()
 
+    def _inputs(self, block: Block) -> list[str]:
+        """Parse the lines of a block. An error names the line."""
+        inputs = []
+        for row, line in enumerate(block.lines, start=block.first + 1):
+            try:
+                inputs.append(source_of_line(line, self.predictor.fields))  # the one call that knows the task
+            except InputError as error:
+                raise InputError(f"{Place(self.source.name, row)}: {error}") from error
+        return inputs
 
-class Remarks:
-    """What whoever asks must know of the sources, counted: unknown symbols, tabs where one text is expected,
-    and very long ones.
-    """
 
-    def __init__(self, model: Predictor, file: str):
-        self.model, self.file = model, file
+class InputWarnings:
+    """Counts lines with unknown symbols, with tabs where one text is expected, and overlong lines."""
+
+    def __init__(self, predictor: Predictor, file: str):
+        self.predictor, self.file, self.one_text = predictor, file, len(predictor.fields) == 1
         self.tokens = self.unknown = 0
-        self.long, self.cut, self.odd, self.tabs = Count(), Count(), Count(), Count()
-        self.strange: dict[str, None] = {}  # the first unknown symbols
+        self.with_unknown, self.with_tab, self.cut, self.long = Count(), Count(), Count(), Count()
+        self.symbols: dict[str, None] = {}  # the first unknown symbols
 
-    def add(self, line: int, prediction: Prediction) -> None:
-        """The line counts from 0, as in a block."""
-        reading = prediction.reading
+    def add(self, row: int, prediction: Prediction) -> None:
+        """Count one line; `row` starts at 0."""
+        reading, place = prediction.reading, Place(self.file, row + 1)
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
-            self.odd.add(Place(self.file, line + 1))
-            if len(self.model.fields) == 1 and len(self.strange) < STRANGE:
-                unknown = self.model.task.source.count_unknown([prediction.source]).most_common
-                self.strange |= dict.fromkeys(symbol for symbol, _ in unknown)
-        if "\t" in prediction.source and len(self.model.fields) == 1:
-            self.tabs.add(Place(self.file, line + 1))
+            self.with_unknown.add(place)
+            if self.one_text and len(self.symbols) < UNKNOWN_SHOWN:
+                unknown = self.predictor.task.source.count_unknown([prediction.source]).most_common
+                self.symbols |= dict.fromkeys(symbol for symbol, _ in unknown)
+        if self.one_text and "\t" in prediction.source:
+            self.with_tab.add(place)
         if reading.unread:
-            self.cut.add(Place(self.file, line + 1))
-        elif self.model.trained_length is not None and reading.tokens > self.model.trained_length:
-            self.long.add(Place(self.file, line + 1))
+            self.cut.add(place)
+        elif self.predictor.trained_length is not None and reading.tokens > self.predictor.trained_length:
+            self.long.add(place)
 
     @property
-    def foreign(self) -> str | None:
+    def mostly_unknown(self) -> str | None:
+        """The warning to print at once if at least half of all symbols are unknown."""
         if 2 * self.unknown < max(self.tokens, 1):
             return None
-        return f"{self.unknown / self.tokens:.0%} unknown symbols: wrong language or tokenizer?".replace(
-            "%", " %"
-        )
+        return f"{100 * self.unknown / self.tokens:.0f} % unknown symbols: wrong language or tokenizer?"
 
     def summary(self) -> list[str]:
-        """One line for each kind that was met."""
-        strange = ", ".join(shown(symbol) for symbol in list(self.strange)[:STRANGE])
-        found = (
-            (
-                self.tabs,
-                ("has a tab", "have a tab"),
-                "but the model takes one text: is this a file of pairs?",
-            ),
-            (
-                self.odd,
-                ("has", "have"),
-                "symbols that the model does not know" + (f", as {strange}" if strange else ""),
-            ),
-            (
-                self.cut,
-                ("is", "are"),
-                f"longer than the {self.model.longest:,} tokens that are read: the rest was left out",
-            ),
+        """Return one line for each kind of warning."""
+        symbols = ", ".join(shown(symbol) for symbol in list(self.symbols)[:UNKNOWN_SHOWN])
+        such_as = f", such as {symbols}" if symbols else ""
+        trained = f"{self.predictor.trained_length or 0:,} tokens"
+        kinds = (
+            (self.with_tab, "with a tab, but the model takes one text: is this a file of pairs?"),
+            (self.with_unknown, f"with symbols that are unknown to the model{such_as}"),
+            (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: the rest was not read"),
             (
                 self.long,
-                ("is", "are"),
-                f"longer than any source in training, of {self.model.trained_length:,} tokens at most: read "
-                "whole, but nothing so long was learned",
+                f"longer than the longest source in training ({trained}): read completely, but the model has "
+                "not learned such lengths",
             ),
         )
         return [
-            f"{amount(count.count, 'line')} {verbs[count.count > 1]} {what} "
+            f"{amount(count.count, 'line')} {kind} "
             f"({', '.join(map(str, count.places))}{', …' if count.count > len(count.places) else ''})"
-            for count, verbs, what in found
+            for count, kind in kinds
             if count.count
         ]
 
 
 class Progress:
-    """One line at a terminal that says how far it is; `visible` where it does not get among the outputs."""
+    """Progress line on a terminal. `visible`: false if it would mix with the outputs."""
 
-    def __init__(self, lines: range | None, *, visible: bool):
-        self.total, self.done, self.began = len(lines or ()), 0, time.monotonic()
-        self.visible = visible and lines is not None and sys.stderr.isatty()
+    def __init__(self, requested: range | None, *, visible: bool):
+        self.total, self.done, self.began = len(requested or ()), 0, time.monotonic()
+        self.visible = visible and requested is not None and sys.stderr.isatty()
 
     def show(self, lines: int) -> None:
         self.done += lines
@@ -216,7 +198,7 @@ class Progress:
             return
         speed = self.done / max(time.monotonic() - self.began, 1e-9)
         left = (self.total - self.done) / speed / 60
-        text = f"{self.done:,} of {self.total:,} lines, {speed:,.0f} a second, {left:.0f} min left"
+        text = f"{self.done:,} of {self.total:,} lines, {speed:,.0f} lines/s, {left:.0f} min left"
         print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
