@@ -1,4 +1,4 @@
-"""The command line: verbs to functions. Nothing heavy is imported before a verb needs it."""
+"""Command line. A command is imported only when it is called, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from seqwright.errors import SeqwrightError, WriteError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-VERBS = {
-    "train": "train a model from a file of pairs; run again, it goes on where it stopped",
-    "predict": "outputs for inputs: one line in, one line out",
-    "evaluate": "scores on pairs, with intervals; where it fails, and how fast it is",
-    "compare": "two models on the same pairs, or several families trained on them",
-    "demo": "the whole way on data that need not be brought: train, test, predict",
-    "doctor": "what is wrong with files of pairs, and a copy that is mended",
-    "look": "what happens inside for one text: as a page, as JSON, or in the terminal",
-    "heads": "what every attention head does, how much it matters, and a model without the others",
-    "report": "the page of a run anew: scores, curves, data, errors, examples",
-    "verify": "is a run folder whole, and does its model say what it said when it was new?",
-    "describe": "what can be configured, with types, defaults and ranges",
-    "presets": "the models that have a name, and where they come from",
+COMMANDS = {
+    "train": "Train a model. Running the same command again resumes it.",
+    "predict": "Predict an output for each input: one line in, one line out.",
+    "evaluate": "Score a model on test data, with confidence intervals, error analysis and speed.",
+    "compare": "Compare two models on the same test data, or train and compare several presets.",
+    "demo": "Train, test and try a model on data that Seqwright provides.",
+    "doctor": "Check data files for problems and write a repaired copy.",
+    "look": "Show what happens inside the model for one input: as a page, as JSON or in the terminal.",
+    "heads": "Show what each attention head does and how much it matters; prune unimportant heads.",
+    "report": "Write the report page of a run again: scores, curves, data, errors, examples.",
+    "verify": "Check that a run folder is complete and that its model still produces the recorded outputs.",
+    "describe": "List configuration options with types, defaults and ranges.",
+    "presets": "List the named models and the papers they come from.",
 }
 EPILOG = (
-    "Exit codes: 0 fine, 1 a bug, 2 input or configuration, 3 no usable model, 4 cannot write, "
-    "5 training diverged, 130 and 143 signals."
+    "Exit codes: 0 success, 1 bug, 2 invalid input or configuration, 3 no usable model, 4 cannot write, "
+    "5 training diverged, 130 and 143 stopped by a signal."
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a verb. An error that a user can cause is one line and an exit code; anything else is a bug."""
+    """Run a command and return its exit code. An error that a user can cause is printed as one line."""
     try:
         with redirect_stdout(_standard_output()):
             try:
                 options = parse(sys.argv[1:] if arguments is None else arguments)
                 return options.run(options) or 0
             finally:
-                sys.stdout.flush()  # what fails when the interpreter ends could not be said any more
+                sys.stdout.flush()  # an error at interpreter exit could not be reported
     except SeqwrightError as error:
         print(f"seqwright: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # the reader of our output left: nothing is wrong
+    except BrokenPipeError:  # the reader of the output has closed it, which is not an error
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -63,26 +63,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _standard_output() -> IO[str]:
-    """As it is, but that a terminal without a character shows its number, and that a failure is told from
-    those of other files.
-    """
+    """Return standard output that escapes characters it cannot encode and raises WriteError if it is full."""
     out = sys.stdout
     if out is None:
-        return open(os.devnull, "w")  # closed by whoever started us
+        return open(os.devnull, "w")  # the parent process has closed it
     if not isinstance(out, io.TextIOWrapper):
         return out
-    out.flush()  # what was written before comes before
+    out.flush()  # keep the order with earlier output
     out.reconfigure(errors="backslashreplace")
-    raw = getattr(out.buffer, "raw", out.buffer)  # unbuffered (python -u) there is one layer less
+    raw = getattr(out.buffer, "raw", out.buffer)  # unbuffered (python -u) there is no buffer layer
     if not isinstance(raw, io.RawIOBase):
-        return out  # in memory, where nothing fails
-    at_once = out.line_buffering or out.write_through
-    guarded = io.BufferedWriter(_Guarded(raw))
-    return io.TextIOWrapper(guarded, out.encoding, "backslashreplace", line_buffering=at_once)
+        return out  # in memory
+    line_buffering = out.line_buffering or out.write_through
+    buffer = io.BufferedWriter(_CheckedOutput(raw))
+    return io.TextIOWrapper(buffer, out.encoding, "backslashreplace", line_buffering=line_buffering)
 
 
-class _Guarded(io.RawIOBase):
-    """Standard output that cannot be written is a WriteError, once: what is left after it goes nowhere."""
+class _CheckedOutput(io.RawIOBase):
+    """Raw output whose first failure is a WriteError. Everything written afterwards is discarded."""
 
     def __init__(self, raw: io.RawIOBase):
         self.raw, self.failed = raw, False
@@ -107,45 +105,38 @@ class _Guarded(io.RawIOBase):
         except OSError as error:
             self.failed = True
             raise WriteError(
-                f"standard output cannot be written: {error.strerror}; free space or send it elsewhere"
+                f"standard output cannot be written: {error.strerror}; free space or redirect it"
             ) from error
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of the verb that is named first; only its file is imported."""
-    verb = arguments[0] if arguments else ""
-    if verb in VERBS:
-        command = importlib.import_module(f"seqwright.commands.{verb}")
-        described = VERBS[verb][0].upper() + VERBS[verb][1:]
-        described += "" if described.endswith("?") else "."
-        parser = Parser(prog=f"seqwright {verb}", description=described, epilog=EPILOG)
+    """Return the options of the command that is named first. Only the module of this command is imported."""
+    name = arguments[0] if arguments else ""
+    if name in COMMANDS:
+        command = importlib.import_module(f"seqwright.commands.{name}")
+        parser = Parser(prog=f"seqwright {name}", description=COMMANDS[name], epilog=EPILOG)
         command.arguments(parser)
         parser.set_defaults(run=command.run)
-        return parser.parse_intermixed_args(arguments[1:])  # key=value may stand anywhere
-    if verb and not verb.startswith("-"):
-        _overview().error(unknown("verb", verb, list(VERBS)))
-    return _overview().parse_args(arguments)
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"seqwright: {message}; see {self.prog} --help\n")
-
-
-def _overview() -> argparse.ArgumentParser:
-    """What there is without a verb: help and version."""
+        return parser.parse_intermixed_args(arguments[1:])  # key=value may be anywhere
     parser = Parser(
         prog="seqwright",
-        description="Attention models from a file of pairs: train, resume, predict, look inside.",
+        description="Train attention models on your data, resume, predict and look inside.",
         epilog=EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"seqwright {__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for name, summary in VERBS.items():
-        verbs.add_parser(name, help=summary)
-    return parser
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for each, summary in COMMANDS.items():
+        commands.add_parser(each, help=summary)
+    if name and not name.startswith("-"):
+        parser.error(unknown("command", name, list(COMMANDS)))
+    return parser.parse_args(arguments)
+
+
+class Parser(argparse.ArgumentParser):
+    """Parser that reports an error in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"seqwright: {message}; see {self.prog} --help\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line as somebody uses it: what it prints, what it leaves, and the codes it leaves with."""
+"""Command line: its output, its files and its exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-def test_help_is_quick_and_loads_no_torch() -> None:
+def test_help_is_fast_and_does_not_import_torch() -> None:
     code = "import sys\nfrom seqwright import cli\ntry: cli.main(['--help'])\nexcept SystemExit: pass\n"
     began = time.perf_counter()
     done = subprocess.run(
@@ -41,36 +41,33 @@ def test_help_is_quick_and_loads_no_torch() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert time.perf_counter() - began < 2  # 0.04 s; a loaded machine may take longer
-    assert all(verb in done.stdout for verb in cli.VERBS)
+    assert all(command in done.stdout for command in cli.COMMANDS)
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
-def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture) -> None:
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as left:
-        cli.main([verb, "--help"])
+        cli.main([command, "--help"])
     assert left.value.code == 0
-    printed = capsys.readouterr().out
-    assert f"seqwright {verb}" in printed
-    assert "?." not in printed
+    assert f"seqwright {command}" in capsys.readouterr().out
 
 
 def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "run"
     assert cli.main(["train", str(pairs), "--out", str(out), "--steps", "8", *SMALL]) == 0
-    said = capsys.readouterr().err
-    assert "144 pairs" in said
-    assert "symbols between spaces" in said
-    assert "finished at step 8" in said
-    assert len(validated := [line for line in said.splitlines() if "validation loss" in line]) == len(
-        set(validated)
-    )
+    error = capsys.readouterr().err
+    assert "144 pairs" in error
+    assert "symbols between spaces" in error
+    assert "finished at step 8" in error
+    validated = [line for line in error.splitlines() if "valid loss" in line]
+    assert len(validated) == len(set(validated))
     assert Run.open(out).load_weights()
     (tmp_path / "words.txt").write_text("agm\n\nfoo\u2028bar\nzzz", encoding="utf-8")
     assert cli.main(["predict", str(out), str(tmp_path / "words.txt"), "--beam", "2"]) == 0
-    assert capsys.readouterr().out.count("\n") == 4  # one line out for each line in, whatever it holds
+    assert capsys.readouterr().out.count("\n") == 4  # one line out for each line in, whatever it contains
 
 
-def test_the_same_command_finds_it_finished(pairs: Path, tmp_path: Path, capsys) -> None:
+def test_the_same_command_does_not_train_a_finished_run_again(pairs: Path, tmp_path: Path, capsys) -> None:
     command = ["train", str(pairs), "--out", str(tmp_path / "run"), "--steps", "2", "--quiet", *SMALL]
     assert cli.main(command) == 0
     weights = tmp_path / "run" / "model.safetensors"
@@ -108,9 +105,7 @@ def test_an_error_is_one_line_and_a_code(arguments, code, part, pairs: Path, tmp
     assert error.count("\n") == 1
 
 
-FULL = (
-    "seqwright: standard output cannot be written: No space left on device; free space or send it elsewhere\n"
-)
+FULL = "seqwright: standard output cannot be written: No space left on device; free space or redirect it\n"
 
 
 @pytest.fixture(scope="module")
@@ -119,19 +114,19 @@ def model(tmp_path_factory) -> Path:
 
 
 def with_full_output(arguments: list[str]) -> tuple[int, str]:
-    """How a copy of this process ends whose standard output has no space, and what it says of that."""
-    with tempfile.TemporaryFile() as said:
+    """Run a command in a fork whose standard output is full; return its exit code and standard error."""
+    with tempfile.TemporaryFile() as error:
         if (child := os.fork()) == 0:
             try:
                 os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
-                os.dup2(said.fileno(), 2)
+                os.dup2(error.fileno(), 2)
                 sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
                 os._exit(cli.main(arguments))
             finally:
                 os._exit(99)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        said.seek(0)
-        return code, said.read().decode()
+        error.seek(0)
+        return code, error.read().decode()
 
 
 @pytest.mark.parametrize(
@@ -154,14 +149,14 @@ def with_full_output(arguments: list[str]) -> tuple[int, str]:
         ["verify", "{run}"],
     ],
 )
-def test_a_standard_output_without_space_is_one_line_and_exit_4(arguments, pairs: Path, model: Path) -> None:
-    code, said = with_full_output([text.format(pairs=pairs, run=model) for text in arguments])
-    assert (code, said) == (4, FULL)
+def test_a_full_standard_output_is_one_line_and_exit_4(arguments, pairs: Path, model: Path) -> None:
+    code, error = with_full_output([text.format(pairs=pairs, run=model) for text in arguments])
+    assert (code, error) == (4, FULL)
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["describe"]])
-def test_nothing_more_is_said_of_it_when_the_interpreter_ends(arguments: list[str], unbuffered: str) -> None:
+def test_a_full_standard_output_is_reported_once(arguments: list[str], unbuffered: str) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-X", "dev", "-W", "ignore", "-m", "seqwright.cli", *arguments],
@@ -173,19 +168,19 @@ def test_nothing_more_is_said_of_it_when_the_interpreter_ends(arguments: list[st
     assert (done.returncode, done.stderr) == (4, FULL)
 
 
-def test_what_was_printed_before_comes_before() -> None:
+def test_the_order_of_other_output_is_kept() -> None:
     code = "from seqwright import cli\nprint('before')\ntry: cli.main(['--version'])\nfinally: print('after')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["before", "seqwright", "after"]
 
 
-def test_a_closed_standard_output_is_no_bug() -> None:
+def test_a_closed_standard_output_is_not_an_error() -> None:
     command = f"'{sys.executable}' -m seqwright.cli --version >&-"
     done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_plan_is_a_product_and_a_training_is_none(pairs: Path, tmp_path: Path, capsys) -> None:
+def test_a_plan_is_printed_to_standard_output_and_trains_nothing(pairs: Path, tmp_path: Path, capsys) -> None:
     assert (
         cli.main(["train", str(pairs), "--plan", "--out", str(tmp_path / "run"), "--steps", "8", *SMALL]) == 0
     )

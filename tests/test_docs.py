@@ -77,7 +77,7 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
 def test_the_commands_of_the_concepts_are_understood(command):
     """The verb and its options exist, every key=value fits, and the model that they describe can be built."""
     words = shlex.split(command)
-    assert words[0] in cli.VERBS
+    assert words[0] in cli.COMMANDS
     cli.parse(words)
     chosen = {"model": {"preset": "tiny", "share": False, "dropout": 0.3}, "training": {"steps": 1}}
     config = parse(override(chosen, [word for word in words if "=" in word]))

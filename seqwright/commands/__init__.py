@@ -1,4 +1,4 @@
-"""The verbs of the command line, one file each: `arguments(parser)` and `run(options)`.
+"""Commands of the command line, one module each: `arguments(parser)` and `run(options)`.
 
-Only what a verb's help needs is imported at the top of its file; torch and its kin are imported when it runs.
+A module imports at its top only what its help needs. Torch and other heavy packages are imported in `run`.
 """

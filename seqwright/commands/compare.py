@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from seqwright.commands.evaluate import judging, judging_arguments, reading, reading_arguments
+from seqwright.commands.evaluate import metric_arguments, metric_options, reading_arguments, reading_options
 
 if TYPE_CHECKING:
     from seqwright.evaluation.evaluate import Evaluation
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "with --train, options to change for all families",
     )
     reading_arguments(parser)
-    judging_arguments(parser)
+    metric_arguments(parser)
     families = parser.add_argument_group("families of models, trained here on the same pairs and budget")
     families.add_argument("--train", action="append", default=[], metavar="F", help="pairs to train on")
     families.add_argument("--valid", action="append", default=[], metavar="F", help="pairs for validation")
@@ -78,7 +78,7 @@ def _runs(options: argparse.Namespace) -> None:
         raise ConfigError(f"{first} and {second} are the same run; name two different ones")
     for pipe in (file for file in map(Input, files) if file.once):
         raise InputError(f"{pipe.name} is a pipe, and each of the two runs reads it; save it to a file first")
-    how, judged = reading(options), judging(options)
+    how, judged = reading_options(options), metric_options(options)
     one = _evaluated(first, files, **how, judging=judged)
     other = _evaluated(second, files, **how, judging=replace(judged, writing=one.writing))
     _print(compare(one, other, (first, second)), options)
@@ -101,7 +101,7 @@ def _evaluated(folder: str, files: list[str], **how: Any) -> Evaluation:
 
 def _families(options: argparse.Namespace) -> int:
     _check(options)
-    reading(options)
+    reading_options(options)
     from pathlib import Path
 
     from seqwright.commands.train import with_flags

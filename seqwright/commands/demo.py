@@ -1,4 +1,4 @@
-"""`seqwright demo`: the whole way, from pairs to a model that answers, with nothing to bring."""
+"""`seqwright demo`: train, test and try a model on data that Seqwright provides."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sys
 def arguments(parser: argparse.ArgumentParser) -> None:
     from seqwright.data.demos import DEMOS
 
-    parser.add_argument("--task", choices=DEMOS, help="what to learn (default: pronounce)")
-    parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="of training (default: 5)")
-    parser.add_argument("--out", default="runs", metavar="DIR", help="where the pairs and the run folder go")
+    parser.add_argument("--task", choices=DEMOS, help="Data to learn (default: pronounce).")
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, metavar="M", help="Training time in minutes (default: 5)."
+    )
+    parser.add_argument("--out", default="runs", metavar="DIR", help="Folder for the data and the run.")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,27 +37,27 @@ def run(options: argparse.Namespace) -> int:
     except InputError as error:
         if options.task:
             raise
-        console.line(f"{error}; a generated task instead:")
+        console.line(f"{error}; using generated data instead")
         task = GENERATED
         demo = DEMOS[task]()
-    console.line(f"seqwright learns {demo.title}, from {demo.source}\n")
+    console.line(f"Learning {demo.title} from {demo.source}\n")
     folder = Path(options.out)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     pairs = folder / f"{task}.tsv"
     text = "".join(f"{source}\t{target}\n" for source, target in demo.pairs)
     if pairs.exists() and pairs.read_bytes() != text.encode():
-        raise WriteError(f"{pairs} is there and holds something else; give another folder with --out")
+        raise WriteError(f"{pairs} exists and has other contents; choose another folder with --out")
     write_text(pairs, text)
     table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
     designed = design(table, folder=folder / task)
     console.lines(designed.lines())
     try:
         run_design(designed, folder / task, console)
-    except Interrupted as left:
-        console.line(f"stopped by {left}; the same command goes on from here")
-        return left.exit_code
-    print(f"\n{demo.title}, for inputs that it has never seen:")
+    except Interrupted as signal:
+        console.line(f"stopped by {signal}; run the same command again to resume")
+        return signal.exit_code
+    print(f"\n{demo.title}, for inputs that are not in the training data:")
     for prediction in load(folder / task).predict(list(demo.tries)):
-        print(f"  {prediction.source:18s} {prediction.text}")
+        print(f"  {prediction.source:18s} {prediction}")
     return 0

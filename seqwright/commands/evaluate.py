@@ -1,4 +1,4 @@
-"""`seqwright evaluate`: how good a model is on pairs whose targets are known."""
+"""`seqwright evaluate`: score a model on data with known targets."""
 
 from __future__ import annotations
 
@@ -8,57 +8,66 @@ from typing import Any
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="RUN", help="a run folder")
+    parser.add_argument("folder", metavar="RUN", help="Run folder.")
     parser.add_argument(
         "files",
         nargs="*",
         metavar="FILE",
-        help="files of pairs, or a source and a target file; none: what the training put aside for a test",
+        help="Files of pairs, or a source file and a target file (default: the test split of the run).",
     )
     reading_arguments(parser)
-    judging_arguments(parser)
-    parser.add_argument("--output", metavar="F", help="write the outputs there, one line for each pair")
+    metric_arguments(parser)
+    parser.add_argument("--output", metavar="F", help="Write the outputs to this file, one line per pair.")
 
 
 def reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """How pairs are read and decoded; what is not said is as the training has it."""
+    """Add the options that control how data is read and decoded."""
     parser.add_argument(
-        "--beam", type=int, metavar="N", help="width of the beam (default: the run's); 1 is greedy"
+        "--beam", type=int, metavar="N", help="Beam size (default: that of the run); 1 is greedy search."
     )
     parser.add_argument(
-        "--columns", metavar="1,3:2", help="columns of the source, a colon, that of the target"
+        "--columns",
+        metavar="1,3:2",
+        help="Source columns, a colon, target column (default: as in training).",
     )
-    parser.add_argument("--encoding", metavar="E", help="of the files")
-    parser.add_argument("--threads", type=int, metavar="N", help="of the CPU")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a panel")
+    parser.add_argument("--encoding", metavar="E", help="Encoding of the files (default: as in training).")
+    parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
+    parser.add_argument("--json", action="store_true", help="Print one JSON document instead of a table.")
 
 
-def judging_arguments(parser: argparse.ArgumentParser) -> None:
+def metric_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--metrics", metavar="A,B", help="instead of those that fit the targets: bleu, chrf, ter, …"
+        "--metrics",
+        metavar="A,B",
+        help="Metrics (default: those that suit the targets): bleu, chrf, ter, …",
     )
     parser.add_argument(
         "--bleu-tokenize",
         choices=("13a", "none", "char", "intl", "zh"),
         default="13a",
-        help="how BLEU cuts words; none for text whose words and signs stand between spaces already",
+        help="Tokenization for BLEU (default: 13a). Use none for text that is tokenized already.",
     )
-    parser.add_argument("--lowercase", action="store_true", help="for BLEU and chrF")
+    parser.add_argument("--lowercase", action="store_true", help="Ignore case in BLEU and chrF.")
 
 
 def run(options: argparse.Namespace) -> None:
     from pathlib import Path
 
+    from seqwright.config import parse
     from seqwright.evaluation.evaluate import evaluate_files
     from seqwright.files import check_place, write_text
     from seqwright.prediction.predictor import load
-    from seqwright.runs.folder import check_order
+    from seqwright.runs.folder import Run, check_order
 
     check_order(options.folder, *options.files)
     if options.output is not None:
-        check_place(Path(options.output), options.files or _put_aside(options.folder))
+        read = options.files
+        if not read:  # the test split comes from the data files of the run
+            data = parse(Run.open(options.folder).config).data
+            read = [*data.train, *data.test]
+        check_place(Path(options.output), read)
     evaluation = evaluate_files(
-        load(options.folder), options.files, **reading(options), judging=judging(options)
+        load(options.folder), options.files, **reading_options(options), judging=metric_options(options)
     )
     if options.output is not None:
         write_text(Path(options.output), "".join(f"{text}\n" for text in evaluation.outputs))
@@ -67,17 +76,8 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-def _put_aside(folder: str) -> list[str]:
-    """The files that hold what the training put aside for a test."""
-    from seqwright.config import parse
-    from seqwright.runs.folder import Run
-
-    data = parse(Run.open(folder).config).data
-    return [*data.train, *data.test]
-
-
-def reading(options: argparse.Namespace) -> dict[str, Any]:
-    """Options of `evaluate_files`; torch is set up on the way."""
+def reading_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Set the number of threads and return the options of `evaluate_files` that control reading."""
     from seqwright.runtime import keep_freed_memory
 
     keep_freed_memory()  # before the first tensor
@@ -92,8 +92,8 @@ def reading(options: argparse.Namespace) -> dict[str, Any]:
     return {"beam": options.beam, "columns": options.columns, "encoding": options.encoding}
 
 
-def judging(options: argparse.Namespace) -> Any:
+def metric_options(options: argparse.Namespace) -> Any:
     from seqwright.evaluation.evaluate import Judging
 
-    named = tuple(name.strip() for name in options.metrics.split(",")) if options.metrics else ()
-    return Judging(metrics=named, tokenize=options.bleu_tokenize, lowercase=options.lowercase)
+    names = tuple(name.strip() for name in options.metrics.split(",")) if options.metrics else ()
+    return Judging(metrics=names, tokenize=options.bleu_tokenize, lowercase=options.lowercase)

@@ -1,4 +1,4 @@
-"""`seqwright train`: from a file of pairs, or a configuration, to a run folder."""
+"""`seqwright train`: train a model on data files, or with a configuration, into a run folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-FLAGS = {  # and where in a configuration they stand
-    "": ("seed", "threads"),
+FLAGS = {  # flags by the table of the configuration that they belong to
+    "": ("task", "seed", "threads"),
     "data": ("valid", "test", "columns"),
     "training": ("minutes", "steps", "epochs"),
 }
@@ -19,26 +19,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="FILE | key=value",
-        help="files of pairs, a source and a target file, or one TOML configuration; options to change",
+        help="Data files, a source file and a target file, or one TOML file. key=value sets an option.",
     )
-    parser.add_argument("--valid", action="append", default=[], metavar="F", help="pairs for validation")
-    parser.add_argument("--test", action="append", default=[], metavar="F", help="pairs for the final test")
     parser.add_argument(
-        "--out", metavar="DIR", help="the run folder (default: runs/ and the name of the first file)"
+        "--task", metavar="NAME", help="Kind of task; recognised from the files if not given."
+    )
+    parser.add_argument("--valid", action="append", default=[], metavar="F", help="Validation data.")
+    parser.add_argument("--test", action="append", default=[], metavar="F", help="Test data (final score).")
+    parser.add_argument(
+        "--out", metavar="DIR", help="Run folder (default: runs/ and the name of the first file)."
     )
     end = parser.add_mutually_exclusive_group()
-    end.add_argument("--minutes", type=float, metavar="M", help="how long to train")
-    end.add_argument("--steps", type=int, metavar="N")
-    end.add_argument("--epochs", type=float, metavar="N")
-    parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--threads", type=int, metavar="N", help="of the CPU")
+    end.add_argument("--minutes", type=float, metavar="M", help="Training time in minutes.")
+    end.add_argument("--steps", type=int, metavar="N", help="Number of training steps.")
+    end.add_argument("--epochs", type=float, metavar="N", help="Number of passes over the training data.")
+    parser.add_argument("--seed", type=int, metavar="N", help="Seed of all random numbers.")
+    parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
+    parser.add_argument("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
     parser.add_argument(
-        "--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target"
+        "--plan", action="store_true", help="Print the plan with its time and memory, and exit."
     )
-    parser.add_argument("--plan", action="store_true", help="say what would be done and what it takes, stop")
-    parser.add_argument("--print-config", action="store_true", help="print the whole configuration and stop")
-    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
-    parser.add_argument("--tensorboard", metavar="DIR", help="also log there for TensorBoard")
+    parser.add_argument("--print-config", action="store_true", help="Print the full configuration and exit.")
+    parser.add_argument("--quiet", action="store_true", help="Print only errors.")
+    parser.add_argument("--tensorboard", metavar="DIR", help="Also write TensorBoard logs to this folder.")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,89 +52,79 @@ def run(options: argparse.Namespace) -> int:
 
     from seqwright.config import to_toml
     from seqwright.pipeline import design, folder_for, from_file
+    from seqwright.training.console import Console
+    from seqwright.training.run import existing_run, plan
 
     files = [text for text in options.inputs if "=" not in text or os.path.exists(text)]
     changes = [text for text in options.inputs if text not in files]
-    _refuse_what_clashes(files, changes, options)
-    written = len(files) == 1 and files[0].endswith(".toml")
-    table = from_file(files[0]) if written else {"data": {"train": files}}
+    _check_conflicts(files, changes, options)
+    is_config = len(files) == 1 and files[0].endswith(".toml")
+    table = from_file(files[0]) if is_config else {"data": {"train": files}}
     folder = Path(options.out) if options.out else folder_for(files[0] if files else "")
-    designed = design(with_flags(table, options), changes, folder=folder, by_recipe=not written)
+    designed = design(with_flags(table, options), changes, folder=folder, by_recipe=not is_config)
     if options.print_config:
         print(to_toml(designed.config.to_dict()), end="")
         return 0
     if options.plan:
-        _plan(designed, folder)
+        existing_run(designed.config, folder)  # raises what training would raise
+        designed.check_parts()
+        console = Console(sys.stdout)
+        console.lines(designed.lines())
+        console.announce(plan(designed.config))
         return 0
-    console = _console(options)
+    console = Console(None if options.quiet else sys.stderr)
     console.lines(designed.lines())
-    return _train(designed, folder, options, console)
+    return _train(designed, folder, options.tensorboard, console)
 
 
-def _refuse_what_clashes(files: list[str], changes: list[str], options: argparse.Namespace) -> None:
-    """A configuration among other files, and flags that a key=value contradicts."""
+def _check_conflicts(files: list[str], changes: list[str], options: argparse.Namespace) -> None:
+    """Raise if a flag and a key=value set the same option, or if a configuration is one of several files."""
     from seqwright.errors import ConfigError
 
     flags = {f"{table}.{name}".strip("."): name for table, names in FLAGS.items() for name in names}
     problems = [
-        f"--{name} and {change} are about the same; give one of them"
+        f"--{name} and {change} set the same option; give one of them"
         for change in changes
         if (name := flags.get(change.partition("=")[0].strip())) and getattr(options, name) not in (None, [])
     ]
-    if len(files) > 1 and (written := [name for name in files if name.endswith(".toml")]):
+    if len(files) > 1 and (configs := [name for name in files if name.endswith(".toml")]):
         problems.append(
-            f"{written[0]} is a configuration, which names its pairs itself ([data] train); give it alone"
+            f"{configs[0]} is a configuration, which names its own data ([data] train); give it alone"
         )
     if problems:
         raise ConfigError("; ".join(problems))
 
 
 def with_flags(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Flags over what the file says."""
+    """Return a configuration table in which the flags override the file."""
     from seqwright.pipeline import merged
 
-    def given(names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: getattr(options, name) for name in names if getattr(options, name) not in (None, [])}
-
-    tables = {name: found for name, flags in FLAGS.items() if (found := given(flags))}
-    return merged(table, {**tables.pop("", {}), **tables})
-
-
-def _plan(designed: Any, folder: Any) -> None:
-    """Here the plan is the product, and goes where products go."""
-    from seqwright.training.console import Console
-    from seqwright.training.run import existing_run, plan
-
-    existing_run(designed.config, folder)  # what the training would refuse
-    designed.check_parts()
-    console = Console(sys.stdout)
-    console.lines(designed.lines())
-    console.announce(plan(designed.config))
+    flags: dict[str, Any] = {}
+    for name, names in FLAGS.items():
+        values = {flag: getattr(options, flag, None) for flag in names}
+        given = {flag: value for flag, value in values.items() if value not in (None, [])}
+        if given:
+            flags |= {name: given} if name else given
+    return merged(table, flags)
 
 
-def _train(designed: Any, folder: Any, options: argparse.Namespace, console: Any) -> int:
+def _train(designed: Any, folder: Any, tensorboard: str | None, console: Any) -> int:
     from pathlib import Path
 
     from seqwright.pipeline import run_design
     from seqwright.training.interrupt import Interrupted
 
     listeners: list[Any] = []
-    if options.tensorboard is not None:
+    if tensorboard is not None:
         from seqwright.training.tensorboard import TensorBoard
 
-        listeners.append(TensorBoard(Path(options.tensorboard)))
+        listeners.append(TensorBoard(Path(tensorboard)))
     try:
         run_design(designed, folder, console, listeners)
-    except Interrupted as left:
-        console.line(f"stopped by {left}; the same command goes on from here")
-        return left.exit_code
-    except KeyboardInterrupt:  # in the final test: what was trained is safe
-        console.line("stopped before the final test was done; the same command makes it")
+    except Interrupted as signal:
+        console.line(f"stopped by {signal}; run the same command again to resume")
+        return signal.exit_code
+    except KeyboardInterrupt:  # during the final test; the trained model is saved
+        console.line("stopped before the final test; run the same command again to complete it")
         raise
     return 0
-
-
-def _console(options: argparse.Namespace) -> Any:
-    from seqwright.training.console import Console
-
-    return Console(None if options.quiet else sys.stderr)

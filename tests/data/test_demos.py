@@ -91,4 +91,4 @@ def test_a_file_of_somebody_else_is_not_written_over(tmp_path, capsys) -> None:
     own.write_text("1\tuno\n")
     assert cli.main(["demo", "--task", "numbers", "--out", str(tmp_path)]) == 4
     assert own.read_text() == "1\tuno\n"
-    assert "numbers.tsv is there and holds something else" in capsys.readouterr().err
+    assert "numbers.tsv exists and has other contents" in capsys.readouterr().err

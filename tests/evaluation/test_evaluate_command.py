@@ -1,4 +1,4 @@
-"""`seqwright evaluate` and `seqwright compare` as somebody uses them."""
+"""`seqwright evaluate` and `seqwright compare`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from seqwright.data.fields import SYMBOL
 
 
 def test_evaluate_prints_a_panel_and_writes_the_outputs(run, test_file, tmp_path, capsys):
-    out = tmp_path / "said.txt"
+    out = tmp_path / "outputs.txt"
     assert cli.main(["evaluate", str(run), str(test_file), "--beam", "2", "--output", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "exact match ↑" in said
-    assert "beam 2" in said
+    printed = capsys.readouterr().out
+    assert "exact match ↑" in printed
+    assert "beam 2" in printed
     assert len(out.read_text(encoding="utf-8").splitlines()) == 40
 
 
@@ -39,10 +39,10 @@ def test_outputs_go_through_links_and_into_pipes(run, test_file, tmp_path, capsy
     assert pipe.is_fifo()
 
 
-def test_outputs_never_take_the_place_of_the_pairs(test_file, tmp_path, capsys):
+def test_outputs_never_replace_the_data(test_file, tmp_path, capsys):
     pairs = shutil.copy(test_file, tmp_path / "pairs.tsv")
     folder = make_run(tmp_path / "run", data={"train": [str(pairs)], "held_out": 0.2})
-    for named in ([str(pairs)], []):  # those that the training put aside are read from its own file
+    for named in ([str(pairs)], []):  # the test split is read from the training file
         assert cli.main(["evaluate", str(folder), *named, "--output", str(pairs)]) == 2
         assert "pairs.tsv is one of the files that are read" in capsys.readouterr().err
     assert pairs.read_bytes() == test_file.read_bytes()
@@ -70,7 +70,7 @@ def test_two_files_are_two_sides(run, test_file, tmp_path, capsys):
 
 
 def test_one_file_may_be_both_sides(run, tmp_path, capsys):
-    """Of a model that is to copy; a side has no file twice."""
+    """As for a model that copies; one side cannot name a file twice."""
     (tmp_path / "words.txt").write_text("ab\nbc\n", encoding="utf-8")
     assert cli.main(["evaluate", str(run), *[str(tmp_path / "words.txt")] * 2, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["pairs"] == 2
@@ -92,8 +92,8 @@ def test_compare_a_run_with_its_copy_finds_no_difference(run, test_file, tmp_pat
     assert {each["p_value"] for each in document["metrics"].values()} == {1}
 
 
-def test_compare_takes_what_both_trainings_put_aside(test_file, tmp_path, capsys):
-    """Whatever their seeds; other pairs cannot be compared."""
+def test_compare_uses_the_test_split_of_both_runs(test_file, tmp_path, capsys):
+    """With any seeds; different splits cannot be compared."""
     data = {"train": [str(test_file)], "held_out": 0.2}
     one = make_run(tmp_path / "one", data=data, seed=1)
     other = make_run(tmp_path / "other", data=data, seed=2)
@@ -154,11 +154,11 @@ def test_an_error_is_one_line_and_a_code(arguments, code, part, run, other, test
     assert captured.err.count("\n") == 1
 
 
-def test_of_two_runs_the_one_that_cannot_read_is_named(run, test_file, tmp_path, capsys):
+def test_an_error_names_the_run_that_cannot_read_the_file(run, test_file, tmp_path, capsys):
     forms = make_run(tmp_path / "forms", ending=f"{SYMBOL}V", data={"columns": "1,3+:2"})
     assert cli.main(["compare", str(run), str(forms), str(test_file)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"seqwright: {forms}, trained on columns 1,3+:2: {test_file} has 2 columns")
+    error = capsys.readouterr().err
+    assert error.startswith(f"seqwright: {forms}, trained on columns 1,3+:2: {test_file} has 2 columns")
     three = tmp_path / "three.tsv"
     three.write_text("".join(f"{word}\t{word}\tV;PST\n" for word in words(30)), encoding="utf-8")
     assert cli.main(["evaluate", str(run), str(three)]) == 2

@@ -273,7 +273,7 @@ def test_the_command_writes_the_page_and_says_where(folder, capsys):
 def test_the_commands_of_the_page_exist(folder):
     named = re.findall("<code>seqwright ([a-z]+)", page_of(folder))
     assert {"predict", "evaluate", "train"} <= set(named)
-    assert set(named) <= set(cli.VERBS)
+    assert set(named) <= set(cli.COMMANDS)
 
 
 @given(st.text(max_size=30))
