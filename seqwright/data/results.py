@@ -57,7 +57,8 @@ class Prediction(ABC):
         return (self,)
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object with at least the keys "source" and "output"."""
 
     @abstractmethod
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Examples of a run: what its model said when it was new, kept to see whether it still says so.
+"""Examples of a run: recorded outputs of its model, which show later whether the model has changed.
 
 examples.json: {"format": 1, "weights": SHA-256, "examples": [{"source", "output", "log_prob"}, …]}
 """
@@ -20,80 +20,94 @@ from seqwright.runs.folder import WEIGHTS
 
 FORMAT = 1
 EXAMPLES = "examples.json"
-TOLERANCE = 1e-3  # of a log-probability: another machine, or other batches, round otherwise
+TOLERANCE = 1e-3  # of numbers: other machines and other batches round differently
 
 
 @dataclass(frozen=True)
-class Example:
-    """A source, the output for it, and the log-probability of that."""
+class RecordedOutput:
+    """Input, its output as in `Prediction.to_json`, and the log-probability of the output, if it has one."""
 
     source: str
-    output: str
-    log_prob: float
+    output: Any
+    log_prob: float | None = None
 
-    def agrees(self, other: Example) -> bool:
-        same = (self.source, self.output) == (other.source, other.output)
-        return same and math.isclose(self.log_prob, other.log_prob, rel_tol=0, abs_tol=TOLERANCE)
+    @classmethod
+    def from_json(cls, table: dict[str, Any]) -> RecordedOutput:
+        log_prob = table.get("log_prob")
+        return cls(str(table["source"]), table["output"], None if log_prob is None else float(log_prob))
+
+    def agrees(self, other: RecordedOutput) -> bool:
+        return _close(asdict(self), asdict(other))
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Compare JSON values; numbers may differ by TOLERANCE."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=0, abs_tol=TOLERANCE)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    return bool(one == other)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An example that a model says otherwise by now; `number` counts from 1."""
+    """Example whose output has changed; `number` counts from 1."""
 
     number: int
-    kept: Example
-    found: Example
+    recorded: RecordedOutput
+    current: RecordedOutput
 
     def __str__(self) -> str:
-        kept, found = self.kept, self.found
-        if kept.output != found.output:
-            return f"example {self.number}, {kept.source!r}: {found.output!r} instead of {kept.output!r}"
-        return (
-            f"example {self.number}, {kept.source!r}: the same output with log-probability "
-            f"{found.log_prob:.4f} instead of {kept.log_prob:.4f}"
-        )
+        recorded, current = self.recorded, self.current
+        if recorded.log_prob is None or current.log_prob is None or recorded.output != current.output:
+            change = f"{current.output!r} instead of {recorded.output!r}"
+        else:
+            change = f"log-probability {current.log_prob:.4f} instead of {recorded.log_prob:.4f}, same output"
+        return f"example {self.number}, {recorded.source!r}: {change}"
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What examples.json holds: the examples, and the SHA-256 of the weights that they were made with."""
+    """Contents of examples.json: recorded outputs, and the SHA-256 of the weights that produced them."""
 
     weights: str
-    examples: tuple[Example, ...]
+    examples: tuple[RecordedOutput, ...]
 
 
 def write_examples(folder: str | os.PathLike[str], predictor: Predictor, sources: Iterable[Source]) -> None:
-    """Keeps what the model of a run folder says for these sources, searched for as it does by itself."""
-    kept = {"format": FORMAT, "weights": sha256(Path(folder, WEIGHTS))}
-    write_json(
-        Path(folder, EXAMPLES), {**kept, "examples": [asdict(each) for each in said(predictor, sources)]}
-    )
+    """Record the outputs of the model of a run folder for these sources, with its default search."""
+    examples = [asdict(output) for output in _outputs(predictor, sources)]
+    table = {"format": FORMAT, "weights": sha256(Path(folder, WEIGHTS)), "examples": examples}
+    write_json(Path(folder, EXAMPLES), table)
 
 
 def read_examples(folder: str | os.PathLike[str]) -> Examples:
     path = Path(folder, EXAMPLES)
     if not path.exists():
-        raise ModelError(f"{path} does not exist: the run was not finished, or copied without it")
+        raise ModelError(f"{path} does not exist: the run is unfinished, or was copied without it")
     table = read_json(path)
     if isinstance(table.get("format"), int) and table["format"] > FORMAT:
         raise ModelError(f"{path} has format {table['format']}, newer than {FORMAT}; update Seqwright")
     try:
-        return Examples(str(table.get("weights", "")), tuple(_example(each) for each in table["examples"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path} does not hold examples ({error}); restore it from a copy") from error
+        examples = tuple(RecordedOutput.from_json(each) for each in table["examples"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path} does not contain examples ({error}); restore it from a copy") from error
+    weights = table.get("weights")
+    for value, name in ((examples, "examples"), (weights, "SHA-256 of the weights")):
+        if not value:
+            raise ModelError(f"{path} has no {name}, so nothing can be verified; restore it from a copy")
+    return Examples(str(weights), examples)
 
 
 def replay(predictor: Predictor, folder: str | os.PathLike[str]) -> list[Difference]:
-    """The examples that the model does not say any more: another output, or another probability for it."""
-    kept = read_examples(folder).examples
-    found = said(predictor, [example.source for example in kept])
-    pairs = enumerate(zip(kept, found, strict=True), start=1)
-    return [Difference(number, before, now) for number, (before, now) in pairs if not before.agrees(now)]
+    """Return the examples for which the model now has another output or another probability."""
+    examples = read_examples(folder).examples
+    outputs = _outputs(predictor, [example.source for example in examples])
+    pairs = enumerate(zip(examples, outputs, strict=True), start=1)
+    return [Difference(number, *pair) for number, pair in pairs if not pair[0].agrees(pair[1])]
 
 
-def said(predictor: Predictor, sources: Iterable[Source]) -> list[Example]:
-    return [Example(each.source, each.text, each.log_prob) for each in predictor.predict(sources)]
-
-
-def _example(table: dict[str, Any]) -> Example:
-    return Example(str(table["source"]), str(table["output"]), float(table["log_prob"]))
+def _outputs(predictor: Predictor, sources: Iterable[Source]) -> list[RecordedOutput]:
+    return [RecordedOutput.from_json(each.to_json()) for each in predictor.predict(sources)]

@@ -1,4 +1,4 @@
-"""Whether a run folder is whole and its model still says what it said when it was new."""
+"""Checks that a run folder is complete and that its model still produces the recorded outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seqwright.tasks.text_to_text import Translation
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, and what was found."""
+    """Name and result of one check."""
 
     name: str
     passed: bool
@@ -30,7 +30,9 @@ class Check:
 
 
 def verify(folder: str | os.PathLike[str]) -> Iterator[Check]:
-    """Check after check, each as it is done; the first that fails is the last, because the others need it."""
+    """Yield the result of each check as soon as it is known. The first failure ends the iteration, because
+    each check depends on those before it.
+    """
     checks: dict[str, Callable[[Path], str]] = {
         "configuration": _configuration,
         "tokenizers": _tokenizers,
@@ -53,31 +55,28 @@ def _configuration(folder: Path) -> str:
 
 def _tokenizers(folder: Path) -> str:
     task = Translation.load(folder)
-    sides = (f"{side.kind} with {side.size:,} ids" for side in (task.source, task.target))
-    return " → ".join(sides)
+    return " → ".join(f"{side.kind} with {side.size:,} ids" for side in (task.source, task.target))
 
 
 def _weights(folder: Path) -> str:
-    """Of the model's shapes, and finite."""
     weights = load(folder).model.weights()
     if wrong := not_finite(weights):
         raise ModelError(f"{folder / WEIGHTS}: {wrong} is not finite; restore it from a copy")
     numbers = sum(weight.numel() for weight in weights.values())
     return (
-        f"{len(weights)} tensors of {numbers:,} numbers, all finite; the file {WEIGHTS} has SHA-256 "
+        f"{len(weights)} tensors with {numbers:,} numbers, all finite; SHA-256 of {WEIGHTS} is "
         f"{sha256(folder / WEIGHTS)[:12]}…"
     )
 
 
 def _examples(folder: Path) -> str:
-    """Made with these very weights, and still what they say."""
-    kept, found = read_examples(folder), sha256(folder / WEIGHTS)
-    if kept.weights not in ("", found):
+    recorded, current = read_examples(folder), sha256(folder / WEIGHTS)
+    if recorded.weights != current:
         raise ModelError(
-            f"they were made with weights of SHA-256 {kept.weights[:12]}…, and those in {folder / WEIGHTS} "
-            f"have {found[:12]}…; restore them from a copy, or train again"
+            f"the examples were recorded with weights of SHA-256 {recorded.weights[:12]}…, but "
+            f"{folder / WEIGHTS} has {current[:12]}…; restore the weights from a copy, or train again"
         )
-    count, differences = len(kept.examples), replay(load(folder), folder)
+    count, differences = len(recorded.examples), replay(load(folder), folder)
     if differences:
-        raise ModelError(f"{len(differences)} of {count} are not what they were; {differences[0]}")
-    return f"{count} of {count} as they were"
+        raise ModelError(f"{len(differences)} of {count} outputs have changed; {differences[0]}")
+    return f"{count} of {count} outputs unchanged"

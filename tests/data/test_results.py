@@ -20,7 +20,7 @@ class Label(Prediction):
         return self.label
 
     def to_json(self) -> dict[str, Any]:
-        return {"source": self.source, "label": self.label, "probability": self.probability}
+        return {"source": self.source, "output": self.label, "probability": self.probability}
 
     def __str__(self) -> str:
         return f"{self.label} ({self.probability:.2f})"

@@ -1,4 +1,4 @@
-"""A run folder tells whether it is whole, and whether its model still says what it said."""
+"""Verification: a run folder is complete, and its model still produces the recorded outputs."""
 
 from __future__ import annotations
 
@@ -14,26 +14,34 @@ from tiny_runs import make_run, words
 from seqwright import cli
 from seqwright.data.fields import SYMBOL
 from seqwright.errors import ModelError
-from seqwright.prediction.examples import EXAMPLES, read_examples, replay, write_examples
+from seqwright.files import sha256
+from seqwright.prediction.examples import (
+    EXAMPLES,
+    Difference,
+    RecordedOutput,
+    read_examples,
+    replay,
+    write_examples,
+)
 from seqwright.prediction.predictor import load
 from seqwright.runs.folder import Run
 from seqwright.runs.tensors import write_tensors
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
+def complete(tmp_path_factory) -> Path:
     folder = make_run(tmp_path_factory.mktemp("verify") / "run")
     write_examples(folder, load(folder), [*words(10), "", "☃"])
     return folder
 
 
 @pytest.fixture
-def folder(whole, tmp_path) -> Path:
-    return shutil.copytree(whole, tmp_path / "run")
+def folder(complete, tmp_path) -> Path:
+    return shutil.copytree(complete, tmp_path / "run")
 
 
 def verify(folder: Path, capsys) -> tuple[int, list[dict]]:
-    """The exit code and the checks; the two forms of the output must agree."""
+    """Return the exit code and the checks. Both output formats must agree."""
     code = cli.main(["verify", str(folder), "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["passed"] is (code == 0)
@@ -55,31 +63,31 @@ def scaled(folder: Path, factor: float) -> None:
         write_tensors(file, weights)
 
 
-def test_a_whole_run_passes_every_check(folder, capsys):
+def test_a_complete_run_passes_every_check(folder, capsys):
     code, checks = verify(folder, capsys)
     assert code == 0
     assert [check["name"] for check in checks] == ["configuration", "tokenizers", "weights", "examples"]
-    assert checks[-1]["finding"] == "12 of 12 as they were"
+    assert checks[-1]["finding"] == "12 of 12 outputs unchanged"
 
 
-def test_examples_are_what_the_model_says(folder):
-    model, kept = load(folder), read_examples(folder).examples
-    for example, output in zip(kept, model.predict([*words(10), "", "☃"]), strict=True):
+def test_examples_are_outputs_of_the_model(folder):
+    model, recorded = load(folder), read_examples(folder).examples
+    for example, output in zip(recorded, model.predict([*words(10), "", "☃"]), strict=True):
         assert (example.source, example.output) == (output.source, output.text)
     assert replay(model, folder) == []
 
 
 def test_a_changed_output_or_probability_is_a_difference(folder, capsys):
-    def lie(table: dict) -> None:
+    def change(table: dict) -> None:
         table["examples"][2]["log_prob"] -= 0.01
         table["examples"][5]["output"] = "NO"
-        table["examples"][1]["log_prob"] += 0.0005  # other machines round otherwise
+        table["examples"][1]["log_prob"] += 0.0005  # within the tolerance
 
-    edit(folder / EXAMPLES, lie)
+    edit(folder / EXAMPLES, change)
     assert [difference.number for difference in replay(load(folder), folder)] == [3, 6]
     code, checks = verify(folder, capsys)
     assert code == 3
-    assert "2 of 12 are not what they were; example 3" in checks[-1]["finding"]
+    assert "2 of 12 outputs have changed; example 3" in checks[-1]["finding"]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +95,11 @@ def test_a_changed_output_or_probability_is_a_difference(folder, capsys):
     [
         (lambda f: (f / EXAMPLES).unlink(), "examples", "examples.json does not exist"),
         (lambda f: (f / EXAMPLES).write_text('{"format": 9}'), "examples", "format 9"),
-        (lambda f: (f / EXAMPLES).write_text('{"examples": [1]}'), "examples", "does not hold examples"),
-        (lambda f: edit(f / EXAMPLES, lambda t: t.update(weights=None)), "examples", "SHA-256 None"),
+        (lambda f: (f / EXAMPLES).write_text('{"examples": [1]}'), "examples", "does not contain examples"),
+        (lambda f: edit(f / EXAMPLES, lambda t: t.update(examples=[])), "examples", "has no examples"),
+        (lambda f: edit(f / EXAMPLES, lambda t: t.update(weights="")), "examples", "has no SHA-256"),
+        (lambda f: edit(f / EXAMPLES, lambda t: t.update(weights=None)), "examples", "has no SHA-256"),
+        (lambda f: edit(f / EXAMPLES, lambda t: t.pop("weights")), "examples", "has no SHA-256"),
         (lambda f: (f / "config.json").unlink(), "configuration", "is not a run"),
         (lambda f: edit(f / "config.json", lambda t: t.update(format=9)), "configuration", "format 9"),
         (
@@ -99,7 +110,7 @@ def test_a_changed_output_or_probability_is_a_difference(folder, capsys):
         (lambda f: (f / "tokenizer.source.json").write_text("{"), "tokenizers", "is not a tokenizer"),
         (lambda f: (f / "model.safetensors").write_bytes(b"x"), "weights", "not a whole safetensors file"),
         (lambda f: scaled(f, float("nan")), "weights", "is not finite"),
-        (lambda f: scaled(f, 1.0001), "examples", "made with weights of SHA-256"),
+        (lambda f: scaled(f, 1.0001), "examples", "recorded with weights of SHA-256"),
     ],
 )
 def test_damage_is_named_by_the_check_that_finds_it(folder, damage, name, part, capsys):
@@ -111,15 +122,23 @@ def test_damage_is_named_by_the_check_that_finds_it(folder, damage, name, part, 
     assert all(check["passed"] for check in checks[:-1])
 
 
-def test_other_weights_under_the_same_hash_are_found_by_what_they_say(folder, capsys):
-    """Examples of an older format, without a hash, still tell."""
+def test_other_weights_with_a_matching_hash_are_found_by_their_outputs(folder, capsys):
     scaled(folder, 0.5)
-    edit(folder / EXAMPLES, lambda table: table.pop("weights"))
+    edit(folder / EXAMPLES, lambda table: table.update(weights=sha256(folder / "model.safetensors")))
     code, checks = verify(folder, capsys)
     assert (code, checks[-1]["name"]) == (3, "examples")
+    assert "outputs have changed" in checks[-1]["finding"]
 
 
-def test_a_run_without_examples_says_so(folder):
+def test_outputs_of_other_types_are_compared_within_the_tolerance():
+    recorded = RecordedOutput("a", {"values": [1.0, 2.0], "unit": "kW"})
+    assert recorded.agrees(RecordedOutput("a", {"values": [1.0004, 2.0], "unit": "kW"}))
+    for other in ({"values": [1.0, 2.01], "unit": "kW"}, {"values": [1.0], "unit": "kW"}, {"unit": "kW"}):
+        assert not recorded.agrees(RecordedOutput("a", other))
+        assert "'kW'} instead of {" in str(Difference(1, recorded, RecordedOutput("a", other)))
+
+
+def test_a_run_without_examples_is_refused(folder):
     (folder / EXAMPLES).unlink()
     with pytest.raises(ModelError, match=r"examples\.json does not exist"):
         read_examples(folder)
