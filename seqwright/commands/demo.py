@@ -10,9 +10,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from seqwright.data.demos import DEMOS
 
     parser.add_argument("--task", choices=DEMOS, help="Data to learn (default: pronounce).")
-    parser.add_argument(
-        "--minutes", type=float, default=5.0, metavar="M", help="Training time in minutes (default: 5)."
-    )
+    parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="Training time (default: 5).")
     parser.add_argument("--out", default="runs", metavar="DIR", help="Folder for the data and the run.")
 
 

@@ -22,25 +22,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that control how data is read and decoded."""
-    parser.add_argument(
-        "--beam", type=int, metavar="N", help="Beam size (default: that of the run); 1 is greedy search."
-    )
-    parser.add_argument(
-        "--columns",
-        metavar="1,3:2",
-        help="Source columns, a colon, target column (default: as in training).",
-    )
-    parser.add_argument("--encoding", metavar="E", help="Encoding of the files (default: as in training).")
+    parser.add_argument("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
+    parser.add_argument("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
+    parser.add_argument("--encoding", metavar="E", help="Encoding of the files.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--json", action="store_true", help="Print one JSON document instead of a table.")
 
 
 def metric_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--metrics",
-        metavar="A,B",
-        help="Metrics (default: those that suit the targets): bleu, chrf, ter, …",
-    )
+    parser.add_argument("--metrics", metavar="A,B", help="Metrics, such as bleu,chrf (default: automatic).")
     parser.add_argument(
         "--bleu-tokenize",
         choices=("13a", "none", "char", "intl", "zh"),

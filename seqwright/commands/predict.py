@@ -29,54 +29,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="Input file (default: standard input). Tabs separate the fields of a source.",
     )
     parser.add_argument(
-        "--output",
-        metavar="F",
-        help="Output file. It appears when it is complete; running the same command again resumes it.",
+        "--output", metavar="F", help="Output file. Running the same command again resumes an unfinished one."
     )
     parser.add_argument("--json", action="store_true", help="Write one JSON object per line, with scores.")
-    parser.add_argument(
-        "--shard", metavar="i/n", help="Process only the i-th of n parts of the file, into F.i-of-n."
-    )
+    parser.add_argument("--shard", metavar="i/n", help="Process part i of n; --output F becomes F.i-of-n.")
     parser.add_argument("--prefix", default="", metavar="TEXT", help="Text that each output must begin with.")
     parser.add_argument("--max-length", type=int, metavar="N", help="Maximum number of tokens of an output.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
+    parser.add_argument("--encoding", default="utf-8", metavar="E", help="Input encoding; output is UTF-8.")
     parser.add_argument(
-        "--encoding", default="utf-8", metavar="E", help="Encoding of the input. The output is UTF-8."
-    )
-    parser.add_argument(
-        "--on-bad-bytes",
-        choices=("error", "replace"),
-        default="error",
-        help="What to do with bytes that are not text (default: error).",
+        "--on-bad-bytes", choices=("error", "replace"), default="error", help="Treatment of invalid bytes."
     )
     beam = parser.add_argument_group("beam search")
+    beam.add_argument("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
     beam.add_argument(
-        "--beam", type=int, metavar="N", help="Beam size (default: that of the run); 1 is greedy search."
-    )
-    beam.add_argument(
-        "--nbest",
-        dest="n_best",
-        type=int,
-        default=1,
-        metavar="N",
-        help="Number of outputs per input, on one line, separated by tabs.",
+        "--nbest", dest="n_best", type=int, default=1, metavar="N", help="Outputs per line, tab-separated."
     )
     beam.add_argument("--length-penalty", type=float, metavar="X", help="Values over 0 favour long outputs.")
     sampling = parser.add_argument_group("sampling")
     sampling.add_argument("--sample", action="store_true", help="Sample instead of using beam search.")
-    sampling.add_argument(
-        "--temperature",
-        type=float,
-        metavar="T",
-        help="Temperature (default: 1); 0 is greedy search.",
-    )
+    sampling.add_argument("--temperature", type=float, metavar="T", help="Default: 1; 0 is greedy search.")
     sampling.add_argument("--top-k", type=int, metavar="K", help="Sample from the K most probable tokens.")
-    sampling.add_argument(
-        "--top-p",
-        type=float,
-        metavar="P",
-        help="Sample from the most probable tokens that sum to P.",
-    )
+    sampling.add_argument("--top-p", type=float, metavar="P", help="Sample from the nucleus of mass P.")
     sampling.add_argument("--seed", type=int, metavar="N", help="Seed of the sampling.")
 
 

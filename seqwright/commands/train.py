@@ -26,9 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--valid", action="append", default=[], metavar="F", help="Validation data.")
     parser.add_argument("--test", action="append", default=[], metavar="F", help="Test data (final score).")
-    parser.add_argument(
-        "--out", metavar="DIR", help="Run folder (default: runs/ and the name of the first file)."
-    )
+    parser.add_argument("--out", metavar="DIR", help="Run folder (default: runs/ + name of the first file).")
     end = parser.add_mutually_exclusive_group()
     end.add_argument("--minutes", type=float, metavar="M", help="Training time in minutes.")
     end.add_argument("--steps", type=int, metavar="N", help="Number of training steps.")
@@ -36,9 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="Seed of all random numbers.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
-    parser.add_argument(
-        "--plan", action="store_true", help="Print the plan with its time and memory, and exit."
-    )
+    parser.add_argument("--plan", action="store_true", help="Print the plan with time and memory, and exit.")
     parser.add_argument("--print-config", action="store_true", help="Print the full configuration and exit.")
     parser.add_argument("--quiet", action="store_true", help="Print only errors.")
     parser.add_argument("--tensorboard", metavar="DIR", help="Also write TensorBoard logs to this folder.")

@@ -64,6 +64,9 @@ class Prediction(ABC):
     def __str__(self) -> str:
         """Return one line for a terminal."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {_short(str(self))} for “{_short(self.source)}”>"
+
     @abstractmethod
     def rows(self) -> Iterator[list[Cell]]:
         """Yield the rows of a table, with a cell for each of `headings`."""

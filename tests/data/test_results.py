@@ -51,6 +51,7 @@ def test_another_type_of_prediction_brings_its_own_columns() -> None:
 def test_values_and_lines_of_predictions() -> None:
     assert LABELS.values == ["spam", "ham"]
     assert LABELS.texts == ["spam (0.90)", "ham (0.75)"]
+    assert repr(LABELS[0]) == "<Label: spam (0.90) for “win now”>"
     assert LABELS[0].all == (LABELS[0],)
 
 

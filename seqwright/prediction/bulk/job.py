@@ -124,7 +124,7 @@ class Job:
         inputs = []
         for row, line in enumerate(block.lines, start=block.first + 1):
             try:
-                inputs.append(source_of_line(line, self.predictor.fields))  # the one call that knows the task
+                inputs.append(source_of_line(line, self.predictor.fields))  # depends on the task
             except InputError as error:
                 raise InputError(f"{Place(self.source.name, row)}: {error}") from error
         return inputs
@@ -146,7 +146,8 @@ class InputWarnings:
         if reading.unknown:
             self.with_unknown.add(place)
             if self.one_text and len(self.symbols) < UNKNOWN_SHOWN:
-                unknown = self.predictor.task.source.count_unknown([prediction.source]).most_common
+                tokenizer = self.predictor.task.source  # depends on the task
+                unknown = tokenizer.count_unknown([prediction.source]).most_common
                 self.symbols |= dict.fromkeys(symbol for symbol, _ in unknown)
         if self.one_text and "\t" in prediction.source:
             self.with_tab.add(place)
@@ -173,8 +174,7 @@ class InputWarnings:
             (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: the rest was not read"),
             (
                 self.long,
-                f"longer than the longest source in training ({trained}): read completely, but the model has "
-                "not learned such lengths",
+                f"longer than all sources in training ({trained}): read in full, outputs may be poor",
             ),
         )
         return [

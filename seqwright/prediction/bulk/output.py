@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from seqwright.errors import WriteError
@@ -18,23 +17,16 @@ from seqwright.files import check_place, destination, is_stream, locked, reached
 FORMAT = 1
 
 
-class Output(ABC):
+class Output(ExitStack):
     """Destination of lines, opened with `with`. `lines` is the number of lines that it contains."""
 
     lines = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        return None
 
     @abstractmethod
     def write(self, lines: Sequence[bytes]) -> None: ...
 
     def finish(self) -> None:
         """Complete the output after the last line."""
-        return
 
 
 class StandardOutput(Output):
@@ -72,11 +64,11 @@ class ResumableFile(Output):
     """
 
     def __init__(self, path: Path, depends_on: Mapping[str, Any] | None):
+        super().__init__()
         check_output(path)
         self.path, self.depends_on = destination(path), json.loads(json.dumps(depends_on))
         self.part, self.state, self.lock = _working_files(self.path)
         self.bytes = 0
-        self._resources: ExitStack
         self._file: BinaryIO
 
     def __enter__(self) -> Self:
@@ -87,11 +79,8 @@ class ResumableFile(Output):
             self._file = stack.enter_context(self.part.open("r+b" if self.lines else "wb"))
             self._file.truncate(self.bytes)
             self._file.seek(self.bytes)
-            self._resources = stack.pop_all()
+            self.enter_context(stack.pop_all())
         return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._resources.close()
 
     def _remove_lock(self) -> None:
         with suppress(OSError):
