@@ -117,13 +117,13 @@ def _looks(options: argparse.Namespace) -> Looks:
 def _look(folder: str, options: argparse.Namespace) -> Trace:
     import torch
 
-    from seqwright.data.inputs import source_of_line
     from seqwright.prediction.predictor import load
 
     torch.set_num_threads(1)  # for one text, more of them wait for each other, long where other programs run
     model, member = load(folder), options.member or 1
-    source = source_of_line(options.text, model.fields)
-    trace = model.look(source, beam=options.beam, reference=options.reference, member=member)
+    trace = model.look(
+        model.task.from_line(options.text), beam=options.beam, reference=options.reference, member=member
+    )
     members.say(folder, model, member)
     return trace
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from seqwright.data.readers.lines import Decoding
     from seqwright.prediction.bulk.blocks import Shard
-    from seqwright.prediction.predictor import Asked
+    from seqwright.search.request import SearchRequest
 
 T = TypeVar("T")
 
@@ -75,9 +75,8 @@ def run(options: argparse.Namespace) -> None:
     if output is not None:
         check_output(output if shard is None else shard.path(output), [options.input])
     predictor = load(options.folder)
-    job_options = JobOptions(
-        search=requested.options(predictor.search), prefix=options.prefix, json=options.json
-    )
+    prefix = {"prefix": options.prefix} if options.prefix else {}
+    job_options = JobOptions(predict={**requested.given(), **prefix}, json=options.json)
     try:
         source = Input(options.input)
         job = Job(predictor, source, job_options, decoding=decoding, shard=shard, report=_report)
@@ -94,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         raise
 
 
-def _checked(options: argparse.Namespace) -> tuple[Asked, Shard | None, Decoding]:
+def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, Decoding]:
     """Return the parsed options. One error reports all that are invalid, by the names of their flags."""
     from dataclasses import fields
 
@@ -102,7 +101,7 @@ def _checked(options: argparse.Namespace) -> tuple[Asked, Shard | None, Decoding
     from seqwright.data.readers.lines import Decoding
     from seqwright.errors import ConfigError
     from seqwright.prediction.bulk.blocks import Shard
-    from seqwright.prediction.predictor import Asked
+    from seqwright.search.request import SearchRequest
 
     problems: list[str] = []
 
@@ -113,8 +112,8 @@ def _checked(options: argparse.Namespace) -> tuple[Asked, Shard | None, Decoding
             problems.append(str(error))
             return None
 
-    names = [field.name for field in fields(Asked)]
-    requested = Asked(**{name: getattr(options, name) for name in names})
+    names = [field.name for field in fields(SearchRequest)]
+    requested = SearchRequest(**{name: getattr(options, name) for name in names})
     collect(lambda: requested.options(SearchConfig()))
     shard = collect(lambda: Shard.parse(options.shard)) if options.shard is not None else None
     decoding = collect(lambda: Decoding(options.encoding, options.on_bad_bytes))

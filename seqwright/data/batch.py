@@ -1,11 +1,11 @@
-"""A batch: what the encoder reads, what the decoder reads, and what it should say.
+"""A batch: what the encoder reads, what the decoder reads, and the expected output.
 
 Everything here is a value made of tensors. Shapes: B rows, S source length, T target length.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,15 @@ class Tokens:
     lengths: Tensor | None = None
 
     @property
+    def count(self) -> int:
+        """The number of tokens, padding excluded."""
+        return self.ids.numel() if self.lengths is None else int(self.lengths.sum())
+
+    def rolled(self) -> Tokens:
+        """Return the rows moved by one."""
+        return Tokens(self.ids.roll(1, 0), None if self.lengths is None else self.lengths.roll(1, 0))
+
+    @property
     def real(self) -> Tensor | None:
         """True where there is a token (B, S); None when every place has one, so that no mask is needed."""
         if self.lengths is None:
@@ -34,10 +43,10 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples side by side. For a target y the decoder reads `BEGIN` y and should say y `END`.
+    """Examples side by side. For a target y the decoder reads `BEGIN` y, and y `END` is expected.
 
     source is whatever the encoder takes (`Tokens` for text); target (B, T); expected (B, T) int64, `PAD`
-    where nothing is to be said; index (B,) the numbers of the examples in their store.
+    where nothing is expected; index (B,) the numbers of the examples in their store.
     """
 
     source: Any
@@ -51,24 +60,31 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """The number of tokens to be said, ends included: what a summed loss is divided by."""
-        lengths = self.target.lengths
-        return self.expected.numel() if lengths is None else int(lengths.sum())
+        """The number of expected tokens, ends included: what a summed loss is divided by."""
+        return self.target.count
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of both sides, without padding: what speed is counted in."""
+        return self.count + self.source.count
+
+    def with_shuffled_inputs(self) -> Batch:
+        """Return the batch in which each row has the source of its neighbour."""
+        return replace(self, source=self.source.rolled())
 
 
 def collate(source: Ragged, target: Ragged, index: np.ndarray) -> Batch:
-    """Texts to texts: row i of `source` and of `target` is the example of number `index[i]`."""
-    said = padded(target, end=True)
-    return Batch(source_tokens(source), padded(target, begin=True), said.ids, index)
+    """Return a batch of texts to texts: row i of both sides is the example of number `index[i]`."""
+    return Batch(source_tokens(source), padded(target, begin=True), padded(target, end=True).ids, index)
 
 
 def source_tokens(rows: Ragged) -> Tokens:
-    """Sources as an encoder reads them: closed by `END`, so that even an empty one can be attended to."""
+    """Return sources as an encoder reads them, with an `END` so that even an empty one has a token."""
     return padded(rows, end=True)
 
 
 def padded(rows: Ragged, *, begin: bool = False, end: bool = False) -> Tokens:
-    """Rows as one matrix, with `BEGIN` before and `END` after each where asked for."""
+    """Return rows as one matrix, optionally with `BEGIN` before and `END` after each."""
     lengths = rows.lengths.astype(np.int64) + begin + end  # (B,)
     width = int(lengths.max(initial=begin + end))
     places = np.arange(width)

@@ -10,17 +10,30 @@ cut the sorted window into batches that fit the budget; permute the batches.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqwright.data.store import Lengths
 from seqwright.errors import ConfigError, ModelError
 
 RULE = 1  # counts up when the same arguments would give other batches
+
+
+class RowLengths(NamedTuple):
+    """The lengths of all examples, begin and end not counted, (n,) int32 each.
+
+    counted: the tokens that `training.tokens` limits, a translation's target. context: what is read along
+    with them, its source.
+    """
+
+    context: np.ndarray
+    counted: np.ndarray
+
+    def select(self, numbers: np.ndarray) -> RowLengths:
+        return RowLengths(self.context[numbers], self.counted[numbers])
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class Cursor:
 class Epoch:
     """The batches of one epoch: `epoch[k]` holds the numbers of the examples in batch k, sorted by length."""
 
-    def __init__(self, order: np.ndarray, starts: np.ndarray, ranks: np.ndarray, lengths: Lengths):
+    def __init__(self, order: np.ndarray, starts: np.ndarray, ranks: np.ndarray, lengths: RowLengths):
         """order (n,): the examples; starts (m + 1,): the cuts in it; ranks (m,): which cut batch k is."""
         order.setflags(write=False)  # batches are views of it
         self._order, self._starts, self._ranks, self._lengths = order, starts, ranks, lengths
@@ -104,7 +117,7 @@ class Epoch:
 class Plan:
     """Every epoch of a training on examples of these lengths."""
 
-    def __init__(self, lengths: Lengths, batching: Batching, seed: int):
+    def __init__(self, lengths: RowLengths, batching: Batching, seed: int):
         if seed < 0:
             raise ConfigError(f"seed is {seed}, but must not be negative")
         self.lengths, self.batching, self.seed = lengths, batching, seed
@@ -122,7 +135,7 @@ class Plan:
 
     def epoch(self, number: int) -> Epoch:
         """Epoch `number`, counted from 0, whatever was asked for before."""
-        count, options = len(self.lengths.target), self.batching
+        count, options = len(self.lengths.counted), self.batching
         # numpy keeps the raw stream of a bit generator, but not what a Generator makes of it (NEP 19): so
         # permutations are sorted raw numbers, and a run may be resumed under another numpy
         random = np.random.PCG64(np.random.SeedSequence([self.seed, number]))
@@ -132,8 +145,8 @@ class Plan:
         for begin in range(0, count, window):
             part = order[begin : begin + window]
             turn = int(random.random_raw()) % 4 if options.shuffle else 0
-            part[:] = part[_serpentine(self.lengths.source[part], self.lengths.target[part], turn)]
-            cuts = _cuts(self.lengths.source[part] + 1, self.lengths.target[part] + 1, options)
+            part[:] = part[_serpentine(self.lengths.context[part], self.lengths.counted[part], turn)]
+            cuts = _cuts(self.lengths.context[part] + 1, self.lengths.counted[part] + 1, options)
             starts.extend(begin + cut for cut in cuts)
         batches = len(starts) - 1
         ranks = _permutation(batches, random) if options.shuffle else np.arange(batches)
@@ -141,7 +154,7 @@ class Plan:
 
     def walk(self, cursor: Cursor) -> Iterator[tuple[np.ndarray, Cursor]]:
         """All batches from a position on, without end, each with the position after it."""
-        while len(self.lengths.target):
+        while len(self.lengths.counted):
             epoch = self._epoch_of(cursor)
             for number in range(cursor.batch, len(epoch)):
                 batch = epoch[number]
@@ -174,6 +187,23 @@ def split(batch: np.ndarray, parts: int) -> list[np.ndarray]:
     lengths like those of Multi30k, halves of 4096 tokens pad .038, those of every second row .054.
     """
     return np.array_split(batch, parts)
+
+
+def cut_by_tokens(order: Sequence[int], lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Yield runs of rows, sorted by length, that hold at most `tokens`, padding included; one row at least."""
+    batch: list[int] = []
+    for i in order:
+        if batch and (len(batch) + 1) * lengths[i] > tokens:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def evenly(count: int, wanted: int) -> np.ndarray:
+    """Return at most `wanted` of the numbers below `count`, from the first to the last."""
+    return np.linspace(0, count - 1, min(count, wanted)).astype(np.int64)
 
 
 def item_seed(seed: int, epoch: int, index: int) -> int:

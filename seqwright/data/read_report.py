@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PLACES_KEPT = 5
 EXAMPLES_KEPT = 2
@@ -22,10 +22,10 @@ class Place(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What goes in, what should come out, and where that stands."""
+    """A source, its target (None for an input without one), and their place in a file."""
 
     source: str
-    target: str
+    target: Any
     place: Place
 
 

@@ -56,6 +56,20 @@ class Prediction(ABC):
         """This prediction and its alternatives, the best first."""
         return (self,)
 
+    @property
+    def complete(self) -> bool:
+        """Whether the output ended by itself and was not cut."""
+        return True
+
+    @property
+    def output_tokens(self) -> int:
+        """The number of steps that the output took, for speeds."""
+        return 1
+
+    def details(self) -> dict[str, Any]:
+        """Return what an evaluation records of an output besides its value."""
+        return {}
+
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object with at least the keys "source" and "output"."""
@@ -99,6 +113,17 @@ class Text(Prediction):
     def probability(self) -> float:
         """Probability of the whole output."""
         return math.exp(self.log_prob)
+
+    @property
+    def complete(self) -> bool:
+        return self.finish_reason == "end"
+
+    @property
+    def output_tokens(self) -> int:
+        return len(self.token_scores)
+
+    def details(self) -> dict[str, Any]:
+        return {"log_prob": self.log_prob, "finish_reason": self.finish_reason}
 
     @property
     def all(self) -> tuple[Text, ...]:

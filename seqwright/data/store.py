@@ -1,7 +1,7 @@
-"""Pairs as numbers on disk, mapped into memory: built once, opened at once, however many there are.
+"""Examples as numbers on disk, mapped into memory: built once, opened at once, however many there are.
 
 A store is a folder. Each column of rows is two files, `NAME.flat` (all rows end to end) and `NAME.offsets`
-(n + 1 int64: where each row begins, and where the last ends); `store.json` says what there is, with the size
+(n + 1 int64: where each row begins, and where the last ends); `store.json` lists the columns, with the size
 and SHA-256 of every file. All numbers are little-endian. A store is written into a neighbouring folder, which
 is renamed when it is complete: a folder of the right name is always whole.
 """
@@ -12,10 +12,9 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,13 +24,12 @@ import numpy as np
 from seqwright.errors import InputError, WriteError
 from seqwright.files import HashedFile, alone, encode_json, sync, writing
 
-FORMAT = 1
+FORMAT = 2
 HEADER = "store.json"
-SIDES = ("source", "target")
-CHUNK = 1 << 18  # symbols held in memory while building
+CHUNK = 1 << 18  # values held in memory while building
 OFFSET, BYTE, PLACE = np.dtype("<i8"), np.dtype("u1"), np.dtype("<u4")
 
-Row = Sequence[int] | np.ndarray
+Values = Sequence[int] | np.ndarray | str
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +42,7 @@ class Ragged:
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> Ragged:
+    def of(cls, rows: Sequence[Sequence[int] | np.ndarray]) -> Ragged:
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         if rows and all(isinstance(row, np.ndarray) for row in rows):
             return cls(np.concatenate(rows).astype(np.int64), lengths)
@@ -52,46 +50,53 @@ class Ragged:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> Ragged:
-        """UTF-8 bytes; a lone surrogate is kept as it is, so that every string comes back."""
+        """Return UTF-8 bytes; a lone surrogate is kept as it is, so that every string comes back."""
         rows = [text.encode("utf-8", "surrogatepass") for text in texts]
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         return cls(np.frombuffer(b"".join(rows), dtype=BYTE), lengths)
 
 
-class Example(NamedTuple):
-    """One pair: ids without begin and end; if wanted, the texts and the place (number of the input, line)."""
+@dataclass(frozen=True)
+class ColumnSpec:
+    """A column of rows: its name, the numpy type of its values, and the limit that ids stay below."""
 
-    source: Row
-    target: Row
-    texts: tuple[str, str] | None = None
+    name: str
+    dtype: str
+    limit: int | None = None
+
+    @classmethod
+    def ids(cls, name: str, vocabulary: int) -> ColumnSpec:
+        """Return a column of token ids, as small as the vocabulary allows."""
+        return cls(name, "<u2" if vocabulary <= 1 << 16 else "<u4", vocabulary)
+
+    @classmethod
+    def text(cls, name: str) -> ColumnSpec:
+        return cls(name, BYTE.str)
+
+
+class StoredRow(NamedTuple):
+    """One example by column; `place` is the number of its input file and its line."""
+
+    columns: Mapping[str, Values]
     place: tuple[int, int] | None = None
-
-
-class Lengths(NamedTuple):
-    """How many ids each source and each target has, begin and end not counted. (n,) int32 each."""
-
-    source: np.ndarray
-    target: np.ndarray
 
 
 @dataclass(frozen=True)
 class Header:
-    """What `store.json` says. `key` names what the store was built from, `fingerprint` what is in it."""
+    """The contents of `store.json`. `key` names what the store was built from, `fingerprint` its content."""
 
     format: int
     key: str
     fingerprint: str
     count: int
-    vocabulary: int
-    dtype: str
-    texts: bool
+    columns: dict[str, str]  # name -> numpy type
     places: bool
     inputs: list[str]
     files: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Column:
+class StoredColumn:
     """Rows on disk: row i is flat[offsets[i] : offsets[i + 1]]."""
 
     flat: np.ndarray
@@ -101,32 +106,40 @@ class Column:
         start, stop = self.offsets[number : number + 2]
         return self.flat[start:stop]
 
+    def text(self, number: int) -> str:
+        return self.row(number).tobytes().decode("utf-8", "surrogatepass")
+
     def lengths(self) -> np.ndarray:
+        """Return the length of every row (n,) int32."""
         lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
         return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
 
     def gather(self, numbers: np.ndarray) -> Ragged:
+        """Return these rows, in this order."""
         starts = self.offsets[numbers]
         lengths = self.offsets[numbers + 1] - starts
         before = np.cumsum(lengths) - lengths  # where each row begins in the result
         places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
         return Ragged(self.flat[places], lengths)
 
+    def blocks(self, rows: int = 1 << 16) -> Iterator[Ragged]:
+        """Yield all rows, so many at a time."""
+        count = len(self.offsets) - 1
+        for start in range(0, count, rows):
+            yield self.gather(np.arange(start, min(start + rows, count)))
+
 
 class Store:
-    """Pairs of id sequences, read in place from the disk."""
+    """Columns of rows, read in place from the disk. `Store.open` reads and checks the header."""
 
     def __init__(self, folder: Path, header: Header):
-        """Use `Store.open`, which reads and checks the header."""
         self.folder, self.header = folder, header
-        ids = np.dtype(header.dtype)
-        self._source, self._target = self._column("source", ids), self._column("target", ids)
-        self._texts = tuple(self._column(f"{side}_text", BYTE) for side in SIDES if header.texts)
+        self._columns = {name: self._column(name, np.dtype(kind)) for name, kind in header.columns.items()}
         self._places = self._file("places", PLACE).reshape(-1, 2) if header.places else None
 
     @classmethod
     def open(cls, folder: str | Path) -> Store:
-        """A store that is there and whole; the sizes of all files are checked, their content is not read."""
+        """Open a complete store. The sizes of all files are checked, their content is not read."""
         folder = Path(folder)
         header = _read_header(folder / HEADER)
         for name, known in header.files.items():
@@ -137,37 +150,35 @@ class Store:
     def build(
         cls,
         folder: str | Path,
-        pairs: Iterable[tuple],
+        rows: Iterable[StoredRow],
+        columns: Sequence[ColumnSpec],
         *,
         key: str,
-        vocabulary: int,
         inputs: Sequence[str] = (),
     ) -> Store:
-        """Write a store anew, in bounded memory, replacing the one that was there.
+        """Write a store in bounded memory, replacing an earlier one.
 
-        `pairs` are `Example`s or tuples like them; the first decides whether texts and places are kept.
-        `key` names what they come from (`open_or_build` asks for it), `vocabulary` bounds the ids, and
-        `inputs` are the names of the files that the places count.
+        The first row decides whether places are kept; `inputs` are the names of the files that they count.
+        `key` names what the rows come from: `open_or_build` compares it.
         """
         folder = Path(folder)
         with alone(_lock(folder)):
-            _build(folder, pairs, key, vocabulary, inputs)
+            _build(folder, rows, columns, key, inputs)
         return cls.open(folder)
 
     @classmethod
     def open_or_build(
         cls,
         folder: str | Path,
-        pairs: Iterable[tuple],
+        rows: Iterable[StoredRow],
+        columns: Sequence[ColumnSpec],
         *,
         key: str,
-        vocabulary: int,
         inputs: Sequence[str] = (),
     ) -> Store:
-        """The store of that key: opened if it is there, built from `pairs` if not.
+        """Open the store of that key, or build it from `rows`, a generator that may go unused.
 
-        Give `pairs` as a generator, as they may go unused. Several processes may ask at once: one builds, the
-        others wait for it.
+        Several processes may call this at once: one builds, the others wait for it.
         """
         folder = Path(folder)
         if (store := cls._of_key(folder, key)) is not None:
@@ -175,7 +186,7 @@ class Store:
         with alone(_lock(folder)):
             if (store := cls._of_key(folder, key)) is not None:
                 return store
-            _build(folder, pairs, key, vocabulary, inputs)
+            _build(folder, rows, columns, key, inputs)
         return cls.open(folder)
 
     @classmethod
@@ -185,7 +196,7 @@ class Store:
         try:
             store = cls.open(folder)
         except InputError as error:
-            log.warning("building the store anew: %s", error)
+            log.warning("building the store again: %s", error)
             return None
         return store if store.header.key == key else None
 
@@ -197,36 +208,22 @@ class Store:
         """SHA-256 of the content, the same wherever and whenever it was built."""
         return self.header.fingerprint
 
-    @cached_property
-    def lengths(self) -> Lengths:
-        return Lengths(self._source.lengths(), self._target.lengths())
-
-    def source(self, number: int) -> np.ndarray:
-        return self._source.row(number)
-
-    def target(self, number: int) -> np.ndarray:
-        return self._target.row(number)
-
-    def gather(self, numbers: np.ndarray) -> tuple[Ragged, Ragged]:
-        """The sources and the targets of these examples, in this order."""
-        return self._source.gather(numbers), self._target.gather(numbers)
-
-    def texts(self, number: int) -> tuple[str, str]:
-        """The two texts of an example as they were before any tokenizer."""
-        if not self._texts:
-            raise InputError(f"{self.folder} holds no texts, only ids; build it again from pairs with texts")
-        source, target = (column.row(number).tobytes() for column in self._texts)
-        return source.decode("utf-8", "surrogatepass"), target.decode("utf-8", "surrogatepass")
+    def column(self, name: str) -> StoredColumn:
+        if name not in self._columns:
+            raise InputError(
+                f"{self.folder} has no column {name!r}, only {', '.join(self._columns)}; build it again"
+            )
+        return self._columns[name]
 
     def place(self, number: int) -> str:
-        """Where an example comes from, for messages: `file:line` if places were kept."""
+        """Return where an example comes from, for messages: `file:line` if places were kept."""
         if self._places is None:
-            return f"pair {number + 1}"
+            return f"example {number + 1}"
         file, line = self._places[number]
         return f"{self.header.inputs[file]}:{line}"
 
-    def _column(self, name: str, dtype: np.dtype) -> Column:
-        column = Column(self._file(f"{name}.flat", dtype), self._file(f"{name}.offsets", OFFSET))
+    def _column(self, name: str, dtype: np.dtype) -> StoredColumn:
+        column = StoredColumn(self._file(f"{name}.flat", dtype), self._file(f"{name}.offsets", OFFSET))
         if len(column.offsets) != len(self) + 1 or column.offsets[-1] != len(column.flat):
             raise InputError(
                 f"{self.folder / name}.offsets does not fit {name}.flat; remove the folder to build it again"
@@ -245,6 +242,8 @@ def _read_header(path: Path) -> Header:
     again = "remove the folder to build it again"
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
+        if fields["format"] == 1:
+            fields = _upgraded(fields)
         if fields["format"] != FORMAT:
             raise InputError(f"{path} has format {fields['format']}, this version reads {FORMAT}; {again}")
         return Header(**fields)
@@ -252,6 +251,14 @@ def _read_header(path: Path) -> Header:
         raise InputError(f"{path.parent} is not a store: {path.name}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is not the header of a store ({error}); {again}") from error
+
+
+def _upgraded(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a header of format 1, which always had two sides of text, as one of format 2."""
+    kept = ("key", "fingerprint", "count", "places", "inputs", "files")
+    columns = dict.fromkeys(("source", "target"), fields["dtype"])
+    columns |= {f"{side}_text": BYTE.str for side in ("source", "target") if fields["texts"]}
+    return {"format": 2, "columns": columns, **{name: fields[name] for name in kept}}
 
 
 def _check_size(path: Path, expected: int) -> None:
@@ -266,16 +273,19 @@ def _lock(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")
 
 
-def _build(folder: Path, pairs: Iterable[tuple], key: str, vocabulary: int, inputs: Sequence[str]) -> None:
-    """Write into `.NAME.new`, then rename. The caller is `alone`: what lies there was left by the dead."""
+def _build(
+    folder: Path, rows: Iterable[StoredRow], columns: Sequence[ColumnSpec], key: str, inputs: Sequence[str]
+) -> None:
+    """Write into `.NAME.new`, then rename. The caller holds the lock: what lies there is left from a kill."""
     fresh, stale = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     with writing(folder):
-        _check_replaceable(folder)
+        if folder.exists() and not (folder / HEADER).exists() and not _is_empty(folder):
+            raise WriteError(f"{folder} exists and is not a store; choose another folder or remove it")
         for leftover in (fresh, stale):
             shutil.rmtree(leftover, ignore_errors=True)
         fresh.mkdir()
     try:
-        _write(fresh, pairs, key, vocabulary, inputs)
+        _write(fresh, rows, columns, key, inputs)
         with writing(folder):
             if folder.exists():
                 folder.rename(stale)
@@ -286,54 +296,45 @@ def _build(folder: Path, pairs: Iterable[tuple], key: str, vocabulary: int, inpu
     shutil.rmtree(stale, ignore_errors=True)
 
 
-def _check_replaceable(folder: Path) -> None:
-    if not folder.exists() or (folder / HEADER).exists():
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
-        raise WriteError(f"{folder} exists and is not a store; choose another folder or remove it")
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
-def _write(folder: Path, pairs: Iterable[tuple], key: str, vocabulary: int, inputs: Sequence[str]) -> None:
-    writer = None
+def _write(
+    folder: Path, rows: Iterable[StoredRow], columns: Sequence[ColumnSpec], key: str, inputs: Sequence[str]
+) -> None:
     with ExitStack() as opened:
-        for chunk in _chunks(pairs):
+        with writing(folder):
+            writer = _Writer(folder, columns, opened)
+        for chunk in _chunks(rows):
             with writing(folder):
-                writer = writer or _Writer(folder, vocabulary, chunk[0], opened)
                 writer.add(chunk)
         with writing(folder):
-            writer = writer or _Writer(folder, vocabulary, Example([], []), opened)
-            _write_header(folder / HEADER, writer, key, inputs)
+            files = writer.close()
+            content = [(name, known["sha256"]) for name, known in sorted(files.items())]
+            header = Header(
+                format=FORMAT,
+                key=key,
+                fingerprint=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+                count=writer.count,
+                columns={spec.name: spec.dtype for spec in columns},
+                places=bool(writer.places),
+                inputs=list(inputs),
+                files=files,
+            )
+            with HashedFile(folder / HEADER) as file:
+                file.write(encode_json(asdict(header), indent=1))
+                file.finish()
             sync(folder)
 
 
-def _write_header(path: Path, writer: _Writer, key: str, inputs: Sequence[str]) -> None:
-    files = writer.close()
-    content = [(name, known["sha256"]) for name, known in sorted(files.items())]
-    header = Header(
-        format=FORMAT,
-        key=key,
-        fingerprint=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
-        count=writer.count,
-        vocabulary=writer.vocabulary,
-        dtype=writer.dtype.str,
-        texts=writer.texts,
-        places=writer.places,
-        inputs=list(inputs),
-        files=files,
-    )
-    with HashedFile(path) as file:
-        file.write(encode_json(asdict(header), indent=1))
-        file.finish()
-
-
-def _chunks(pairs: Iterable[tuple]) -> Iterator[list[Example]]:
-    """Examples in lists of about `CHUNK` symbols: memory is bounded by symbols, not by lines."""
-    chunk: list[Example] = []
+def _chunks(rows: Iterable[StoredRow]) -> Iterator[list[StoredRow]]:
+    """Yield rows in lists of about `CHUNK` values: memory is bounded by values, not by lines."""
+    chunk: list[StoredRow] = []
     size = 0
-    for pair in pairs:
-        example = Example(*pair)
-        chunk.append(example)
-        size += 1 + len(example.source) + len(example.target) + sum(map(len, example.texts or ()))
+    for row in rows:
+        chunk.append(row)
+        size += 1 + sum(map(len, row.columns.values()))
         if size >= CHUNK:
             yield chunk
             chunk, size = [], 0
@@ -344,61 +345,49 @@ def _chunks(pairs: Iterable[tuple]) -> Iterator[list[Example]]:
 class _Writer:
     """The files of a store that is being built."""
 
-    def __init__(self, folder: Path, vocabulary: int, first: Example, opened: ExitStack):
-        self.vocabulary, self.count = vocabulary, 0
-        self.dtype = np.dtype("<u2") if vocabulary <= 1 << 16 else np.dtype("<u4")
-        self.texts, self.places = first.texts is not None, first.place is not None
-        self.ids = [_Rows(folder / side, self.dtype, opened) for side in SIDES]
-        self.bytes = [_Rows(folder / f"{side}_text", BYTE, opened) for side in SIDES if self.texts]
-        self.lines = [opened.enter_context(HashedFile(folder / "places")) for _ in range(self.places)]
+    def __init__(self, folder: Path, columns: Sequence[ColumnSpec], opened: ExitStack):
+        self.count, self.columns = 0, [(spec, _ColumnFiles(folder, spec, opened)) for spec in columns]
+        self.folder, self.opened = folder, opened
+        self.places: HashedFile | None = None
 
-    def add(self, chunk: list[Example]) -> None:
-        sources, targets, texts, places = zip(*chunk, strict=True)
-        self._check_column("texts", texts, self.texts)
-        self._check_column("a place", places, self.places)
-        for side, column, rows in zip(SIDES, self.ids, (Ragged.of(sources), Ragged.of(targets)), strict=True):
-            self._check_ids(side, rows)
+    def add(self, chunk: list[StoredRow]) -> None:
+        if not self.count and chunk[0].place is not None:
+            self.places = self.opened.enter_context(HashedFile(self.folder / "places"))
+        for spec, column in self.columns:
+            values = [row.columns[spec.name] for row in chunk]
+            rows = Ragged.of_texts(values) if isinstance(values[0], str) else Ragged.of(values)  # type: ignore[arg-type]
+            self._check_ids(spec, rows)
             column.write(rows)
-        if self.texts:
-            for column, side_texts in zip(self.bytes, zip(*texts, strict=True), strict=True):
-                column.write(Ragged.of_texts(side_texts))
-        for file in self.lines:
-            file.write(np.array(places, dtype=PLACE).tobytes())
+        if self.places is not None:
+            self.places.write(np.array([row.place for row in chunk], dtype=PLACE).tobytes())
         self.count += len(chunk)
 
     def close(self) -> dict[str, dict[str, Any]]:
-        """Everything on the disk for good: name -> bytes and sha256 of each file."""
-        files = [file for column in (*self.ids, *self.bytes) for file in (column.flat, column.offsets)]
-        return {file.name: file.finish() for file in (*files, *self.lines)}
+        """Flush everything to disk; return name -> bytes and sha256 of each file."""
+        files = [file for _, column in self.columns for file in (column.flat, column.offsets)]
+        return {file.name: file.finish() for file in (*files, *filter(None, [self.places]))}
 
-    def _check_column(self, name: str, values: Sequence[Any], wanted: bool) -> None:
-        for row, value in enumerate(values):
-            if (value is not None) != wanted:
-                has = "has" if wanted else "has not"
-                number = self.count + row + 1
-                raise InputError(
-                    f"the first pair {has} {name}, but pair {number} differs; give all pairs {name}, or none"
-                )
-
-    def _check_ids(self, side: str, rows: Ragged) -> None:
-        if not len(rows.flat) or (rows.flat.min() >= 0 and rows.flat.max() < self.vocabulary):
+    def _check_ids(self, spec: ColumnSpec, rows: Ragged) -> None:
+        if spec.limit is None or not len(rows.flat):
             return
-        wrong = np.flatnonzero((rows.flat < 0) | (rows.flat >= self.vocabulary))[0]
+        if rows.flat.min() >= 0 and rows.flat.max() < spec.limit:
+            return
+        wrong = np.flatnonzero((rows.flat < 0) | (rows.flat >= spec.limit))[0]
         row = int(np.searchsorted(np.cumsum(rows.lengths), wrong, side="right"))
         raise InputError(
-            f"the {side} of pair {self.count + row + 1} has the id {rows.flat[wrong]}, outside the "
-            f"vocabulary of {self.vocabulary}; encode it with the tokenizer that the vocabulary belongs to"
+            f"the {spec.name} of example {self.count + row + 1} has the id {rows.flat[wrong]}, outside the "
+            f"vocabulary of {spec.limit}; encode it with the tokenizer of that vocabulary"
         )
 
 
-class _Rows:
-    """The two files of a column of rows."""
+class _ColumnFiles:
+    """The two files of a column."""
 
-    def __init__(self, path: Path, dtype: np.dtype, opened: ExitStack):
+    def __init__(self, folder: Path, spec: ColumnSpec, opened: ExitStack):
         self.flat, self.offsets = (
-            opened.enter_context(HashedFile(path.with_name(path.name + end))) for end in (".flat", ".offsets")
+            opened.enter_context(HashedFile(folder / f"{spec.name}.{end}")) for end in ("flat", "offsets")
         )
-        self.dtype, self.end = dtype, 0
+        self.dtype, self.end = np.dtype(spec.dtype), 0
         self.offsets.write(np.zeros(1, OFFSET).tobytes())
 
     def write(self, rows: Ragged) -> None:

@@ -1,4 +1,4 @@
-"""What is in the files of a training, found in one pass before anything is chosen."""
+"""What the files of a training contain, found in one pass before anything is chosen."""
 
 from __future__ import annotations
 
@@ -8,62 +8,66 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from seqwright.config import DataConfig
+from seqwright.config import Config, DataConfig
 from seqwright.data.checks.findings import Finding, by_gravity, leak_finding, reading_findings
 from seqwright.data.checks.statistics import Checker, Report, Side
-from seqwright.data.read_report import Pair, Tally
+from seqwright.data.corpus import Corpus
+from seqwright.data.read_report import Tally
 from seqwright.data.split import NAMES, HeldOut, Overlap, Part, place_of
 from seqwright.data.text_display import amount
-from seqwright.training.preparation import Corpus
 
 FORMAT = 1
-SAMPLE = 5000  # pairs that are kept to look at the kind of the sides
-SHOWN = 4  # findings in the terminal; the rest is for the doctor
+SAMPLE = 5000  # examples that are kept to look at
+SHOWN = 4  # findings in the terminal; the doctor shows the rest
 READING = ("format", "delimiter", "header", "columns", "quoting", "encoding", "on_bad_bytes", "skip_bad_rows")
 
 
 @dataclass(frozen=True)
 class Survey:
-    """`options` are what was asked of the form of the files, as key=value; `leaks` are those of parts that
-    have files of their own; `places` are the numbers from 0 to 1 that decide in which part a pair of the
-    training files is, one for each.
+    """`options` are the reading options that differ from their defaults, as key=value; `leaks` are those of
+    parts with files of their own; `places`, one number from 0 to 1 for each training example, decide its part
+    of the split.
     """
 
-    name: str
-    paths: tuple[str, ...]
-    options: tuple[str, ...]
+    corpus: Corpus
     form: tuple[str, ...]
     columns: str | None
     report: Report
-    sample: tuple[Pair, ...]
+    sample: tuple[Any, ...]
     tally: Tally
     leaks: dict[Part, Overlap]
     places: array[float]
 
     @property
+    def name(self) -> str:
+        return self.corpus.reader(self.corpus.data.train).name
+
+    @property
     def findings(self) -> list[Finding]:
-        """All that was found, the grave first."""
+        """All findings, the most severe first."""
         leaks = (leak_finding(found, NAMES[part]) for part, found in self.leaks.items())
         return by_gravity([*reading_findings(self.tally), *self.report.findings, *filter(None, leaks)])
 
-    def split(self, corpus: Corpus) -> dict[Part, int]:
-        """How many pairs each part has, before over-long ones are left out."""
-        own = Counter(map(corpus.shares.part, self.places))
+    def split(self, data: DataConfig) -> dict[Part, int]:
+        """Return how many examples each part has, before over-long ones are left out."""
+        own = Counter(map(Corpus(self.corpus.task, data).fractions.part, self.places))
         held_out = {part: found.held_out for part, found in self.leaks.items()}
         return {part: held_out.get(part) or own[part] for part in ("train", "valid", "test")}
 
     def lines(self) -> list[str]:
-        """For a terminal: what was found, in a few lines."""
-        report = self.report
-        lines = [f"{self.name}: {amount(report.pairs, 'pair')} of {amount(report.sources, 'source')}"]
-        lines.append(f"  {'; '.join(self.form)}")
-        lines += [f"  {name}: {_side(side)}" for name, side in _sides(report)]
+        """Return a short description for a terminal."""
+        report, task, data = self.report, self.corpus.task, self.corpus.data
+        lines = [
+            f"{self.name}: {amount(report.pairs, task.noun)} of {amount(report.sources, task.group_noun)}",
+            f"  {'; '.join(self.form)}",
+            *(f"  {name}: {_side(side)}" for name, side in _sides(report)),
+        ]
         found = self.findings
         lines += [f"  {finding.line()}" for finding in found[:SHOWN]]
         if found:
             more = amount(len(found) - SHOWN, "more finding") if len(found) > SHOWN else "with examples"
-            doctor = shlex.join(["seqwright", "doctor", *self.paths, *self.options])
-            lines.append(f"  {more}: {doctor} (--fix clean.tsv writes a mended copy)")
+            doctor = shlex.join(["seqwright", "doctor", *data.train, *_options(data)])
+            lines.append(f"  {more}: {doctor} (--fix clean.tsv writes a repaired copy)")
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -82,28 +86,25 @@ class Survey:
         }
 
 
-def survey(data: DataConfig) -> Survey:
-    """Reads the training files once, and the sources of the held-out files before."""
-    corpus = Corpus(data)
-    files = corpus.files(data.train)
+def survey(config: Config) -> Survey:
+    """Read the inputs of the held-out files, then the training files once."""
+    corpus = Corpus.of(config)
+    data, reader = corpus.data, corpus.reader(corpus.data.train)
     tally, checker, places = Tally(), Checker(), array("d")
-    sample: list[Pair] = []
-    own: dict[Part, tuple[str, ...]] = {"valid": data.valid, "test": data.test}
-    parts = [part for part, given in own.items() if given]
-    waiting = HeldOut(*(corpus.pairs(part, tally) for part in parts))
-    for pair in files.read(tally):
-        checker.add(pair)
-        waiting.meet(pair.source)
-        places.append(place_of(pair.source, data.split))
+    sample: list[Any] = []
+    parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
+    waiting = HeldOut(*(corpus.examples(part, tally) for part in parts))
+    for example in reader.read(tally):
+        checker.add(example)
+        group = corpus.task.group(example)
+        waiting.meet(group)
+        places.append(place_of(group, data.split))
         if len(sample) < SAMPLE:
-            sample.append(pair)
-    sniffed = files.sniffed
+            sample.append(example)
     return Survey(
-        name=files.name,
-        paths=data.train,
-        options=_options(data),
-        form=sniffed.reasons,
-        columns=str(sniffed.columns) if sniffed.columns else None,
+        corpus=corpus,
+        form=reader.form,
+        columns=reader.columns,
         report=checker.report(),
         sample=tuple(sample),
         tally=tally,
@@ -112,14 +113,14 @@ def survey(data: DataConfig) -> Survey:
     )
 
 
-def _options(data: DataConfig) -> tuple[str, ...]:
-    """What is asked of the form of the files, as the doctor takes it."""
-    said = {name: (getattr(data, name), getattr(DataConfig(), name)) for name in READING}
-    return tuple(
+def _options(data: DataConfig) -> list[str]:
+    """Return the reading options that differ from their defaults, as the doctor takes them."""
+    values = {name: getattr(data, name) for name in READING}
+    return [
         f"data.{name}={str(value).lower() if isinstance(value, bool) else value}"
-        for name, (value, default) in said.items()
-        if value != default
-    )
+        for name, value in values.items()
+        if value != getattr(DataConfig(), name)
+    ]
 
 
 def _sides(report: Report) -> tuple[tuple[str, Side], tuple[str, Side]]:
@@ -132,5 +133,5 @@ def _side(side: Side) -> str:
     scripts = [name.lower() for name, share in side.scripts.items() if share >= 0.05]
     return (
         f"{side.characters.mean:.0f} characters{words} on average, {side.characters.longest:,} at most; "
-        f"{amount(len(side.alphabet), 'different character')} ({', '.join(scripts[:3]) or 'no letters'})"
+        f"{amount(len(side.alphabet), 'distinct character')} ({', '.join(scripts[:3]) or 'no letters'})"
     )

@@ -13,9 +13,10 @@ import numpy as np
 
 from seqwright.data.fields import split_parts
 from seqwright.data.store import Store
+from seqwright.data.task import Bucket
+from seqwright.data.tokenizer import Tokenizer
 from seqwright.evaluation.text_outputs import Writing, edits_for
 from seqwright.files import read_json
-from seqwright.tasks.text_to_text import Translation
 
 LENGTHS: dict[Writing, str] = {
     "text": "length of the source in words",
@@ -26,7 +27,6 @@ RARITY = "rarest symbol of the source, times in training"
 CHARACTERS = "rarest character of the source, times in the files of the training"
 ENDING = "how the output ended"
 PARTS = 5  # buckets of lengths
-CHUNK = 1 << 16  # training pairs that are counted together
 
 
 class Rarity(NamedTuple):
@@ -34,13 +34,6 @@ class Rarity(NamedTuple):
 
     name: str
     times: Callable[[Sequence[str]], list[int]]
-
-
-class Bucket(NamedTuple):
-    """`items` are the numbers of its items."""
-
-    name: str
-    items: tuple[int, ...]
 
 
 def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
@@ -91,17 +84,15 @@ def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
     return tuple(Bucket(kind, tuple(i for i, r in enumerate(reasons) if r == kind)) for kind in kinds)
 
 
-def rarity_of_run(folder: Path, task: Translation) -> Rarity | None:
+def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
     """From the prepared pairs of a training, by tokens; where they are gone, by characters, from the alphabet
     of all its files in data.json; None where that is not there either.
     """
     if (folder / "data" / "train" / "store.json").exists():
-        counts = token_counts(Store.open(folder / "data" / "train"), task.source.size)
+        counts = token_counts(Store.open(folder / "data" / "train"), tokenizer.size)
         return Rarity(
             RARITY,
-            lambda sources: [
-                int(counts[ids].min()) if ids else 0 for ids in task.source.encode_batch(sources)
-            ],
+            lambda sources: [int(counts[ids].min()) if ids else 0 for ids in tokenizer.encode_batch(sources)],
         )
     known = read_json(folder / "data.json") if (folder / "data.json").exists() else {}
     alphabet: dict[str, int] = known.get("source", {}).get("alphabet", {})
@@ -119,7 +110,6 @@ def rarity_of_run(folder: Path, task: Translation) -> Rarity | None:
 def token_counts(store: Store, vocabulary: int) -> np.ndarray:
     """How often each token stands in the sources (V,)."""
     counts = np.zeros(vocabulary, dtype=np.int64)
-    for start in range(0, len(store), CHUNK):
-        sources, _ = store.gather(np.arange(start, min(start + CHUNK, len(store))))
+    for sources in store.column("source").blocks():
         counts += np.bincount(sources.flat, minlength=vocabulary)[:vocabulary]
     return counts

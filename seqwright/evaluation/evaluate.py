@@ -1,4 +1,4 @@
-"""One model on items whose answers are known.
+"""One model on examples whose answers are known.
 
 evaluation = seqwright.load("runs/g2p").evaluate("test.tsv")
 print(evaluation)
@@ -10,63 +10,45 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from seqwright import __version__
-from seqwright.config import Config, Spec, parse
-from seqwright.data.fields import has_fields
-from seqwright.data.inputs import ONE_TEXT, Source, pairs_of, source_of
-from seqwright.data.read_report import Pair, Tally
-from seqwright.data.results import Text
+from seqwright.config import Config, Spec
+from seqwright.data.corpus import Corpus
+from seqwright.data.plan import evenly
+from seqwright.data.read_report import Tally
+from seqwright.data.results import Prediction
 from seqwright.data.split import Part
+from seqwright.data.task import Bucket, Item, Judge, Mistake, group_items
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import Interval, Measured
-from seqwright.evaluation.buckets import (
-    ENDING,
-    LENGTHS,
-    Bucket,
-    by_ending,
-    by_length,
-    by_rarity,
-    rarity_of_run,
-)
-from seqwright.evaluation.mistakes import Confusion, Mistake, confusions_of, mistakes_of, worst
+from seqwright.evaluation.mistakes import Confusion, confusions_of, worst
 from seqwright.evaluation.speed import Speed, timed
-from seqwright.evaluation.text_outputs import (
-    METRICS_FOR,
-    ItemKind,
-    Writing,
-    as_written,
-    build_metric,
-    group_references,
-    item_of,
-    metric_label,
-    writing_of,
-)
+from seqwright.evaluation.text_outputs import Writing
 from seqwright.evaluation.train_overlap import known_from
 from seqwright.evaluation.wording import percent
 from seqwright.files import read_json, strict
-from seqwright.prediction.predictor import Predictor
-from seqwright.runs.folder import Run
-from seqwright.training.preparation import Corpus
-from seqwright.training.validation import Item, evenly
+
+if TYPE_CHECKING:
+    from seqwright.prediction.predictor import Predictor
 
 FORMAT = 1
 FILE = "evaluation.json"
 WORST, SAMPLE = 10, 10  # items that are shown
-FAMILIAR = 0.1  # the share of items with a source of the training from which on the scores say too much
-STRANGE = 0.5  # the share of unknown source tokens from which on something must be wrong
+FAMILIAR = 0.1  # share of items seen in training from which on the scores are too optimistic
+STRANGE = 0.5  # share of unknown input tokens from which on something must be wrong
 
 Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Judging:
-    """How outputs are judged, and how sure that is."""
+    """How outputs are judged, and how the intervals are computed."""
 
-    metrics: tuple[Spec, ...] = ()  # none: those of METRICS_FOR
+    metrics: tuple[Spec, ...] = ()  # none: the usual ones of the task
     writing: Writing | None = None  # of the targets; None: as at the end of the training
-    tokenize: str = "13a"  # of BLEU; none for texts whose words stand between spaces already
+    tokenize: str = "13a"  # of BLEU; none for texts that are tokenized already
     lowercase: bool = False  # for BLEU and chrF
     samples: int = 1000  # of the bootstrap
     level: float = 0.95
@@ -75,16 +57,15 @@ class Judging:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What a model does with items: scores with intervals, where it fails, how fast it is.
+    """Scores of a model with intervals, where it fails, how fast it is.
 
-    `str` is a panel for a terminal, `to_json` what evaluation.json of a run folder holds.
+    `str` is a panel for a terminal, `to_json` the document of evaluation.json in a run folder.
     """
 
-    items: tuple[Item, ...]
-    order: tuple[int, ...]  # the number of the item that each pair belongs to
+    items: tuple[Item[Any, Any], ...]
+    order: tuple[int, ...]  # the number of the item that each example belongs to
     beam: int
-    writing: Writing
-    item: ItemKind
+    judge: Judge
     judging: Judging
     measured: tuple[Measured, ...]
     intervals: tuple[Interval, ...]
@@ -92,6 +73,7 @@ class Evaluation:
     buckets: dict[str, tuple[Bucket, ...]]
     findings: tuple[str, ...]
     speed: Speed
+    baseline: dict[str, float]  # the scores of a trivial answer
     file: str | None = None
 
     @property
@@ -100,17 +82,25 @@ class Evaluation:
 
     @property
     def outputs(self) -> list[str]:
-        """One for each pair, in their order."""
-        return [self.items[number].output.text for number in self.order]
+        """The outputs, one for each example, in order."""
+        return [self.items[number].output.value for number in self.order]
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Name -> score, the one to look at first in front."""
+        """Scores by name, the one to look at first in front."""
         return {each.metric.name: each.value() for each in self.measured}
 
     def label(self, name: str) -> str:
-        """What a metric is called for people."""
-        return metric_label(name, self.item)
+        """Return the name of a metric for people."""
+        return self.judge.labels[name]
+
+    @property
+    def writing(self) -> Any:
+        return self.judge.settings.get("writing")
+
+    @property
+    def item(self) -> Any:
+        return self.judge.settings.get("item")
 
     @cached_property
     def confusions(self) -> tuple[Confusion, ...]:
@@ -127,12 +117,12 @@ class Evaluation:
         return evenly(len(self.items), SAMPLE).tolist()
 
     def row(self, number: int) -> tuple[str, str, str]:
-        """An item for people: its source, the closest reference, and what was said."""
+        """Return an item for people: its input, the closest reference, and the output."""
         item = self.items[number]
-        return item.output.source, self.mistakes[number].reference, item.output.text
+        return item.output.source, str(self.mistakes[number].reference), str(item.output.value)
 
     def to_json(self) -> dict[str, Any]:
-        """Strict JSON; the format is described in docs/evaluation.md."""
+        """Return strict JSON, described in docs/evaluation.md."""
         names = list(self.metrics)
         intervals = [[each.low, each.high] for each in self.intervals]
         document = {
@@ -141,9 +131,9 @@ class Evaluation:
             "items": len(self.items),
             "pairs": self.pairs,
             "beam": self.beam,
-            "writing": self.writing,
-            "item": self.item,
+            **self.judge.settings,
             "metrics": self.metrics,
+            "baseline": self.baseline,
             "signatures": {each.metric.name: each.signature for each in self.measured},
             "intervals": dict(zip(names, intervals, strict=True)),
             "level": self.judging.level,
@@ -174,9 +164,8 @@ class Evaluation:
             "kind": kind,
             "source": item.output.source,
             "references": item.references,
-            "output": item.output.text,
-            "log_prob": item.output.log_prob,
-            "finish_reason": item.output.finish_reason,
+            "output": item.output.value,
+            **item.output.details(),
             "edits": self.mistakes[number].edits,
         }
 
@@ -195,58 +184,67 @@ class Evaluation:
 
 def evaluate(
     predictor: Predictor,
-    pairs: Iterable[tuple[Source, str] | Pair],
+    examples: Iterable[Any],
     *,
     beam: int | None = None,
     judging: Judging | None = None,
     file: str | None = None,
     check: Check = lambda: None,
 ) -> Evaluation:
-    """Decodes the sources and judges the outputs. Pairs with the same source are one item with several
+    """Predict the inputs and judge the outputs. Examples with the same input are one item with several
     references. `file` is the name to show; `check` is called between batches and may raise.
     """
     judging, task = judging or Judging(), predictor.task
-    texts = [(source_of(source, predictor.fields), target) for source, target in pairs_of(pairs)]
-    if not texts:
-        raise InputError("there is nothing to evaluate; give at least one pair")
-    known = _as_trained(predictor)
-    writing: Writing = (
-        judging.writing
-        or known.get("writing")
-        or writing_of(task.target.kind, [target for _, target in texts])
+    firsts, references, order = group_items(task, task.labelled(examples))
+    if not firsts:
+        raise InputError(f"there is nothing to evaluate; give at least one {task.noun}")
+    path = None if predictor.folder is None else Path(predictor.folder, FILE)
+    judge = task.judge(
+        firsts,
+        references,
+        metrics=judging.metrics,
+        writing=judging.writing,
+        known=read_json(path) if path is not None and path.exists() else {},
+        tokenize=judging.tokenize,
+        lowercase=judging.lowercase,
     )
-    sources, references = group_references((source, as_written(target, writing)) for source, target in texts)
-    outputs, speed = timed(predictor, sources, beam, check)
-    said = [output.text for output in outputs]
-    measured = _measured(said, references, writing, judging)
-    items = zip(sources, map(tuple, references), outputs, strict=True)
-    numbers = {source: number for number, source in enumerate(sources)}
+    names = [metric.name for metric in judge.metrics]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"metrics are {', '.join(names)}; each can be given once")
+    outputs, speed = timed(predictor, firsts, beam, check)
+    measured = tuple(metric.measured([o.value for o in outputs], references) for metric in judge.metrics)
+    items = tuple(
+        Item(example, tuple(answers), output)
+        for example, answers, output in zip(firsts, references, outputs, strict=True)
+    )
     return Evaluation(
-        items=tuple(Item(*item) for item in items),
-        order=tuple(numbers[source] for source, _ in texts),
+        items=items,
+        order=tuple(order),
         beam=beam or predictor.search.beam,
-        writing=writing,
-        item=known["item"] if writing == known.get("writing") else item_of(sources, references, writing),
+        judge=judge,
         judging=judging,
         measured=measured,
         intervals=tuple(
             each.interval(samples=judging.samples, level=judging.level, seed=judging.seed)
             for each in measured
         ),
-        mistakes=tuple(mistakes_of(said, references, writing)),
-        buckets=_buckets(predictor, sources, outputs),
-        findings=(*_familiar(predictor, sources), *_findings(outputs)),
+        mistakes=tuple(task.mistakes(judge, items)),
+        buckets=task.buckets(items, predictor.folder),
+        findings=(*_familiar(predictor, firsts), *_findings(outputs)),
         speed=speed,
+        baseline=_baseline(predictor, judge, firsts, references),
         file=file,
     )
 
 
-def _as_trained(predictor: Predictor) -> dict[str, Any]:
-    """What the training of a model judged it by in the end: another file may have other lengths by chance,
-    and its scores are to be compared.
-    """
-    file = None if predictor.folder is None else predictor.folder / FILE
-    return read_json(file) if file is not None and file.exists() else {}
+def _baseline(
+    predictor: Predictor, judge: Judge, examples: Sequence[Any], references: Sequence[Sequence[Any]]
+) -> dict[str, float]:
+    """Score the trivial answers of the task."""
+    answers = [predictor.task.baseline(example) for example in examples]
+    if any(answer is None for answer in answers):
+        return {}
+    return {metric.name: metric.measured(answers, references).value() for metric in judge.metrics}
 
 
 def evaluate_files(
@@ -257,10 +255,8 @@ def evaluate_files(
     encoding: str | None = None,
     **how: Any,
 ) -> Evaluation:
-    """`evaluate` on files of pairs, or of two sides, read as the training of the model reads them; without
-    files, on what that training has put aside for a test.
-    """
-    config = Config() if predictor.folder is None else parse(Run.open(predictor.folder).config)
+    """Evaluate on files, read as the training of the model reads them; without files, on its test split."""
+    config = predictor.config or Config()
     data, paths = config.data, tuple(os.fspath(file) for file in files)
     if paths:
         data = replace(
@@ -269,87 +265,47 @@ def evaluate_files(
             columns=columns or data.columns,
             encoding=encoding or data.encoding,
         )
-    elif said := columns or encoding:
+    elif given := columns or encoding:
         raise ConfigError(
-            f"{said!r} says how to read files, and none is named; name one, or leave it out: what the "
-            "training put aside is read as the training reads it"
+            f"{given!r} is about reading files, but no file is named; name one, or leave it out: the test "
+            "split is read as the training reads it"
         )
-    tally, corpus = Tally(), Corpus(data)
-    _check_named_once(corpus, paths)
-    pairs = list(corpus.pairs("test", tally)) if data.test or data.train else []
-    if not pairs:
-        raise InputError("the model has no pairs put aside for a test; name a file of pairs")
-    if predictor.fields == ONE_TEXT and has_fields(pairs[0].source):
-        raise InputError(
-            f"{', '.join(paths)} has sources of several fields, and the model takes one text; name the "
-            "columns, as in --columns 1:2"
-        )
-    evaluation = evaluate(predictor, pairs, file=corpus.name("test"), **how)
-    left_out = tally.summary() if paths else []  # what a training left out was said by the training
+    tally, corpus = Tally(), Corpus(type(predictor.task), data)
+    if paths and (twice := corpus.reader(paths).named_twice):
+        raise ConfigError(f"{twice} is named twice; name each file once")
+    examples = list(corpus.examples("test", tally)) if data.test or data.train else []
+    if not examples:
+        raise InputError(f"the run has no test split; name a file of {corpus.task.noun}s")
+    predictor.task.check_compatible(examples[0], paths)
+    evaluation = evaluate(predictor, examples, file=corpus.name("test"), **how)
+    left_out = tally.summary() if paths else []  # the training reported what it left out itself
     return replace(evaluation, findings=(*left_out, *evaluation.findings))
 
 
-def _check_named_once(corpus: Corpus, paths: tuple[str, ...]) -> None:
-    """No file is to be read twice; but one may be both sides, of a model that copies."""
-    if len(set(map(os.path.realpath, paths))) == len(paths):
-        return
-    files = corpus.files(paths)
-    for side in (files.inputs, files.targets):
-        places = [os.path.realpath(file.path) for file in side]
-        for number, file in enumerate(side):
-            if places[number] in places[:number]:
-                raise ConfigError(f"{file.name} is named twice; name each file once")
+def _familiar(predictor: Predictor, examples: Sequence[Any]) -> Iterator[str]:
+    """Whether the scores measure memory, or the choice of the weights, rather than quality."""
+    noun = predictor.task.group_noun
+    if share := _known(predictor, "train", examples):
+        yield f"items whose {noun} is in the training split: {share}; such scores are often too good"
+    if share := _known(predictor, "valid", examples):
+        yield f"items whose {noun} is in the validation split: {share}; such scores are a little too good"
 
 
-def _measured(
-    said: Sequence[str], references: Sequence[Sequence[str]], writing: Writing, judging: Judging
-) -> tuple[Measured, ...]:
-    given = {"tokenize": judging.tokenize, "lowercase": judging.lowercase}
-    metrics = [build_metric(spec, writing, **given) for spec in judging.metrics or METRICS_FOR[writing]]
-    names = [metric.name for metric in metrics]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"metrics are {', '.join(names)}; each can be asked for once")
-    return tuple(metric.measured(said, references) for metric in metrics)
-
-
-def _buckets(
-    predictor: Predictor, sources: Sequence[str], outputs: Sequence[Text]
-) -> dict[str, tuple[Bucket, ...]]:
-    """What is not known, or the same for all, is left out."""
-    task, folder = predictor.task, predictor.folder
-    rarity = None if folder is None else rarity_of_run(folder, task)
-    writing = writing_of(task.source.kind, sources)
-    found = {
-        LENGTHS[writing]: by_length(sources, writing),
-        **({} if rarity is None else {rarity.name: by_rarity(sources, rarity)}),
-        ENDING: by_ending([output.finish_reason for output in outputs]),
-    }
-    return {respect: buckets for respect, buckets in found.items() if buckets}
-
-
-def _familiar(predictor: Predictor, sources: Sequence[str]) -> Iterator[str]:
-    """Whether the scores tell how well it learned by heart, or was chosen, rather than how good it is."""
-    if share := _known(predictor, "train", sources):
-        yield f"items whose source was trained on: {share}; such scores are often too good"
-    if share := _known(predictor, "valid", sources):
-        yield f"items whose source chose the weights: {share}; such scores are a little too good"
-
-
-def _known(predictor: Predictor, part: Part, sources: Sequence[str]) -> str:
-    """How many sources were in this part of its data; nothing where they are few, or it cannot be told."""
+def _known(predictor: Predictor, part: Part, examples: Sequence[Any]) -> str:
+    """Return how many inputs were in this part of the data; "" where they are few, or it is not known."""
     folder, task = predictor.folder, predictor.task
-    known = None if folder is None else known_from(part, folder, task, sources)
-    if known is None or (count := int(known.sum())) < FAMILIAR * len(sources):
+    known = None if folder is None else known_from(part, folder, task, examples)
+    if known is None or (count := int(known.sum())) < FAMILIAR * len(examples):
         return ""
-    return f"{count:,} of {len(sources):,} ({percent(count / len(sources))})"
+    return f"{count:,} of {len(examples):,} ({percent(count / len(examples))})"
 
 
-def _findings(outputs: Sequence[Text]) -> Iterator[str]:
+def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:
     tokens = sum(output.reading.tokens for output in outputs)
     unknown = sum(output.reading.unknown for output in outputs) / max(tokens, 1)
     if unknown >= STRANGE:
         yield f"{percent(unknown)} unknown tokens: wrong language or tokenizer?"
     if long := sum(output.reading.unread > 0 for output in outputs):
-        yield f"sources that were too long and were read in part: {long:,} of {len(outputs):,}"
-    if endless := sum(output.finish_reason != "end" for output in outputs):
+        yield f"inputs that were too long and were read in part: {long:,} of {len(outputs):,}"
+    if endless := sum(not output.complete for output in outputs):
         yield f"outputs that did not end and were cut: {endless:,} of {len(outputs):,}"

@@ -6,25 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from seqwright.data.task import Mistake
 from seqwright.evaluation.text_outputs import Writing, edits_for
 
 CONFUSIONS = 50  # that are kept
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """The edits that lead from the closest reference to an output.
-
-    reference: the closest.
-
-    share: edits over the longer of the two: 0 is right, 1 is all wrong, for short and long ones alike.
-    changes: (expected, said) for each edit; "" is nothing.
-    """
-
-    reference: str
-    edits: int
-    share: float
-    changes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)

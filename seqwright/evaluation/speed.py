@@ -1,26 +1,28 @@
-"""How fast a model decodes here: together in batches, and one sentence at a time."""
+"""How fast a model predicts here: in batches, and one input at a time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from seqwright.data.results import Text
-from seqwright.prediction.predictor import Predictor
+from seqwright.data.plan import evenly
+from seqwright.data.results import Prediction
 from seqwright.runtime import peak_memory
-from seqwright.training.validation import evenly
 
-ALONE = 50  # sentences that are decoded one at a time, at most
+if TYPE_CHECKING:
+    from seqwright.prediction.predictor import Predictor
+
+ALONE = 50  # inputs that are predicted one at a time, at most
 
 
 @dataclass(frozen=True)
 class Speed:
-    """`latencies` are the seconds of single sentences; `tokens` those of the outputs, ends included."""
+    """`latencies` are the seconds of single inputs; `tokens` those of the outputs, ends included."""
 
     seconds: float
     tokens: int
@@ -38,7 +40,7 @@ class Speed:
         return self.sentences / max(self.seconds, 1e-9)
 
     def latency_ms(self, share: float) -> float:
-        """What this share of the single sentences did not exceed."""
+        """Return the latency that this share of the single inputs does not exceed."""
         return 1000 * float(np.quantile(self.latencies, share))
 
     def to_json(self) -> dict[str, Any]:
@@ -51,20 +53,25 @@ class Speed:
 
 
 def timed(
-    predictor: Predictor, sources: Sequence[str], beam: int | None, check: Callable[[], None]
-) -> tuple[list[Text], Speed]:
-    """The outputs, and how long they took; `check` is called between batches and may raise."""
+    predictor: Predictor, examples: Sequence[Any], beam: int | None, check: Callable[[], None]
+) -> tuple[list[Prediction], Speed]:
+    """Return the outputs and how long they took; `check` is called between batches and may raise."""
+    options = {} if beam is None else {"beam": beam}
     began = time.perf_counter()
-    outputs = list(predictor.stream(sources, beam=beam, check=check))
+    outputs = list(predictor.stream(examples, check=check, **options))
     seconds = time.perf_counter() - began
-    tokens = sum(len(output.token_scores) for output in outputs)
     latencies = []
-    for item in evenly(len(sources), ALONE).tolist():
+    for item in evenly(len(examples), ALONE).tolist():
         check()
         began = time.perf_counter()
-        list(predictor.stream([sources[item]], beam=beam))
+        list(predictor.stream([examples[item]], **options))
         latencies.append(time.perf_counter() - began)
     peak = peak_memory()
     return outputs, Speed(
-        seconds, tokens, len(sources), tuple(latencies), peak and peak / 1e6, torch.get_num_threads()
+        seconds=seconds,
+        tokens=sum(output.output_tokens for output in outputs),
+        sentences=len(examples),
+        latencies=tuple(latencies),
+        peak_memory_mb=peak and peak / 1e6,
+        threads=torch.get_num_threads(),
     )

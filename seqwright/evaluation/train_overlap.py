@@ -1,31 +1,31 @@
-"""Which items a model was trained on or chosen by, as the prepared pairs in its run folder say."""
+"""Which inputs a model was trained on or chosen by, found in the prepared data of its run folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from seqwright.data.split import Part
 from seqwright.data.store import HEADER, Ragged, Store
+from seqwright.data.task import Task
 from seqwright.data.tokenizer import UNK
-from seqwright.tasks.text_to_text import Translation
-
-CHUNK = 1 << 16  # prepared pairs that are looked at together
 
 
-def known_from(part: Part, folder: Path, task: Translation, sources: Sequence[str]) -> np.ndarray | None:
-    """Whether each source was in this part of the data (N,); None where the folder does not have its pairs
-    any more. Sources are compared by their tokens; what has unknown ones is taken to be new.
+def known_from(part: Part, folder: Path, task: Task[Any, Any], examples: Sequence[Any]) -> np.ndarray | None:
+    """Return whether each input is in this part of the data (N,); None where the run has no prepared data.
+
+    Inputs are compared by the first column of their rows; one with unknown tokens counts as new.
     """
     if not (folder / "data" / part / HEADER).exists():
         return None
-    store, rows = Store.open(folder / "data" / part), task.source.encode_batch(sources)
-    known = np.array([bool(row) and UNK not in row for row in rows])
+    name = task.columns(readable=False)[0].name
+    rows = [row.columns[name] for row in task.encode(examples)]
+    known = np.array([len(row) > 0 and UNK not in row for row in rows])
     hashes, found = row_hashes(Ragged.of(rows)), np.zeros(len(rows), np.bool_)
-    for start in range(0, len(store), CHUNK):
-        prepared, _ = store.gather(np.arange(start, min(start + CHUNK, len(store))))
+    for prepared in Store.open(folder / "data" / part).column(name).blocks():
         found |= np.isin(hashes, row_hashes(prepared))
     return found & known
 

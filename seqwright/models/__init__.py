@@ -8,20 +8,23 @@ predictions and their loss.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
-from seqwright.data.batch import Tokens
+from seqwright.data.batch import PAD, Batch, Tokens
 from seqwright.data.tokenizer import FIRST
 from seqwright.errors import ModelError
 from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.nn.loss import Loss
 from seqwright.nn.masks import Places
+from seqwright.nn.positions import Learned
 
 MODELS = Registry("model", "seqwright.models", "seqwright.models:Model")
 ENCODERS = Registry("encoder", "seqwright.models.encoders", "seqwright.models:Encoder")
@@ -185,3 +188,35 @@ class DecoderModel(Generative):
     def prefill(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         hidden, state = self.decoder(tokens[:, :-1], state)
         return self.output.log_probabilities(hidden, tokens[:, 1:]), state
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off inside the block, and restore the mode of the model after it."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients off inside the block."""
+    with eval_mode(model), torch.inference_mode():
+        yield
+
+
+def log_probs(model: Model, batch: Batch) -> np.ndarray:
+    """log p of the target of each row (B,)."""
+    with torch.inference_mode():
+        scores = model(batch).log_softmax(-1)
+        chosen = scores.gather(-1, batch.expected[..., None]).squeeze(-1)
+        return chosen.masked_fill(batch.expected == PAD, 0.0).sum(-1).numpy()
+
+
+def table_length(model: nn.Module, part: str, otherwise: int) -> int:
+    """Number of learned positions in a part of a model; `otherwise` if its positions are not a table."""
+    inside = (module for name, module in model.named_modules() if part in name.split("."))
+    return min((len(module.table) for module in inside if isinstance(module, Learned)), default=otherwise)

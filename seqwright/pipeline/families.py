@@ -14,6 +14,7 @@ from seqwright import __version__
 from seqwright.config import override
 from seqwright.config.presets import PRESETS
 from seqwright.config.registry import unknown
+from seqwright.data.corpus import task_class
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.store import Store
 from seqwright.data.text_display import amount
@@ -228,12 +229,12 @@ def _result(family: Family, place: Path, progress: Progress) -> Result:
 
 def tokens_read(family: Family, place: Path, progress: Progress) -> tuple[int, int]:
     """The tokens of both sides that a training has read, ends included: whole epochs, and a part of one."""
-    store, config, cursor = Store.open(place / "data" / "train"), family.design.config, progress.cursor
-    plan = Plan(store.lengths, Batching(tokens=config.training.tokens), config.seed)
+    config, cursor = family.design.config, progress.cursor
+    lengths = task_class(config.task).load(place, config).lengths(Store.open(place / "data" / "train"))
+    plan = Plan(lengths, Batching(tokens=config.training.tokens), config.seed)
     epoch = plan.epoch(cursor.epoch)
     begun = [number for batch in range(cursor.batch) for number in epoch[batch]]
     source, target = (
-        int(cursor.epoch * (side.sum() + len(side)) + side[begun].sum() + len(begun))
-        for side in store.lengths
+        int(cursor.epoch * (side.sum() + len(side)) + side[begun].sum() + len(begun)) for side in lengths
     )
     return source, target

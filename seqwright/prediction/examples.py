@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seqwright.data.inputs import Source
 from seqwright.errors import ModelError
 from seqwright.files import read_json, sha256, write_json
 from seqwright.prediction.predictor import Predictor
@@ -76,9 +75,9 @@ class Examples:
     examples: tuple[RecordedOutput, ...]
 
 
-def write_examples(folder: str | os.PathLike[str], predictor: Predictor, sources: Iterable[Source]) -> None:
-    """Record the outputs of the model of a run folder for these sources, with its default search."""
-    examples = [asdict(output) for output in _outputs(predictor, sources)]
+def write_examples(folder: str | os.PathLike[str], predictor: Predictor, inputs: Iterable[Any]) -> None:
+    """Record the outputs of the model of a run folder for these inputs, with its default search."""
+    examples = [asdict(output) for output in _outputs(predictor, inputs)]
     table = {"format": FORMAT, "weights": sha256(Path(folder, WEIGHTS)), "examples": examples}
     write_json(Path(folder, EXAMPLES), table)
 
@@ -109,5 +108,5 @@ def replay(predictor: Predictor, folder: str | os.PathLike[str]) -> list[Differe
     return [Difference(number, *pair) for number, pair in pairs if not pair[0].agrees(pair[1])]
 
 
-def _outputs(predictor: Predictor, sources: Iterable[Source]) -> list[RecordedOutput]:
-    return [RecordedOutput.from_json(each.to_json()) for each in predictor.predict(sources)]
+def _outputs(predictor: Predictor, inputs: Iterable[Any]) -> list[RecordedOutput]:
+    return [RecordedOutput.from_json(each.to_json()) for each in predictor.predict(inputs)]

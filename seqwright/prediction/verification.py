@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seqwright.config import parse
+from seqwright.data.corpus import task_class
 from seqwright.errors import ModelError, SeqwrightError
 from seqwright.files import sha256
 from seqwright.prediction.examples import read_examples, replay
 from seqwright.prediction.predictor import load
 from seqwright.runs.folder import FORMAT, WEIGHTS, Run
 from seqwright.runs.tensors import not_finite
-from seqwright.tasks.text_to_text import Translation
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def _configuration(folder: Path) -> str:
 
 
 def _tokenizers(folder: Path) -> str:
-    task = Translation.load(folder)
-    return " → ".join(f"{side.kind} with {side.size:,} ids" for side in (task.source, task.target))
+    config = parse(Run.open(folder).config)
+    return task_class(config.task).load(folder, config).summary
 
 
 def _weights(folder: Path) -> str:

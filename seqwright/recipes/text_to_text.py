@@ -14,6 +14,7 @@ from seqwright.config.presets import PRESETS
 from seqwright.config.recipe import Choice, Recipe
 from seqwright.data.checks.statistics import Report, Side
 from seqwright.data.read_report import Pair
+from seqwright.data.survey import Survey
 from seqwright.data.text_display import amount
 
 ENDS = {"minutes", "steps", "epochs"}
@@ -40,7 +41,12 @@ NO_PARTS = {"dropout", "kind", "members"}  # options of a model that say nothing
 COMPOSED = 3  # characters to a letter, from which on a script counts as one that composes them
 
 
-def choose(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | None = None) -> Recipe:
+def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
+    """Return a recipe for the files of a survey; what is requested is not chosen."""
+    return choose_for(survey.report, survey.sample, requested)
+
+
+def choose_for(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe for pairs like these; what is `asked` in so many words, when training ends, say, is not
     chosen.
     """

@@ -1,44 +1,158 @@
-"""Texts to texts: translation, pronunciation, inflection, normalisation, dialogue; whatever a file of pairs
-says.
-"""
+"""Texts to texts: translation, pronunciation, inflection, normalisation, dialogue; any file of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+import math
+import os
+import random
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqwright.data.batch import Batch, Tokens, collate, source_tokens
-from seqwright.data.plan import item_seed
-from seqwright.data.store import Ragged, Store
-from seqwright.data.tokenizer import Tokenizer, load_tokenizer
+from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config.registry import parse as parse_spec
+from seqwright.data.fields import FIELD, Joined, has_fields, plain, split_parts
+from seqwright.data.glance import Glance
+from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
+from seqwright.data.read_report import Pair, Place
+from seqwright.data.readers.columns import Role as FieldKind
+from seqwright.data.readers.columns import parse_columns
+from seqwright.data.readers.opening import open_pairs
+from seqwright.data.readers.pairs import PairFiles, source_from_cells
+from seqwright.data.results import Reading, Text
+from seqwright.data.store import ColumnSpec, Ragged, Store
+from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
+from seqwright.data.text_display import amount
+from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.errors import ConfigError, InputError, ModelError
+
+if TYPE_CHECKING:
+    from seqwright.data.batch import Batch
+    from seqwright.models import Model
+    from seqwright.search import BeamOptions, Hypothesis, Lattice, SamplingOptions
+
+Source = str | tuple[str, ...]
 
 JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
+ONE_TEXT: tuple[FieldKind, ...] = ("text",)
+NOWHERE = Place("", 0)
+LONGEST = 4095  # tokens of one source that are read: with its end it is a batch of its own
+TOGETHER = 64  # sources decoded at a time in a validation, of targets about as long
+USUAL = {  # the metrics of a validation, by the way targets are written
+    "text": ("bleu", "chrf"),
+    "symbols": ("exact_match", "symbol_error_rate"),
+    "characters": ("exact_match", "symbol_error_rate"),
+}
+TOKENS = 4096  # source tokens that are decoded or scored together, padding included
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Translation:
-    """How the texts of the two sides become ids and ids become texts.
+class TextRequest:
+    """How outputs are searched for; `prefix` is what all of them, or each one, must begin with."""
 
-    sampled: the training texts are cut anew in each epoch (BPE dropout, unigram sampling), where the
-    tokenizers can.
+    options: BeamOptions | SamplingOptions
+    prefix: str | Sequence[str] = ""
+
+
+@dataclass(frozen=True)
+class TextToText(Task[Pair, Text]):
+    """Pairs of texts, as ids of two tokenizers.
+
+    sampled: the training texts are segmented differently in each epoch (BPE dropout, unigram sampling), where
+    the tokenizers can. fields: the kinds of the fields that make up a source, usually one text.
     """
 
     source: Tokenizer
     target: Tokenizer
     sampled: bool = False
+    fields: tuple[FieldKind, ...] = ONE_TEXT
+
+    roles = (
+        Role(
+            "source", Kind.TEXT, repeats=True, headers=("source", "src", "input", "question", "word", "text")
+        ),
+        Role(
+            "target", Kind.TEXT, needed="train", headers=("target", "tgt", "output", "answer", "translation")
+        ),
+    )
+    models = ("encoder_decoder", "ensemble")
+    noun = "pair"
+    group_noun = "source"
+
+    # The user's files ------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, folder: Path, *, sampled: bool = False) -> Translation:
+    def claim(cls, glance: Glance) -> Claim | None:
+        if len(glance.files) == 2 and glance.parallel:
+            return Claim(10, f"{glance.name}: two files with equally many lines are source and target")
+        if glance.shape == "jsonl":
+            return Claim(4, f"{glance.name}: JSON objects with {glance.names}") if glance.width > 1 else None
+        if glance.width < 2:
+            return None
+        if any(column.looks_like_features for column in glance.columns):
+            return Claim(9, f"{glance.name}: {amount(glance.width, 'column')}, one of them feature bundles")
+        return Claim(11, f"{glance.name}: {amount(glance.width, 'column')} of text are source and target")
+
+    @classmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> PairFiles:
+        return open_pairs(paths, data)
+
+    @classmethod
+    def group(cls, example: Pair) -> str:
+        return example.source
+
+    @classmethod
+    def texts(cls, example: Pair) -> Sequence[str]:
+        return example[:2]
+
+    @classmethod
+    def toy(cls, seed: int) -> list[dict[str, str]]:
+        """Words and their letters backwards, in capitals."""
+        draw = random.Random(seed)
+        words = ["".join(draw.choices("abcdef", k=draw.randint(2, 5))) for _ in range(200)]
+        return [{"source": word, "target": " ".join(reversed(word.upper()))} for word in words]
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @classmethod
+    def fit(
+        cls, config: Config, examples: Callable[[], Iterable[Pair]], start: TextToText | None = None
+    ) -> TextToText:
+        def texts(*sides: int) -> Iterator[str]:
+            return (example[side] for example in examples() for side in sides)  # type: ignore[misc]
+
+        def learned(spec: Any, *sides: int) -> Tokenizer:
+            kind, options = parse_spec("tokenizer", spec)
+            return train_tokenizer(kind, texts(*sides), **options)
+
+        options, rest = config.tokenizer, (config.tokenizer.sampled, field_kinds(config.data.columns))
+        if start is not None and start.source is start.target:
+            joint = start.source.grown(texts(0, 1))
+            return cls(joint, joint, *rest)
+        if start is not None:
+            return cls(start.source.grown(texts(0)), start.target.grown(texts(1)), *rest)
+        if options.joint:
+            joint = learned(options.source, 0, 1)
+            return cls(joint, joint, *rest)
+        return cls(learned(options.source, 0), learned(options.target, 1), *rest)
+
+    @classmethod
+    def load(cls, folder: Path, config: Config) -> TextToText:
+        rest = config.tokenizer.sampled, field_kinds(config.data.columns)
         if (folder / JOINT).exists():
             joint = load_tokenizer(folder / JOINT)
-            return cls(joint, joint, sampled)
-        return cls(load_tokenizer(folder / SOURCE), load_tokenizer(folder / TARGET), sampled)
+            return cls(joint, joint, *rest)
+        return cls(load_tokenizer(folder / SOURCE), load_tokenizer(folder / TARGET), *rest)
 
     def save(self, folder: Path) -> None:
-        """Into files that take the place of all that were there, be it one for both sides or one for each."""
+        """Replace the tokenizer files, be it one for both sides or one for each."""
         joint = self.source is self.target
         for old in (SOURCE, TARGET) if joint else (JOINT,):
             (folder / old).unlink(missing_ok=True)
@@ -52,25 +166,418 @@ class Translation:
     def fingerprint(self) -> str:
         return f"{self.source.fingerprint}:{self.target.fingerprint}"
 
+    @property
+    def summary(self) -> str:
+        sides = (f"{side.kind} with {side.size:,} ids" for side in (self.source, self.target))
+        several = f"; fields {', '.join(self.fields)}" if len(self.fields) > 1 else ""
+        return f"{' → '.join(sides)}{several}"
+
+    # Examples as numbers ---------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, int]:
+        return {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}
+
+    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        vocabulary = max(self.source.size, self.target.size)
+        ids = tuple(ColumnSpec.ids(side, vocabulary) for side in ("source", "target"))
+        texts = tuple(ColumnSpec.text(f"{side}_text") for side in ("source", "target"))
+        return (*ids, *texts) if readable or self.sampled else ids
+
+    def encode(self, examples: Sequence[Pair]) -> list[Row[Pair]]:
+        """Encode sources, and targets where all examples have one."""
+        sources = self.source.encode_batch([example.source for example in examples])
+        if any(example.target is None for example in examples):
+            return [
+                Row(example, {"source": source}, len(source))
+                for example, source in zip(examples, sources, strict=True)
+            ]
+        targets = self.target.encode_batch([example.target for example in examples])
+        return [
+            Row(
+                example,
+                {
+                    "source": source,
+                    "target": target,
+                    "source_text": example.source,
+                    "target_text": example.target,
+                },
+                max(len(source), len(target)),
+            )
+            for example, source, target in zip(examples, sources, targets, strict=True)
+        ]
+
+    def stored(self, store: Store, number: int) -> Pair:
+        return Pair(
+            store.column("source_text").text(number), store.column("target_text").text(number), NOWHERE
+        )
+
+    def lengths(self, store: Store) -> RowLengths:
+        return RowLengths(store.column("source").lengths(), store.column("target").lengths())
+
     def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Batch:
-        """The examples of these numbers. With an epoch, and where asked for, their texts are cut at random
-        for it.
-        """
+        """Return the batch of these examples; with an epoch and `sampled`, segmented at random for it."""
+        from seqwright.data.batch import collate
+
         if epoch is None or not self.sampled:
-            return collate(*store.gather(numbers), numbers)
+            return collate(
+                store.column("source").gather(numbers), store.column("target").gather(numbers), numbers
+            )
         sides: tuple[list[list[int]], list[list[int]]] = ([], [])
         for number in numbers.tolist():
-            draw = item_seed(seed, epoch, number)
-            for rows, tokenizer, text in zip(
-                sides, (self.source, self.target), store.texts(number), strict=True
-            ):
-                rows.append(tokenizer.encode_sampled(text, draw))
+            draw, pair = item_seed(seed, epoch, number), self.stored(store, number)
+            for rows, tokenizer, text in zip(sides, (self.source, self.target), pair, strict=False):
+                rows.append(tokenizer.encode_sampled(text, draw))  # type: ignore[arg-type]
         return collate(Ragged.of(sides[0]), Ragged.of(sides[1]), numbers)
 
-    def inputs(self, texts: Sequence[str]) -> Tokens:
-        """Sources as an encoder reads them."""
-        return source_tokens(Ragged.of(self.source.encode_batch(texts)))
+    @property
+    def chance_loss(self) -> float:
+        return math.log(self.target.size)
+
+    # Inputs ----------------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> Iterator[Pair]:
+        several = isinstance(given, Iterable) and not isinstance(given, str | tuple | bytes | Mapping)
+        for each in given if several else [given]:
+            yield self._input(each)
+
+    def _input(self, given: Any) -> Pair:
+        """Return an example without a target. No field may be missing; an empty one is given as ""."""
+        if isinstance(given, Pair):
+            return given._replace(target=None)
+        if isinstance(given, Mapping) and isinstance(given.get("source"), str | tuple):
+            given = given["source"]
+        if isinstance(given, tuple) and all(isinstance(field, str) for field in given):
+            return Pair(self._joined(given), None, NOWHERE)
+        if not isinstance(given, str):
+            raise InputError(
+                f"{reprlib.repr(given)} is not a source: give a text, a tuple of the texts of its fields, or a "
+                "list of several sources"
+            )
+        if isinstance(given, Joined) or self.fields == ONE_TEXT or has_fields(given):
+            return Pair(given, None, NOWHERE)
+        return self.from_line(given)
+
+    def labelled(self, given: Any) -> Iterator[Pair]:
+        for source, target in pairs_of(given):
+            yield self._input(source)._replace(target=target)
+
+    def check_compatible(self, example: Pair, files: Sequence[str]) -> None:
+        if self.fields == ONE_TEXT and has_fields(example.source):
+            raise InputError(
+                f"{', '.join(files)} has sources of several fields, but the model takes one text; name the "
+                "columns, as in --columns 1:2"
+            )
+
+    def from_line(self, line: str) -> Pair:
+        if not line or line.isspace():
+            return Pair("", None, NOWHERE)
+        return Pair(self._joined([line] if len(self.fields) == 1 else line.split("\t")), None, NOWHERE)
+
+    def _joined(self, cells: Sequence[str]) -> str:
+        """Return one source from its fields; if all of them are blank, an empty one."""
+        if len(cells) != len(self.fields):
+            raise InputError(
+                f"{amount(len(cells), 'field')}, but the model takes {len(self.fields)} "
+                f"({', '.join(self.fields)}); separate them by tabs, with nothing there for an empty one, and "
+                "give several sources as a list"
+            )
+        if "unsaid" in self.fields:
+            raise ModelError(
+                "the run does not record whether the further fields of its sources are text or symbols; "
+                "sign the columns in its config.json, as in 1,3+:2 or 1,3=:2"
+            )
+        if not any(cell.strip() for cell in cells):
+            return ""
+        return source_from_cells([plain(cell) for cell in cells], self.fields)
+
+    def to_line(self, example: Pair) -> str:
+        """Return the fields of a source with tabs between them."""
+        if self.fields == ONE_TEXT:
+            return example.source
+        text, *rest = split_parts(example.source)
+        marked = list(zip(rest[::2], rest[1::2], strict=True))  # a marker, and the text behind it
+        cells = []
+        for number, kind in enumerate(self.fields):
+            if kind == "symbols":
+                names = []
+                while marked and marked[0][0] != FIELD:
+                    names.append(marked.pop(0)[0][1:])
+                cells.append(";".join(names))
+            elif number == 0:
+                cells.append(text)
+            else:
+                cells.append(marked.pop(0)[1] if marked else "")
+        return "\t".join(cell.replace("\t", " ") for cell in cells)
+
+    @property
+    def one_text(self) -> bool:
+        return len(self.fields) == 1
+
+    def unknown_symbols(self, line: str) -> list[str]:
+        return [symbol for symbol, _ in self.source.count_unknown([line]).most_common]
+
+    # Outputs ---------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        search: SearchConfig,
+        *,
+        count: int | None = None,
+        prefix: str | Sequence[str] = "",
+        options: BeamOptions | SamplingOptions | None = None,
+        **requested: Any,
+    ) -> TextRequest:
+        """Return how to search: complete `options`, or those of `SearchRequest` by name."""
+        from seqwright.search.request import SearchRequest
+
+        if not isinstance(prefix, str) and count not in (None, len(prefix)):
+            raise ConfigError(
+                f"{len(prefix)} prefixes for {amount(count or 0, 'input')}; give one for each, or one for all"
+            )
+        return TextRequest(options or SearchRequest.of(requested).options(search), prefix)
+
+    def input_limit(self, model: Model) -> int:
+        from seqwright.models import table_length
+
+        return min(LONGEST, table_length(model, "encoder", LONGEST + 1) - 1)
+
+    def answer(
+        self, model: Model, rows: Sequence[Row[Pair]], request: TextRequest, numbers: Sequence[int] = ()
+    ) -> list[Text]:
+        """Return one output per source; that of a blank source is empty."""
+        limit = self.input_limit(model)
+        found = [self._nothing(row, limit) for row in rows]
+        filled = [i for i, row in enumerate(rows) if row.example.source and not row.example.source.isspace()]
+        if not filled:
+            return found
+        prefixes = self._prefixes(request.prefix, [numbers[i] if numbers else i for i in filled])
+        outputs = self.search(
+            model,
+            [rows[i].columns["source"][:limit] for i in filled],
+            prefixes,
+            request.options,
+            [numbers[i] if numbers else i for i in filled],
+        )
+        for i, hypotheses in zip(filled, outputs, strict=True):
+            best, *others = (self._output(found[i], each) for each in hypotheses)
+            found[i] = replace(best, alternatives=tuple(others))
+        return found
+
+    def _prefixes(self, prefix: str | Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
+        texts = [prefix if isinstance(prefix, str) else prefix[number] for number in numbers]
+        rows = self.target.encode_batch(texts)
+        for text, row in zip(texts, rows, strict=True):
+            if UNK in row:
+                raise ConfigError(
+                    f"the prefix {text!r} has symbols that the model does not know; remove them"
+                )
+        return rows
+
+    def search(
+        self,
+        model: Model,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        options: BeamOptions | SamplingOptions,
+        numbers: Sequence[int] = (),
+        recorder: Lattice | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return hypotheses for ids.
+
+        An output is limited to a few times the length of its source, to max_length, and to the positions
+        that the decoder has. The seed and `numbers` decide what is drawn. A `recorder` gets every candidate
+        of a beam.
+        """
+        from seqwright.data.batch import source_tokens
+        from seqwright.models import evaluating, table_length
+        from seqwright.search import BeamOptions, Start, beam_search, generate
+
+        most = min(options.max_length, table_length(model, "decoder", options.max_length))
+        limits = [min(most, 20 + 4 * len(row) + len(p)) for row, p in zip(sources, prefixes, strict=True)]
+        start = Start(
+            rows=len(sources), first=BEGIN, end=END, silent=(PAD, BEGIN), prefixes=prefixes, limits=limits
+        )
+        with evaluating(model):
+            state = model.start(source_tokens(Ragged.of(sources)))
+            if isinstance(options, BeamOptions):
+                return beam_search(model.step, state, start, options, recorder)
+            start = replace(start, seeds=[item_seed(options.seed, 0, number) for number in numbers])
+            return [[each] for each in generate(model.step, state, start, options)]
+
+    def _nothing(self, row: Row[Pair], limit: int) -> Text:
+        """Return the output of a blank source, and the beginning of any other."""
+        ids = row.columns["source"]
+        unknown = sum(token == UNK for token in ids)
+        reading = Reading(len(ids), unknown, max(0, len(ids) - limit))
+        return Text("", 0.0, 0.0, (), (), "end", source=self.to_line(row.example), reading=reading)
+
+    def _output(self, of: Text, found: Hypothesis) -> Text:
+        return replace(
+            of,
+            text=self.text(found.tokens),
+            score=found.score,
+            log_prob=found.log_prob,
+            tokens=tuple(self.target.decode([token]) for token in found.tokens),
+            token_scores=tuple(found.token_scores),
+            finish_reason=found.finish_reason,
+        )
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of an output; what a model says is one line."""
+        """Return the text of an output, which is one line."""
         return self.target.decode(tokens).replace("\n", " ").replace("\r", " ")  # as reading does
+
+    def draft(self, model: Model, items: Sequence[tuple[Pair, Sequence[str]]], check: Check) -> list[Text]:
+        """Decode greedily, and at most about twice the right length: a model that has not learned to end yet
+        would take longer than its training.
+        """
+        from seqwright.search import BeamOptions
+
+        longest = [max(map(len, self.target.encode_batch(list(texts)))) for _, texts in items]
+        order = sorted(range(len(items)), key=longest.__getitem__)
+        found: dict[int, Text] = {}
+        for start in range(0, len(order), TOGETHER):
+            check()
+            places = order[start : start + TOGETHER]
+            request = TextRequest(BeamOptions(size=1, max_length=2 * longest[places[-1]] + 10))
+            rows = self.encode([items[place][0]._replace(target=None) for place in places])
+            lengths = [row.length + 1 for row in rows]
+            for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
+                outputs = self.answer(model, [rows[i] for i in numbers], request)
+                found |= zip((places[i] for i in numbers), outputs, strict=True)
+        return [found[place] for place in range(len(order))]
+
+    def score(self, model: Model, examples: Sequence[Pair]) -> list[float]:
+        """Return log p(target | source) of each pair. All unknown symbols score alike."""
+        from seqwright.data.batch import collate
+        from seqwright.models import evaluating, log_probs
+
+        rows = self.encode(examples)
+        self._check_lengths(model, rows)
+        if strange := [number for number, row in enumerate(rows, start=1) if UNK in row.columns["target"]]:
+            logger.warning(
+                "%d of %d targets have symbols that the model does not know, first that of pair %d; all "
+                "unknown symbols score alike",
+                *(len(strange), len(rows), strange[0]),
+            )
+        scores = np.zeros(len(rows))
+        order = sorted(range(len(rows)), key=lambda i: (rows[i].length, len(rows[i].columns["source"])))
+        for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOKENS):
+            sides = (Ragged.of([rows[i].columns[side] for i in numbers]) for side in ("source", "target"))
+            with evaluating(model):
+                scores[numbers] = log_probs(model, collate(*sides, np.array(numbers)))
+        return scores.tolist()
+
+    def _check_lengths(self, model: Model, rows: Sequence[Row[Pair]]) -> None:
+        """A pair is scored whole or not at all."""
+        from seqwright.models import table_length
+
+        limits = {
+            "source": self.input_limit(model),
+            "target": min(LONGEST, table_length(model, "decoder", LONGEST + 1) - 1),
+        }
+        for name, limit in limits.items():
+            for number, row in enumerate(rows, start=1):
+                if len(row.columns[name]) > limit:
+                    raise InputError(
+                        f"the {name} of pair {number} has {len(row.columns[name]):,} tokens, but at most "
+                        f"{limit:,} can be scored; shorten it or leave it out"
+                    )
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    def truth(self, example: Pair) -> str:
+        """Return the target as an output would have it: one space between symbols."""
+        assert example.target is not None
+        return " ".join(example.target.split()) if self.target.kind == "symbols" else example.target
+
+    def judge(
+        self,
+        examples: Sequence[Pair],
+        references: Sequence[Sequence[str]],
+        *,
+        metrics: Sequence[Any] = (),
+        writing: Any = None,
+        validation: bool = False,
+        known: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Judge:
+        """Choose metrics by the way targets are written: text, symbols or characters.
+
+        `known` is the evaluation at the end of training: another file may have other lengths by chance, and
+        its scores are to be compared. `options` go to the metrics that have them.
+        """
+        from seqwright.evaluation.text_outputs import (
+            METRICS_FOR,
+            build_metric,
+            item_of,
+            metric_label,
+            writing_of,
+        )
+
+        known = known or {}
+        texts = [text for given in references for text in given]
+        writing = writing or known.get("writing") or writing_of(self.target.kind, texts)
+        usual: Sequence[Any] = USUAL[writing] if validation else METRICS_FOR[writing]
+        specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
+        built = tuple(build_metric(spec, writing, **options) for spec in specs)
+        sources = [example.source for example in examples]
+        item = known["item"] if writing == known.get("writing") else item_of(sources, references, writing)
+        labels = {metric.name: metric_label(metric.name, item) for metric in built}
+        return Judge(built, {"writing": writing, "item": item}, labels)
+
+    def mistakes(self, judge: Judge, items: Sequence[Item[Pair, Text]]) -> list[Mistake]:
+        from seqwright.evaluation.mistakes import mistakes_of
+
+        outputs, references = [item.output.text for item in items], [item.references for item in items]
+        return mistakes_of(outputs, references, judge.settings["writing"])  # type: ignore[arg-type]
+
+    def buckets(
+        self, items: Sequence[Item[Pair, Text]], folder: Path | None
+    ) -> dict[str, tuple[Bucket, ...]]:
+        """Group by length, by the rarest symbol and by the end of the output; what tells nothing is left out."""
+        from seqwright.evaluation.buckets import (
+            ENDING,
+            LENGTHS,
+            by_ending,
+            by_length,
+            by_rarity,
+            rarity_of_run,
+        )
+        from seqwright.evaluation.text_outputs import writing_of
+
+        sources = [item.example.source for item in items]
+        rarity = None if folder is None else rarity_of_run(folder, self.source)
+        writing = writing_of(self.source.kind, sources)
+        found = {
+            LENGTHS[writing]: by_length(sources, writing),
+            **({} if rarity is None else {rarity.name: by_rarity(sources, rarity)}),
+            ENDING: by_ending([item.output.finish_reason for item in items]),
+        }
+        return {respect: buckets for respect, buckets in found.items() if buckets}
+
+    def baseline(self, example: Pair) -> str:
+        """Copy the first field of the source."""
+        return split_parts(example.source)[0]
+
+
+def field_kinds(columns: str | None) -> tuple[FieldKind, ...]:
+    """Return the fields of a source from `data.columns`; a first column is text unless signed otherwise."""
+    if columns is None:
+        return ONE_TEXT
+    first, *others = (column.role for column in parse_columns(columns).source)
+    return ("text" if first == "unsaid" else first, *others)
+
+
+def pairs_of(given: Any) -> Iterator[tuple[Source, str]]:
+    """Yield the pairs of an iterable; what is not a pair is refused with its number."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes | os.PathLike):
+        raise InputError(f"{reprlib.repr(given)} holds no pairs; give a list of (source, target)")
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given):
+        raise InputError(f"{reprlib.repr(given)} is one pair; give a list of pairs")
+    for number, pair in enumerate(given, start=1):
+        two = isinstance(pair, Pair) or (isinstance(pair, tuple | list) and len(pair) == 2)
+        if not two or not isinstance(pair[1], str):
+            raise InputError(
+                f"pair {number} is {reprlib.repr(pair)}; a pair is a source and a target, as in ('a', 'b')"
+            )
+        yield pair[0], pair[1]

@@ -12,7 +12,7 @@ from seqwright.data.text_display import shown
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress, Report
-from seqwright.training.validation import Item
+from seqwright.training.validation import Probe
 
 BAR = 24  # characters
 WIDTH = 44  # characters shown of a source or an output
@@ -74,14 +74,14 @@ class Console:
             self.stream.write(("\r\x1b[K" if self.moves else "") + text + "\n")
             self.stream.flush()
 
-    def _probes(self, probes: Iterable[Item]) -> None:
+    def _probes(self, probes: Iterable[Probe]) -> None:
         """Show the outputs that changed since the last validation, on one line if they fit."""
-        news = [probe for probe in probes if self._outputs.get(probe.source) != probe.output.text]
-        self._outputs |= {probe.source: probe.output.text for probe in news}
+        news = [(line, item) for line, item in probes if self._outputs.get(line) != str(item.output)]
+        self._outputs |= {line: str(item.output) for line, item in news}
         texts = [
-            f"{shown(probe.source, WIDTH)} → {shown(probe.output.text, WIDTH)}"
-            + (" ✓" if probe.output.text in probe.references else "")
-            for probe in news
+            f"{shown(line, WIDTH)} → {shown(str(item.output), WIDTH)}"
+            + (" ✓" if item.output.value in item.references else "")
+            for line, item in news
         ]
         whole = "   ".join(texts)
         for text in [whole] if len(whole) <= LINE else texts:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from seqwright.training.validation import Item, Validation
+from seqwright.data.task import Item
+from seqwright.training.validation import Validation
 
 FEW = 8  # with fewer outputs, the shares below mean nothing
 ENOUGH = 100  # steps; before them every model outputs the same for every source
 
 
-def first_loss(loss: float, vocabulary: int) -> list[str]:
-    """The loss of an untrained model should be about that of guessing: −log(1 / V)."""
-    guess = math.log(vocabulary)
-    if loss <= 1.5 * guess + 1:
+def first_loss(loss: float, guess: float) -> list[str]:
+    """Compare the loss of an untrained model with that of guessing; NaN where guessing has no loss."""
+    if math.isnan(guess) or loss <= 1.5 * guess + 1:
         return []
     return [
-        f"the first loss is {loss:.1f}, but guessing among {vocabulary:,} symbols costs {guess:.1f}: the "
-        "initial weights are too large; check the initialisation, or lower the learning rate"
+        f"the first loss is {loss:.1f}, but guessing costs {guess:.1f}: the initial weights are too large; "
+        "check the initialisation, or lower the learning rate"
     ]
 
 
@@ -30,7 +31,7 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
     if done >= 0.5 or step >= 5 * ENOUGH:  # attention to the source is learned late
         found += _ignored_source(validation)
     if len(items) >= FEW:
-        found += [*_same_outputs(items), *_copies(items), *_empty(items), *_endless(items)]
+        found += [*_same_outputs(items), *_copies(validation), *_empty(items), *_endless(items)]
     return found
 
 
@@ -55,8 +56,8 @@ def _ignored_source(validation: Validation) -> list[str]:
     ]
 
 
-def _same_outputs(items: Sequence[Item]) -> list[str]:
-    texts = [item.output.text for item in items]
+def _same_outputs(items: Sequence[Item[Any, Any]]) -> list[str]:
+    texts = [item.output.value for item in items]
     commonest = max(set(texts), key=texts.count)
     share = texts.count(commonest) / len(texts)
     references = [item.references[0] for item in items]
@@ -68,29 +69,32 @@ def _same_outputs(items: Sequence[Item]) -> list[str]:
     ]
 
 
-def _copies(items: Sequence[Item]) -> list[str]:
-    copied = sum(item.output.text == item.source for item in items) / len(items)
-    right = sum(item.source in item.references for item in items) / len(items)
-    if copied < 0.5 or right > copied / 2:
+def _copies(validation: Validation) -> list[str]:
+    copied = right = 0
+    for item, line in zip(validation.items, validation.inputs, strict=True):
+        copied += item.output.value == line
+        right += line in item.references
+    count = len(validation.items)
+    if copied < 0.5 * count or right > copied / 2:
         return []
-    return [
-        f"{copied:.0%} of the outputs are copies of the source: are there untranslated pairs in the data?"
-    ]
+    share = copied / count
+    return [f"{share:.0%} of the outputs are copies of the source: are there untranslated pairs in the data?"]
 
 
-def _empty(items: Sequence[Item]) -> list[str]:
-    empty = sum(not item.output.text for item in items) / len(items)
+def _empty(items: Sequence[Item[Any, Any]]) -> list[str]:
+    empty = sum(item.output.value == "" for item in items) / len(items)
     if empty < 0.2:
         return []
     return [f"{empty:.0%} of the outputs are empty: are there blank or truncated targets in the data?"]
 
 
-def _endless(items: Sequence[Item]) -> list[str]:
-    endless = sum(item.output.finish_reason == "length" for item in items) / len(items)
+def _endless(items: Sequence[Item[Any, Any]]) -> list[str]:
+    endless = sum(not item.output.complete for item in items) / len(items)
     if endless < 0.2:
         return []
     return [f"{endless:.0%} of the outputs reach the maximum length without an end symbol; train longer"]
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:39] + "…")
+def _short(text: object) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 42 else shown[:40] + "…" + shown[0]

@@ -112,7 +112,7 @@ class _Probe:
 
     def __init__(self, config: Config, prepared: Prepared, model: Model, workers: int):
         self.config = config
-        self.plan = Plan(prepared.train.lengths, Batching(tokens=config.training.tokens), config.seed)
+        self.plan = Plan(prepared.lengths, Batching(tokens=config.training.tokens), config.seed)
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
         self.workers = Workers(self.model, build_compute(config, prepared, self.model), workers)

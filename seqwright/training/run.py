@@ -102,11 +102,7 @@ def plan(config: Config) -> Forecast:
 def first_model(config: Config, prepared: Prepared) -> Model:
     """The model before the first step."""
     torch.manual_seed(derived_seed(config.seed))
-    return build_model(
-        config.model,
-        source_vocabulary=prepared.task.source.size,
-        target_vocabulary=prepared.task.target.size,
-    )
+    return build_model(config.model, **prepared.task.facts())
 
 
 def open_or_create(config: Config, folder: Path) -> Run:

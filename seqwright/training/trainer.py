@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from seqwright.config import Config
-from seqwright.data.batch import Batch
 from seqwright.data.plan import Batching, Cursor, Plan
 from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteError
 from seqwright.files import reached
@@ -134,7 +133,7 @@ class Trainer:
         self.listener, self.observers, self.interrupt = listener, observers, interrupt or Interrupt()
         self.workers = Workers(model, build_compute(config, prepared, model), workers)
         self.learners = len(model.learners(self.options.accumulate))
-        self.plan = Plan(prepared.train.lengths, Batching(tokens=self.options.tokens), config.seed)
+        self.plan = Plan(prepared.lengths, Batching(tokens=self.options.tokens), config.seed)
         self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
         self.schedule = SCHEDULES.build(self.options.schedule)
         self.optimizer = build_optimizer(self.options.optimizer, model)
@@ -202,7 +201,7 @@ class Trainer:
             self._skip(step, batches, loss.total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
         if step == 1:
-            self._warn(diagnostics.first_loss(loss.total / loss.count, self.task.target.size))
+            self._warn(diagnostics.first_loss(loss.total / loss.count, self.task.chance_loss))
         reached("train:step")
         if self.budget.wants_estimate(step, self._meter.seconds):
             try:
@@ -328,7 +327,7 @@ class Trainer:
             self._validate()
         best = self.checkpoints.best()
         part = "model" if self.average is None else "average"
-        longest = {LONGEST: str(self.prepared.train.lengths.source.max())}
+        longest = {LONGEST: str(self.prepared.longest_input)}
         step, weights = self.progress.step, self._tensors()[part]  # used if no validation was finite
         if best is not None:
             kept = self.checkpoints.read(best, parts=[part])
@@ -450,13 +449,7 @@ def build_compute(config: Config, prepared: Prepared, model: Model) -> Compute:
         torch.manual_seed(derived_seed(*micro_batch.seed))
         loss = learners[micro_batch.learner].train().loss(batch, smoothing=config.training.smoothing)
         loss.objective.backward()
-        tokens = 0 if micro_batch.learner else _tokens(batch)  # counted once for all learners
+        tokens = 0 if micro_batch.learner else batch.tokens  # counted once for all learners
         return LossSum(loss.total.item(), loss.count, tokens)
 
     return compute
-
-
-def _tokens(batch: Batch) -> int:
-    """Source and target tokens, without padding."""
-    lengths = batch.source.lengths
-    return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

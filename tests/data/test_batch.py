@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import pair_store
 
 from seqwright.data.batch import BEGIN, END, PAD, collate, source_tokens
-from seqwright.data.store import Ragged, Store
+from seqwright.data.store import Ragged
 
 ids = st.lists(st.integers(4, 99), max_size=6)
 pairs = st.lists(st.tuples(ids, ids), max_size=6)
@@ -48,9 +49,18 @@ def test_a_source_is_never_empty():
 
 
 def test_from_store_to_batch(tmp_path):
-    store = Store.build(tmp_path / "s", [([4], [5, 6]), ([7, 8], []), ([9], [9])], key="", vocabulary=70_000)
+    store = pair_store(tmp_path / "s", [([4], [5, 6]), ([7, 8], []), ([9], [9])], vocabulary=70_000)
     numbers = np.array([2, 0], dtype=np.int32)
-    batch = collate(*store.gather(numbers), numbers)
+    batch = collate(*(store.column(side).gather(numbers) for side in ("source", "target")), numbers)
     assert batch.source.ids.tolist() == [[9, END], [4, END]]
     assert batch.expected.tolist() == [[9, END, PAD], [5, 6, END]]
     assert batch.expected.dtype == batch.source.ids.dtype == batch.target.lengths.dtype == torch.int64
+
+
+def test_shuffled_inputs_keep_the_targets():
+    batch = collate(Ragged.of([[4], [5, 6]]), Ragged.of([[7], [8]]), np.arange(2))
+    moved = batch.with_shuffled_inputs()
+    assert moved.source.ids.tolist() == batch.source.ids.tolist()[::-1]
+    assert moved.source.lengths.tolist() == batch.source.lengths.tolist()[::-1]
+    assert moved.expected is batch.expected
+    assert (batch.count, batch.tokens) == (4, 9)

@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqwright.data.plan import Batching, Cursor, Plan, item_seed, split
-from seqwright.data.store import Lengths
+from seqwright.data.plan import Batching, Cursor, Plan, RowLengths, item_seed, split
 from seqwright.errors import ConfigError, ModelError
 
 
-def lengths_like_multi30k(count: int, seed: int = 0) -> Lengths:
+def lengths_like_multi30k(count: int, seed: int = 0) -> RowLengths:
     """About 13 pieces a side with a correlation of .83."""
     random = np.random.default_rng(seed)
     source = np.clip(random.lognormal(2.5, 0.35, count).round(), 3, 45)
     target = np.clip((source * random.lognormal(0, 0.22, count)).round(), 2, 50)
-    return Lengths(source.astype(np.int32), target.astype(np.int32))
+    return RowLengths(source.astype(np.int32), target.astype(np.int32))
 
 
 def listed(epoch) -> list[list[int]]:
@@ -29,7 +28,7 @@ def listed(epoch) -> list[list[int]]:
 
 side = st.integers(0, 30)
 some_lengths = st.lists(st.tuples(side, side), max_size=60).map(
-    lambda pairs: Lengths(*np.array(pairs, dtype=np.int32).reshape(-1, 2).T)
+    lambda pairs: RowLengths(*np.array(pairs, dtype=np.int32).reshape(-1, 2).T)
 )
 batchings = st.builds(
     Batching,
@@ -47,12 +46,12 @@ def test_every_example_once_and_never_over_budget(lengths, batching, seed, numbe
     plan = Plan(lengths, batching, seed)
     epoch = plan.epoch(number)
     batches = listed(epoch)
-    assert sorted(itertools.chain(*batches)) == list(range(len(lengths.target)))
+    assert sorted(itertools.chain(*batches)) == list(range(len(lengths.counted)))
     alone = set(plan.oversized.tolist())
     for batch in batches:
         assert batch
-        target = len(batch) * (lengths.target[batch].max() + 1)
-        source = len(batch) * (lengths.source[batch].max() + 1)
+        target = len(batch) * (lengths.counted[batch].max() + 1)
+        source = len(batch) * (lengths.context[batch].max() + 1)
         fits = target <= batching.tokens and source <= batching.source_budget
         assert fits or (len(batch) == 1 and batch[0] in alone)
         assert len(batch) <= (batching.max_rows or len(batch))
@@ -101,14 +100,14 @@ def test_neighbours_change_between_epochs_of_small_data():
 
 def test_batches_come_in_no_order_of_length():
     lengths = lengths_like_multi30k(5000)
-    widths = [lengths.target[batch].max() for batch in Plan(lengths, Batching(tokens=512), 0).epoch(0)]
+    widths = [lengths.counted[batch].max() for batch in Plan(lengths, Batching(tokens=512), 0).epoch(0)]
     assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.3
 
 
 def test_order_is_the_same_on_every_machine():
     """Computed once by hand from the raw stream of PCG64, which numpy promises to keep (NEP 19)."""
     raw = np.random.PCG64(np.random.SeedSequence([3, 1])).random_raw(6)
-    same = Lengths(np.full(6, 4, np.int32), np.full(6, 4, np.int32))
+    same = RowLengths(np.full(6, 4, np.int32), np.full(6, 4, np.int32))
     (batch,) = Plan(same, Batching(), 3).epoch(1)
     assert batch.tolist() == sorted(range(6), key=raw.tolist().__getitem__)
 
@@ -123,7 +122,7 @@ def test_without_shuffle_the_order_is_fixed_and_from_short_to_long():
     lengths = lengths_like_multi30k(3000)
     plan = Plan(lengths, Batching(tokens=512, window=10, shuffle=False), 0)
     assert listed(plan.epoch(0)) == listed(plan.epoch(5)) == listed(Plan(lengths, plan.batching, 9).epoch(0))
-    strips = lengths.source[np.concatenate(list(plan.epoch(0)))] // 2
+    strips = lengths.context[np.concatenate(list(plan.epoch(0)))] // 2
     assert (np.diff(strips) >= 0).all()
     assert plan.epoch(0).efficiency > 0.9
 
@@ -186,7 +185,7 @@ def test_a_position_of_other_batches_is_refused():
 
 
 def test_no_examples_no_batches():
-    plan = Plan(Lengths(np.empty(0, np.int32), np.empty(0, np.int32)), Batching(), 0)
+    plan = Plan(RowLengths(np.empty(0, np.int32), np.empty(0, np.int32)), Batching(), 0)
     assert len(plan.epoch(0)) == 0
     assert list(plan.walk(Cursor())) == []
     assert plan.epoch(0).efficiency == 1

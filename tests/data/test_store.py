@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import pair_store
 
 from seqwright.data import store as store_module
-from seqwright.data.store import Example, Ragged, Store
+from seqwright.data.store import Ragged, Store
 from seqwright.errors import InputError, WriteError
 
 PAIRS = [([5, 6, 7], [8]), ([], [9, 9]), ([4], [])]
@@ -26,12 +27,21 @@ rows_of_ids = st.lists(st.integers(0, 69_999), max_size=6)
 any_text = st.text(st.characters(), max_size=5)  # lone surrogates included
 
 
-def build(folder: Path, pairs=PAIRS, key: str = "k", vocabulary: int = 100, **options) -> Store:
-    return Store.build(folder, pairs, key=key, vocabulary=vocabulary, **options)
+def build(folder: Path, pairs=PAIRS, **options) -> Store:
+    return pair_store(folder, pairs, **options)
+
+
+def open_or_build(folder: Path, pairs=PAIRS, *, key: str, **options) -> Store:
+    return pair_store(folder, pairs, key=key, build=Store.open_or_build, **options)
 
 
 def contents(store: Store) -> list[tuple[list[int], list[int]]]:
-    return [(store.source(i).tolist(), store.target(i).tolist()) for i in range(len(store))]
+    source, target = store.column("source"), store.column("target")
+    return [(source.row(i).tolist(), target.row(i).tolist()) for i in range(len(store))]
+
+
+def texts(store: Store, number: int) -> tuple[str, str]:
+    return store.column("source_text").text(number), store.column("target_text").text(number)
 
 
 def hidden(folder: Path) -> set[str]:
@@ -50,17 +60,19 @@ def hidden(folder: Path) -> set[str]:
 def test_everything_comes_back(examples, extras, arrays, chunk):
     form = (lambda row: np.array(row, dtype=np.uint32)) if arrays else list
     pairs = [
-        Example(form(x), form(y), (a, b) if extras else None, (1, line) if extras else None)
+        (form(x), form(y), (a, b) if extras else None, (1, line) if extras else None)
         for x, y, a, b, line in examples
     ]
     with tempfile.TemporaryDirectory() as scratch, mock.patch.object(store_module, "CHUNK", chunk):
-        store = build(Path(scratch, "s"), iter(pairs), vocabulary=70_000, inputs=["a.tsv", "b.tsv"])
+        store = build(
+            Path(scratch, "s"), iter(pairs), vocabulary=70_000, texts=extras, inputs=["a.tsv", "b.tsv"]
+        )
         assert contents(store) == [(x, y) for x, y, *_ in examples]
-        assert store.lengths.source.tolist() == [len(x) for x, *_ in examples]
-        assert store.lengths.target.tolist() == [len(y) for _, y, *_ in examples]
-        assert store.lengths.source.dtype == np.int32
+        assert store.column("source").lengths().tolist() == [len(x) for x, *_ in examples]
+        assert store.column("target").lengths().tolist() == [len(y) for _, y, *_ in examples]
+        assert store.column("source").lengths().dtype == np.int32
         if extras:
-            assert [store.texts(i) for i in range(len(store))] == [(a, b) for _, _, a, b, _ in examples]
+            assert [texts(store, i) for i in range(len(store))] == [(a, b) for _, _, a, b, _ in examples]
             assert [store.place(i) for i in range(len(store))] == [f"b.tsv:{line}" for *_, line in examples]
 
 
@@ -70,8 +82,9 @@ def test_gather_takes_rows_in_the_order_asked_for(data):
     numbers = np.array(data.draw(st.lists(st.integers(0, 2), max_size=6)), dtype=np.int32)
     with tempfile.TemporaryDirectory() as scratch:
         store = build(Path(scratch, "s"))
-        for side, gathered in zip((store.source, store.target), store.gather(numbers), strict=True):
-            expected = Ragged.of([side(number) for number in numbers])
+        for column in (store.column("source"), store.column("target")):
+            gathered = column.gather(numbers)
+            expected = Ragged.of([column.row(number) for number in numbers])
             assert gathered.flat.tolist() == expected.flat.tolist()
             assert gathered.lengths.tolist() == expected.lengths.tolist()
 
@@ -79,7 +92,7 @@ def test_gather_takes_rows_in_the_order_asked_for(data):
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(1 << 16, "<u2"), ((1 << 16) + 1, "<u4")])
 def test_ids_are_as_small_as_the_vocabulary_allows(tmp_path, vocabulary, dtype):
     store = build(tmp_path / "s", [([vocabulary - 1], [0])], vocabulary=vocabulary)
-    assert store.source(0).dtype == np.dtype(dtype)
+    assert store.column("source").row(0).dtype == np.dtype(dtype)
     assert contents(store) == [([vocabulary - 1], [0])]
 
 
@@ -96,18 +109,17 @@ def test_a_known_key_opens_and_another_builds(tmp_path):
         raise AssertionError("the pairs were read")
         yield
 
-    options = {"vocabulary": 100}
-    Store.open_or_build(tmp_path / "s", PAIRS, key="one", **options)
-    assert contents(Store.open_or_build(tmp_path / "s", untouched(), key="one", **options)) == PAIRS
-    assert contents(Store.open_or_build(tmp_path / "s", PAIRS[:1], key="two", **options)) == PAIRS[:1]
+    open_or_build(tmp_path / "s", key="one")
+    assert contents(open_or_build(tmp_path / "s", untouched(), key="one")) == PAIRS
+    assert contents(open_or_build(tmp_path / "s", PAIRS[:1], key="two")) == PAIRS[:1]
     assert hidden(tmp_path / "s") == {".s.lock"}
 
 
 @pytest.mark.parametrize("harm", ["shorter", "longer", "gone"])
 def test_a_damaged_file_is_named_and_then_built_again(tmp_path, harm):
     folder = tmp_path / "s"
-    pairs = [Example([1], [2], ("a", "b"), (0, 1))]
-    names = list(build(folder, pairs, inputs=["f"]).header.files)
+    pairs = [([1], [2], ("a", "b"), (0, 1))]
+    names = list(build(folder, pairs, texts=True, inputs=["f"]).header.files)
     assert len(names) == 9
     for name in names:
         path = folder / name
@@ -117,8 +129,8 @@ def test_a_damaged_file_is_named_and_then_built_again(tmp_path, harm):
             path.write_bytes(path.read_bytes()[:-1] if harm == "shorter" else path.read_bytes() + b"x")
         with pytest.raises(InputError, match=name):
             Store.open(folder)
-        store = Store.open_or_build(folder, pairs, key="k", vocabulary=100, inputs=["f"])
-        assert store.texts(0) == ("a", "b")
+        store = open_or_build(folder, pairs, key="k", texts=True, inputs=["f"])
+        assert texts(store, 0) == ("a", "b")
 
 
 def test_offsets_that_do_not_fit_are_refused(tmp_path):
@@ -148,10 +160,8 @@ def test_foreign_headers_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "rule"),
     [
-        ([([1], [2]), ([3, 100], [4])], "source of pair 2 has the id 100"),
-        ([([1], [2]), ([], []), ([3], [4, -1])], "target of pair 3 has the id -1"),
-        ([([1], [2]), ([1], [2], ("a", "b"))], "has not texts, but pair 2"),
-        ([([1], [2], None, (0, 1)), ([1], [2])], "has a place, but pair 2"),
+        ([([1], [2]), ([3, 100], [4])], "source of example 2 has the id 100"),
+        ([([1], [2]), ([], []), ([3], [4, -1])], "target of example 3 has the id -1"),
     ],
 )
 def test_bad_pairs_are_named_and_leave_nothing(tmp_path, pairs, rule):
@@ -159,6 +169,23 @@ def test_bad_pairs_are_named_and_leave_nothing(tmp_path, pairs, rule):
         build(tmp_path / "s", pairs)
     assert not (tmp_path / "s").exists()
     assert hidden(tmp_path / "s") == {".s.lock"}
+
+
+def test_a_store_of_format_1_opens(tmp_path):
+    """It always had two sides of ids, and maybe their texts."""
+    pairs = [([1], [2], ("a", "b"), (0, 1))]
+    fields = json.loads((build(tmp_path / "s", pairs, texts=True).folder / "store.json").read_text())
+    del fields["columns"]
+    old = {**fields, "format": 1, "vocabulary": 100, "dtype": "<u2", "texts": True}
+    (tmp_path / "s" / "store.json").write_text(json.dumps(old))
+    store = Store.open(tmp_path / "s")
+    assert contents(store) == [([1], [2])]
+    assert texts(store, 0) == ("a", "b")
+
+
+def test_a_missing_column_is_named(tmp_path):
+    with pytest.raises(InputError, match="no column 'image', only source, target"):
+        build(tmp_path / "s").column("image")
 
 
 def test_what_is_not_a_store_is_not_overwritten(tmp_path):
@@ -209,13 +236,14 @@ def deadly(function):
         return function(*arguments)
     return call
 if moment == "pair":
-    pairs = deadly(lambda: ([1, 2], [3]))
+    pairs = deadly(lambda: store.StoredRow({"source": [1, 2], "target": [3]}))
 else:
-    pairs = lambda: ([1, 2], [3])
+    pairs = lambda: store.StoredRow({"source": [1, 2], "target": [3]})
     home = os if moment == "fsync" else pathlib.Path
     setattr(home, moment, deadly(getattr(home, moment)))
 store.CHUNK = 20
-store.Store.build(folder, (pairs() for _ in range(50)), key="new", vocabulary=100)
+columns = [store.ColumnSpec.ids(side, 100) for side in ("source", "target")]
+store.Store.build(folder, (pairs() for _ in range(50)), columns, key="new")
 """
 
 
@@ -234,21 +262,21 @@ def test_a_killed_build_never_looks_finished(tmp_path, moment, number, before):
     if folder.exists():
         found = Store.open(folder)
         assert contents(found) == (PAIRS if found.header.key == "old" else [([1, 2], [3])] * 50)
-    assert contents(Store.open_or_build(folder, PAIRS, key="mine", vocabulary=100)) == PAIRS
+    assert contents(open_or_build(folder, key="mine")) == PAIRS
     assert hidden(folder) == {".s.lock"}
 
 
 AT_ONCE = """
 import sys, time
 from pathlib import Path
-from seqwright.data.store import Store
+from seqwright.data.store import ColumnSpec, Store, StoredRow
 folder, name = Path(sys.argv[1]), sys.argv[2]
 def pairs():
     folder.with_name(name).touch()
     for number in range(20):
         time.sleep(.02)
-        yield [number], [number]
-assert len(Store.open_or_build(folder, pairs(), key="k", vocabulary=100)) == 20
+        yield StoredRow({"source": [number]})
+assert len(Store.open_or_build(folder, pairs(), [ColumnSpec.ids("source", 100)], key="k")) == 20
 """
 
 

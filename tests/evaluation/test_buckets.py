@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import pair_store
 
 from seqwright.data.fields import join_fields
-from seqwright.data.store import Example, Store
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.evaluation.buckets import PARTS, Rarity, by_ending, by_length, by_rarity, rarity_of_run
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=60))
@@ -64,9 +64,9 @@ SOURCES = ["ab", "ca", "abz", ""]
 
 
 @pytest.fixture
-def task() -> Translation:
+def task() -> TextToText:
     tokenizer = train_tokenizer("characters", TEXTS)
-    return Translation(tokenizer, tokenizer)
+    return TextToText(tokenizer, tokenizer)
 
 
 def counted(sources: list[str]) -> list[int]:
@@ -75,18 +75,19 @@ def counted(sources: list[str]) -> list[int]:
 
 
 def test_rarity_is_counted_in_the_prepared_pairs(task, tmp_path):
-    rows = [Example(task.source.encode(text), task.target.encode(text)) for text in TEXTS]
-    Store.build(tmp_path / "data" / "train", rows, key="x", vocabulary=task.source.size)
-    rarity = rarity_of_run(tmp_path, task)
+    (tmp_path / "data").mkdir()
+    rows = [(task.source.encode(text), task.target.encode(text)) for text in TEXTS]
+    pair_store(tmp_path / "data" / "train", rows, vocabulary=task.source.size)
+    rarity = rarity_of_run(tmp_path, task.source)
     assert rarity is not None
     assert rarity.times(SOURCES) == counted(SOURCES) == [4, 1, 0, 0]
 
 
 def test_rarity_falls_back_on_the_alphabet(task, tmp_path):
-    assert rarity_of_run(tmp_path, task) is None
+    assert rarity_of_run(tmp_path, task.source) is None
     alphabet = Counter("".join(TEXTS))
     (tmp_path / "data.json").write_text(json.dumps({"source": {"alphabet": alphabet}}), encoding="utf-8")
-    rarity = rarity_of_run(tmp_path, task)
+    rarity = rarity_of_run(tmp_path, task.source)
     assert rarity is not None
     assert rarity.times(SOURCES) == counted(SOURCES)
     assert "character" in rarity.name

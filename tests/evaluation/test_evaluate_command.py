@@ -129,14 +129,14 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
         (["compare", "{run}", "{tmp}", "{file}"], 3, "is not a run"),
         (["compare", "{run}"], 2, "1 of two runs was named; give two run folders"),
         (["compare", "{run}", "{file}"], 3, "test.tsv is a file and not a run"),
-        (["compare", "{run}", "{other}"], 2, "has no pairs put aside for a test"),
+        (["compare", "{run}", "{other}"], 2, "has no test split"),
         (["compare", "{run}", "{run}/../run", "{file}"], 2, "are the same run; name two different ones"),
         (["compare", "{run}", "{run}", "{file}", "--seed", "0", "--out", "x"], 2, "--out and --seed are for"),
         (["compare", "{run}", "{other}", "-"], 2, "standard input is a pipe, and each of the two runs"),
         (["compare", "{run}", "{run}", "{file}", "--paper-size"], 2, "--paper-size is for families"),
         (["evaluate", "{run}", "{file}", "{file}"], 2, "test.tsv is named twice"),
-        (["evaluate", "{run}", "--columns", "2:1"], 2, "'2:1' says how to read files, and none is named"),
-        (["evaluate", "{run}", "--encoding", "latin-1"], 2, "'latin-1' says how to read files"),
+        (["evaluate", "{run}", "--columns", "2:1"], 2, "'2:1' is about reading files, but no file is named"),
+        (["evaluate", "{run}", "--encoding", "latin-1"], 2, "'latin-1' is about reading files"),
         (["compare", "--train", "{file}"], 2, "--train needs --families"),
         (["compare", "--train", "{file}", "--families", "tiny", "model=tiny"], 2, "are presets already"),
         (["compare", "--train", "{file}", "--families", "tiny", "start={run}"], 2, "trained from nothing"),
@@ -162,5 +162,5 @@ def test_an_error_names_the_run_that_cannot_read_the_file(run, test_file, tmp_pa
     three = tmp_path / "three.tsv"
     three.write_text("".join(f"{word}\t{word}\tV;PST\n" for word in words(30)), encoding="utf-8")
     assert cli.main(["evaluate", str(run), str(three)]) == 2
-    assert "has sources of several fields, and the model takes one text" in capsys.readouterr().err
+    assert "has sources of several fields, but the model takes one text" in capsys.readouterr().err
     assert cli.main(["evaluate", str(run), str(three), "--columns", "1:2", "--json"]) == 0

@@ -122,7 +122,7 @@ def test_the_worst_are_wrong_for_their_length_not_the_longest():
     said = {"short": "zz", "long": "abcdefghijklmnopqrst", "right": "abc"}
     pairs = [("short", "ab"), ("long", "XbcdefghijklmnopqrsY"), ("right", "abc")]
     found = evaluate(Answers(said), pairs)
-    assert [found.items[number].source for number in found.worst] == ["short", "long"]
+    assert [found.items[number].example.source for number in found.worst] == ["short", "long"]
 
 
 def test_21_a_wrong_language_is_noticed():
@@ -138,7 +138,7 @@ def test_outputs_that_do_not_end_and_sources_that_are_too_long_are_told():
     assert evaluate(model, [("a", "x")]).findings == ("outputs that did not end and were cut: 1 of 1",)
     model.changes = {"reading": Reading(9, 0, 4)}
     (told,) = evaluate(model, [("a", "x")]).findings
-    assert told == "sources that were too long and were read in part: 1 of 1"
+    assert told == "inputs that were too long and were read in part: 1 of 1"
 
 
 hostile = st.text(st.sampled_from("ab \x1b\x07\u202e漢字é\u0301👩<>&\"'\u200d"), min_size=1, max_size=90)

@@ -11,7 +11,7 @@ from seqwright.data.results import Predictions, Text
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.heads.gates import Head, closed, gated, sites
 from seqwright.lens.heads.importance import Yardstick, ablations, ascending, batches_of, slopes
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 PAIRS = headed.pairs(6)
 MODELS = {
@@ -148,7 +148,7 @@ def test_spaces_between_symbols_are_no_error(monkeypatch):
     """As in an evaluation, what a tokenizer reads alike is alike."""
     predictor = headed.predictor()
     symbols = train_tokenizer("symbols", ["a b", "c d"])
-    predictor.task = Translation(predictor.task.source, symbols)
+    predictor.task = TextToText(predictor.task.source, symbols)
     said = Predictions(Text(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
     monkeypatch.setattr(predictor, "predict", lambda texts, **asked: said)
     assert Yardstick(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100

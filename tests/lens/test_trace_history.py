@@ -27,7 +27,7 @@ from seqwright.models.building import build_model
 from seqwright.nn.attention import Attention
 from seqwright.prediction.predictor import load
 from seqwright.runs.folder import Run
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 from seqwright.training.validation import Item, Validation
 
 RNN = "model={encoder={kind='rnn', size=16}, decoder={kind='rnn', size=16}, tie=false}"
@@ -165,7 +165,7 @@ def test_moments_after_the_step_that_is_resumed_from_are_forgotten(tmp_path):
     folder.mkdir(parents=True)
     for name in ("step_00000010.json", "step_00000020.json", ".step_00000030.json.tmp.1234567", "notes.txt"):
         (folder / name).touch()
-    kept = TraceHistory(tmp_path / "traces", Translation(LETTERS, LETTERS), SearchConfig(), count=0)
+    kept = TraceHistory(tmp_path / "traces", TextToText(LETTERS, LETTERS), SearchConfig(), count=0)
     kept.rewind(10)
     assert names(folder) == ["notes.txt", "step_00000010.json"]
 
@@ -206,7 +206,7 @@ def validation(*sources: str) -> Validation:
 def test_long_and_blank_sources_are_passed_over(tmp_path):
     size = LETTERS.size
     model = build_model(tiny.TABLE["model"], source_vocabulary=size, target_vocabulary=size)
-    kept = TraceHistory(tmp_path / "traces", Translation(LETTERS, LETTERS), SearchConfig(), count=2)
+    kept = TraceHistory(tmp_path / "traces", TextToText(LETTERS, LETTERS), SearchConfig(), count=2)
     kept.validated(model, validation("abc" * 20, "fed", "cab"), 5)
     kept.validated(model, validation(" ", "bad", "abc" * 20), 6)
     paths = kept.folder.rglob("*.json")

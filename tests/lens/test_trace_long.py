@@ -10,7 +10,7 @@ from seqwright import build_model
 from seqwright.lens.trace.build import look
 from seqwright.prediction.predictor import Predictor
 from seqwright.search import BeamOptions
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 SHORT = BeamOptions(size=1, max_length=3)
 
@@ -19,7 +19,7 @@ def test_a_trace_of_the_mandated_size_is_below_five_megabytes():
     """256 tokens to 256, 6 layers of 8 heads of 3 kinds; nothing is learned yet, and all is noise."""
     spec = {"layers": 6, "size": 32, "heads": 8, "hidden": 32}
     model = build_model(spec, source_vocabulary=LETTERS.size, target_vocabulary=LETTERS.size)
-    asked = Predictor(model, Translation(LETTERS, LETTERS))
+    asked = Predictor(model, TextToText(LETTERS, LETTERS))
     options = BeamOptions(size=2, n_best=2, min_length=256, max_length=256)
     trace = look(asked, ("look at " * 32)[:255], options=options)
     assert len(trace.document["steps"]) == 256

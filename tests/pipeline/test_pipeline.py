@@ -17,25 +17,16 @@ import torch
 
 import seqwright
 from seqwright import cli
-from seqwright.config import DataConfig, parse
+from seqwright.config import Config, DataConfig, parse
 from seqwright.config.presets import PINNED, PRESETS
-from seqwright.data.inputs import pairs_of
+from seqwright.data.corpus import Corpus
 from seqwright.data.survey import survey
 from seqwright.errors import ConfigError, InputError, ModelError
-from seqwright.pipeline import (
-    DATA,
-    EVALUATION,
-    design,
-    folder_for,
-    from_file,
-    merged,
-    next_commands,
-    resume_hint,
-    run_design,
-)
+from seqwright.pipeline import DATA, EVALUATION, design, folder_for, from_file, merged, run_design
+from seqwright.pipeline.hints import next_commands, resume_hint
 from seqwright.runs.folder import Run
+from seqwright.tasks.text_to_text import pairs_of
 from seqwright.training.console import Console
-from seqwright.training.preparation import Corpus
 from seqwright.training.trainer import Progress
 
 SMALL = {
@@ -94,8 +85,8 @@ def test_an_argument_that_train_does_not_have_is_named_with_those_that_it_has(pa
 
 def test_the_split_that_is_announced_is_the_one_that_is_made(pairs: Path) -> None:
     made = design(merged(small(pairs), {"data": {"split": 7}, "seed": 5}))
-    corpus = Corpus(made.config.data)
-    counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
+    corpus = Corpus.of(made.config)
+    counts = {part: sum(1 for _ in corpus.examples(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
     assert made.to_json()["split"] == counts
     assert sum(counts.values()) == len(WORDS)
 
@@ -163,7 +154,7 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "few.tsv"
     path.write_text("".join(f"{k}\t{k}\n" for k in range(6)), encoding="utf-8")
     made, folder = design({"data": {"train": [str(path)], "held_out": 0.001}}), tmp_path / "run"
-    with pytest.raises(InputError, match=r"6 different sources, .*held_out = 0.001 none .* for validation"):
+    with pytest.raises(InputError, match=r"6 distinct sources, .*held_out = 0.001 the validation split is empty"):
         run_design(made, folder, Console(None))
     assert not folder.exists()
 
@@ -209,7 +200,7 @@ def test_more_time_helps_until_pairs_are_learned_by_heart(pairs: Path, tmp_path:
         run.log({"step": step, "valid_loss": loss})
     (said,) = resume_hint(config, run.folder, Progress(step=20, best_step=best))
     assert ("--steps 40" in said) == helps
-    assert ("least at step 10 of 20" in said) != helps
+    assert ("lowest at step 10 of 20" in said) != helps
 
 
 def test_a_training_goes_on_with_its_files_however_they_are_spelt(
@@ -284,7 +275,7 @@ def test_changes_are_over_everything(pairs: Path) -> None:
     assert made.config.model["share"] is False  # type: ignore[index]  # as the recipe found
     assert made.config.model["dropout"] == 0  # type: ignore[index]
     assert (made.config.training.epochs, made.config.training.minutes) == (2, None)
-    assert "as asked: model=small training.epochs=2 model.dropout=0" in "\n".join(made.lines())
+    assert "as requested: model=small training.epochs=2 model.dropout=0" in "\n".join(made.lines())
 
 
 def test_what_is_wrong_is_said_at_once_and_before_anything_is_read() -> None:
@@ -327,9 +318,9 @@ def test_a_run_ends_with_a_score_on_pairs_that_it_did_not_see(pairs: Path, tmp_p
     made, folder = design(small(pairs)), tmp_path / "run"
     evaluation = run_design(made, folder, Console(None))
     kept = json.loads((folder / EVALUATION).read_text())
-    held = {p.source for p in Corpus(made.config.data).pairs("test")}
+    held = {p.source for p in Corpus.of(made.config).examples("test")}
     assert evaluation is not None
-    assert {item.source for item in evaluation.items} == held
+    assert {item.example.source for item in evaluation.items} == held
     assert (kept["part"], kept["file"]) == ("test", f"test part of {pairs}")
     assert kept["metrics"].keys() >= {"exact_match", "word_error_rate", "symbol_error_rate"}
     for name in (DATA, "examples.json", "report.html", "README.md"):
@@ -376,7 +367,7 @@ def test_a_finished_run_is_evaluated_again_only_after_more_training(pairs: Path,
         design(small(pairs, steps=40), folder=folder), folder, Console(None)
     )  # of itself the recipe would choose otherwise
     resume_hint = design(small(pairs, steps=50), folder=folder).lines()
-    assert f"  begun in {folder}, now at step 40: its weights, tokenizers" in "\n".join(resume_hint)
+    assert f"  resumes {folder} at step 40: its weights, tokenizers" in "\n".join(resume_hint)
     step = Run.open(folder).weights_metadata()["step"]
     assert json.loads((folder / EVALUATION).read_text())["step"] == step
 
@@ -387,7 +378,7 @@ def test_what_its_patience_ended_says_how_it_goes_on(pairs: Path, tmp_path: Path
     table = merged(small(pairs, steps=50), {"training": impatient})
     for _ in range(2):
         run_design(design(table, folder=folder), folder, Console(said))
-    assert "1 validation without a better one ended it, and a larger training.patience" in said.getvalue()
+    assert "1 validation without improvement ended the training; a larger training.patience" in said.getvalue()
     assert max(Run.open(folder).checkpoints().steps()) < 50
 
 
@@ -398,8 +389,8 @@ def test_what_goes_on_is_read_as_it_was_begun(pairs: Path, tmp_path: Path) -> No
     begun = merged(small(latin), {"data": {"columns": "2:1", "encoding": "latin-1"}, "seed": 5})
     run_design(design(begun, folder=folder), folder, Console(None))
     resume_hint = design(small(latin, steps=4), folder=folder)
-    corpus = Corpus(resume_hint.config.data)
-    counts = {part: sum(1 for _ in corpus.pairs(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
+    corpus = Corpus.of(resume_hint.config)
+    counts = {part: sum(1 for _ in corpus.examples(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
     assert (resume_hint.config.data.columns, resume_hint.config.seed) == ("2:1", 5)
     assert resume_hint.to_json()["split"] == counts
     assert resume_hint.survey.report.source.characters.mean == 7
@@ -433,7 +424,7 @@ def test_without_a_test_the_score_is_said_to_be_of_the_pairs_that_chose_the_mode
     table = merged(small(pairs, steps=1), {"data": {"valid": ["held.tsv"]}})
     evaluation = run_design(design(table), tmp_path / "run", Console(None))
     assert str(evaluation).startswith("held.tsv: 2 items")
-    assert "items whose source chose the weights: 2 of 2" in str(evaluation)
+    assert "items whose source is in the validation split: 2 of 2" in str(evaluation)
 
 
 def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path: Path) -> None:
@@ -450,7 +441,7 @@ def test_a_model_without_checkpoints_is_not_trained_over(pairs: Path, tmp_path: 
     run_design(design(small(pairs)), folder, Console(None))
     shutil.rmtree(folder / "checkpoints")
     for by_recipe in (True, False):
-        with pytest.raises(ModelError, match="holds a model without checkpoints to go on from"):
+        with pytest.raises(ModelError, match="holds a model but no checkpoints to resume from"):
             design(small(pairs), folder=folder, by_recipe=by_recipe)
 
 
@@ -531,7 +522,7 @@ def test_what_python_leaves_open_is_as_it_was_begun(pairs: Path, tmp_path: Path)
 @pytest.mark.parametrize("part", ["valid", "test"])
 def test_held_out_pairs_are_not_passed_over(part: str, pairs: Path, tmp_path: Path) -> None:
     for given in ([("a", "b")], iter([("a", "b")]), 3):
-        with pytest.raises(InputError, match=f"{part} is .*; name files that hold its pairs"):
+        with pytest.raises(InputError, match=f"{part} is .*; name files that hold its examples"):
             seqwright.train(pairs, out=tmp_path / "run", quiet=True, **{part: given})
     assert not (tmp_path / "run").exists()
 
@@ -551,7 +542,7 @@ def test_files_may_be_paths_one_or_several(pairs: Path, tmp_path: Path) -> None:
         ([("a",)], r"pair 1 is \('a',\)"),
         ([("a", "b"), "cd"], "pair 2 is 'cd'"),
         ([("a", 3)], r"pair 1 is \('a', 3\)"),
-        ([(("a", "V"), "b")], r"\('a', 'V'\) is no text"),
+        ([(("a", "V"), "b")], r"\('a', 'V'\) is not a text"),
         (3, "3 holds no pairs"),
         (None, "None holds no pairs"),
         ([], "no pairs were given"),
@@ -577,6 +568,6 @@ def test_the_doctor_is_called_as_the_files_were_read(tmp_path):
     rows = [f'"{text}",{text},x' for text in ("a  b", "c ", "d\u2028e", "f\ufffd", "g", "g", "Ã©")]
     (tmp_path / "a.csv").write_text("english,ukrainian,list\n" + "\n".join(rows) + "\n", encoding="utf-8")
     data = DataConfig(train=(str(tmp_path / "a.csv"),), columns="english:ukrainian", quoting=True)
-    found = survey(data)
+    found = survey(Config(data=data))
     command = next(line for line in found.lines() if "more finding" in line)
     assert "a.csv data.columns=english:ukrainian data.quoting=true (--fix" in command

@@ -205,7 +205,7 @@ def test_fields_are_separated_by_tabs_and_missing_ones_named(tmp_path, capsysbin
     path = write(tmp_path / "in.txt", ["abc\tV;PST", "dd"])
     predict(folder, path, code=2)
     out, error = capsysbinary.readouterr()
-    assert f"{path}:2: 1 field where the model takes 2 (text, symbols)" in error.decode()
+    assert f"{path}:2: 1 field, but the model takes 2 (text, symbols)" in error.decode()
     assert out == b""
 
 

@@ -18,12 +18,13 @@ from tiny_runs import make_run, words
 from seqwright.config import SearchConfig
 from seqwright.data.batch import BEGIN, END, PAD
 from seqwright.data.fields import FIELD, SYMBOL
-from seqwright.data.inputs import line_of, roles_of, source_of, source_of_line
 from seqwright.data.results import Prediction, Predictions
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.prediction import predictor as module
-from seqwright.prediction.predictor import Asked, Predictor, load
+from seqwright.prediction.predictor import Predictor, load
 from seqwright.search import BeamOptions, SamplingOptions
+from seqwright.search.request import SearchRequest
+from seqwright.tasks.text_to_text import LONGEST, TextToText, field_kinds
 
 LETTERS = "abcd"
 
@@ -136,7 +137,7 @@ def test_the_prefix_is_what_an_output_begins_with(model, text, prefix):
 def test_59_prefixes_must_be_known_and_as_many_as_texts(model):
     with pytest.raises(ConfigError, match="'Aé' has symbols that the model does not know"):
         model.predict("ab", prefix="Aé")
-    with pytest.raises(ConfigError, match="1 prefixes for 2 texts"):
+    with pytest.raises(ConfigError, match="1 prefixes for 2 inputs"):
         model.predict(["a", "b"], prefix=["A"])
     both = model.predict(["a", "b"], prefix=["A", "BB"])
     assert [output.text.startswith(begin) for output, begin in zip(both, ("A", "BB"), strict=True)] == [
@@ -252,7 +253,7 @@ def test_a_model_is_called_for_texts(model):
 
 
 def test_a_model_says_what_it_is(model, folder):
-    for part in (str(folder), "tiny, changed", "parameters", "characters (12) → characters (12)"):
+    for part in (str(folder), "tiny, changed", "parameters", "characters with 12 ids → characters with 12 ids"):
         assert part in repr(model)
     assert "Predictor" in repr(Predictor(model.model, model.task))
 
@@ -317,14 +318,14 @@ def test_what_is_asked_for_by_keyword_is_what_options_say(model):
 
 
 def test_58_all_that_is_wrong_is_said_at_once():
-    wrong = Asked(beam=0, n_best=2, temperature=math.nan, top_k=-1, top_p=0.0, seed=1)
+    wrong = SearchRequest(beam=0, n_best=2, temperature=math.nan, top_k=-1, top_p=0.0, seed=1)
     with pytest.raises(ConfigError) as error:
         wrong.options(SearchConfig())
     for part in ("beam is 0", "n_best is 2", "temperature is nan", "top_k is -1", "top_p is 0.0"):
         assert part in str(error.value)
     for alone in ({"seed": 1}, {"sample": True, "beam": 2}, {"temperature": -1.0}, {"top_p": 1.5}):
         with pytest.raises(ConfigError):
-            Asked(**alone).options(SearchConfig())
+            SearchRequest(**alone).options(SearchConfig())
 
 
 def test_draws_depend_on_the_number_of_a_text_among_all(model):
@@ -339,19 +340,19 @@ def test_draws_depend_on_the_number_of_a_text_among_all(model):
 
 
 def test_55_of_a_long_source_the_beginning_is_read_and_that_is_said(model, monkeypatch, caplog):
-    monkeypatch.setattr(model, "longest", 4)
+    monkeypatch.setattr("seqwright.tasks.text_to_text.LONGEST", 4)
     long, short = model.predict(["abcdefgh", "abcd"])
     assert (long.reading.tokens, long.reading.unread, short.reading.unread) == (8, 4, 0)
     assert long.text == short.text
-    assert "1 of 2 sources are longer than the 4 tokens" in caplog.text
+    assert "1 of 2 inputs are longer than the 4 tokens" in caplog.text
     assert "only the first 4 of 8 tokens" in str(Predictions([long]))
-    with pytest.raises(InputError, match="source of pair 2 has 5 tokens, and 4 can be scored"):
+    with pytest.raises(InputError, match="source of pair 2 has 5 tokens, but at most 4 can be scored"):
         model.score([("abcd", "A"), ("abcde", "A")])
 
 
 def test_11_a_source_of_a_megabyte_is_bounded(model):
     (output,) = model.predict("a" * (1 << 20), beam=1)
-    assert output.reading.unread == (1 << 20) - module.LONGEST
+    assert output.reading.unread == (1 << 20) - LONGEST
 
 
 def test_55_learned_positions_are_never_exceeded(tmp_path):
@@ -361,7 +362,7 @@ def test_55_learned_positions_are_never_exceeded(tmp_path):
     outputs = learned.predict(["abcdefgh", "a"], options=BeamOptions(size=2, min_length=7, max_length=50))
     assert [len(output.tokens) for output in outputs] == [7, 7]
     assert learned.score([("abcdef", "ABCDEF")])[0] < 0
-    with pytest.raises(InputError, match="target of pair 1 has 7 tokens, and 6 can be scored"):
+    with pytest.raises(InputError, match="target of pair 1 has 7 tokens, but at most 6 can be scored"):
         learned.score([("a", "ABCDEFG")])
 
 
@@ -382,10 +383,11 @@ roles = st.lists(st.sampled_from(["text", "symbols"]), min_size=1, max_size=3).m
 @given(roles=roles, data=st.data())
 def test_a_source_is_shown_as_it_was_given(roles, data):
     given_cells = tuple(data.draw(cells if role == "text" else symbol_cells) for role in roles)
-    source = source_of(given_cells, roles)
-    line = line_of(source, roles)
-    assert source_of_line(line, roles) == source
-    assert source_of(line, roles) == source
+    task = TextToText(None, None, fields=roles)
+    (pair,) = task.inputs(given_cells)
+    line = task.to_line(pair)
+    assert task.from_line(line) == pair
+    assert list(task.inputs([line])) == [pair]
 
 
 @pytest.fixture(scope="module")
@@ -396,7 +398,7 @@ def inflecting(tmp_path_factory) -> Predictor:
 
 
 def test_fields_are_a_tuple_or_a_line_with_tabs(inflecting):
-    assert inflecting.fields == ("text", "symbols")
+    assert inflecting.task.fields == ("text", "symbols")
     three = inflecting.predict([("abc", "V;PST"), "abc\tV PST", f"abc{SYMBOL}V{SYMBOL}PST"])
     assert len(set(three.texts)) == 1
     assert {output.source for output in three} == {"abc\tV;PST"}
@@ -406,11 +408,11 @@ def test_fields_are_a_tuple_or_a_line_with_tabs(inflecting):
 
 
 def test_fields_must_be_as_many_as_in_training(inflecting, model):
-    with pytest.raises(InputError, match=r"3 fields where the model takes 2 \(text, symbols\)"):
+    with pytest.raises(InputError, match=r"3 fields, but the model takes 2 \(text, symbols\)"):
         inflecting.predict([("abc", "V", "PST")])
-    with pytest.raises(InputError, match="1 field where"):
-        source_of_line("abc", inflecting.fields)
-    with pytest.raises(InputError, match="2 fields where the model takes 1"):
+    with pytest.raises(InputError, match="1 field, but"):
+        inflecting.task.from_line("abc")
+    with pytest.raises(InputError, match="2 fields, but the model takes 1"):
         model.predict(("abc", "def"))
 
 
@@ -422,9 +424,9 @@ def test_python_and_the_command_line_ask_for_the_same_fields(inflecting):
         inflecting.look,
         lambda text: inflecting.score([(text, "A")]),
     ):
-        with pytest.raises(InputError, match="1 field where the model takes 2"):
+        with pytest.raises(InputError, match="1 field, but the model takes 2"):
             ask("abc")
-    empty = source_of(("abc", ""), inflecting.fields)
+    empty = next(inflecting.task.inputs(("abc", ""))).source
     assert empty == "abc"  # nothing in it tells that it was joined, and it is read all the same
     assert inflecting(("abc", "")) == inflecting("abc\t") == inflecting(empty)
     assert inflecting.evaluate([(("abc", ""), "A")]).items[0].output.source == "abc\t"
@@ -432,7 +434,7 @@ def test_python_and_the_command_line_ask_for_the_same_fields(inflecting):
 
 @pytest.mark.parametrize("given", [None, 3, b"abc", ["abc", 3], ("abc", None), [["abc"]]])
 def test_what_is_no_source_is_named(model, given):
-    with pytest.raises(InputError, match=r"(None|3|b'abc'|\['abc'\]).* is no source: give a text"):
+    with pytest.raises(InputError, match=r"(None|3|b'abc'|\['abc'\]).* is not a source: give a text"):
         model(given)
 
 
@@ -447,13 +449,13 @@ def test_a_prediction_is_one_short_line(model, inflecting):
 
 def test_19_no_text_from_outside_passes_for_a_marker(inflecting):
     for hostile in (f"ab{SYMBOL}V", f"ab{FIELD}c"):
-        assert source_of((hostile, ""), inflecting.fields) == f"ab\ufffd{hostile[3:]}"
-        assert source_of_line(hostile, ("text",)) == f"ab\ufffd{hostile[3:]}"
+        assert next(inflecting.task.inputs((hostile, ""))).source == f"ab\ufffd{hostile[3:]}"
+        assert TextToText(None, None).from_line(hostile).source == f"ab\ufffd{hostile[3:]}"
 
 
-def test_roles_come_from_the_columns():
-    assert roles_of(None) == roles_of("1:2") == roles_of("lemma:form") == ("text",)
-    assert roles_of("1,3+:2") == ("text", "symbols")
-    assert roles_of("1+,3=:2") == ("symbols", "text")
+def test_field_kinds_come_from_the_columns():
+    assert field_kinds(None) == field_kinds("1:2") == field_kinds("lemma:form") == ("text",)
+    assert field_kinds("1,3+:2") == ("text", "symbols")
+    assert field_kinds("1+,3=:2") == ("symbols", "text")
     with pytest.raises(ModelError, match="sign the columns"):
-        source_of(("a", "b"), roles_of("1,3:2"))
+        list(TextToText(None, None, fields=field_kinds("1,3:2")).inputs(("a", "b")))

@@ -13,7 +13,7 @@ from seqwright.config.recipe import Recipe
 from seqwright.data.checks.statistics import check
 from seqwright.data.fields import join_fields
 from seqwright.data.read_report import Pair, Place
-from seqwright.recipes.text_to_text import DECAY, GREEDY, LITTLE, LONG, SPEED, choose
+from seqwright.recipes.text_to_text import DECAY, GREEDY, LITTLE, LONG, SPEED, choose_for
 from seqwright.training.run import check_parts
 
 PHONES = "AA AE AH B D DH EH ER F G HH IH IY K L M N NG OW P R S SH T TH UW V W Y Z".split()  # noqa: SIM905
@@ -53,7 +53,7 @@ def figures(draw: random.Random) -> tuple[str, str]:
 def recipe_for(make: Callable[[random.Random], tuple[str, str]], count: int = 300, **asked: object) -> Recipe:
     draw = random.Random(0)
     pairs = [Pair(*make(draw), Place("pairs.tsv", line)) for line in range(1, count + 1)]
-    return choose(check(pairs), pairs, asked)
+    return choose_for(check(pairs), pairs, asked)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches
     report = check(pairs)
 
     def many(**asked: object) -> Recipe:
-        return choose(report, pairs, asked)
+        return choose_for(report, pairs, asked)
 
     few = partial(recipe_for, pronunciation)
     assert few(training={"epochs": 100}).table()["model"]["preset"] == "tiny-rnn"

@@ -7,26 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 from seqwright.config import SearchConfig
-from seqwright.data.inputs import ONE_TEXT, line_of
 from seqwright.data.results import Reading, Text
 from seqwright.data.tokenizer import UNK, train_tokenizer
 from seqwright.prediction.predictor import Predictor
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 
 class Answers(Predictor):
     """Says what the table has for a source, or nothing, each with a log-probability of -1."""
 
     def __init__(self, table: Mapping[str, str], *, source: str = "characters", target: str = "characters"):
-        self.table, self.search, self.fields, self.folder = dict(table), SearchConfig(beam=3), ONE_TEXT, None
-        self.task = Translation(
+        self.table, self.search, self.config, self.folder = dict(table), SearchConfig(beam=3), None, None
+        self.task = TextToText(
             train_tokenizer(source, [*table, "a b"]), train_tokenizer(target, [*table.values(), "a b"])
         )
         self.changes: dict[str, Any] = {}
 
     def stream(self, texts: Any, *, beam: Any = None, check: Any = lambda: None, **asked: Any) -> Any:
         check()
-        for text in texts:
+        for example in texts:
+            text = example.source
             row = self.task.source.encode(text)
             output = Text(
                 text=self.table.get(text, ""),
@@ -35,7 +35,7 @@ class Answers(Predictor):
                 tokens=("x",),
                 token_scores=(-0.5, -0.5),
                 finish_reason="end",
-                source=line_of(text, self.fields),
+                source=self.task.to_line(example),
                 reading=Reading(len(row), row.count(UNK)),
             )
             yield replace(output, **self.changes)

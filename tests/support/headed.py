@@ -12,16 +12,16 @@ from seqwright.config import parse
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 from seqwright.training.run import train
 
 LETTERS = "abcdefgh"
 SMALL = {"size": 8, "hidden": 12, "layers": 2, "heads": 2, "dropout": 0.1, "tie": False}
 
 
-def task() -> Translation:
+def task() -> TextToText:
     letters = train_tokenizer("characters", [LETTERS])
-    return Translation(letters, letters)
+    return TextToText(letters, letters)
 
 
 def words(count: int, seed: int = 0, longest: int = 6) -> list[str]:

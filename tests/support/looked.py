@@ -15,7 +15,7 @@ from seqwright.models.decoders.rnn import RECIPES
 from seqwright.nn.positions import POSITIONS
 from seqwright.prediction.predictor import Predictor
 from seqwright.search import BeamOptions
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 LETTERS = train_tokenizer("characters", ["through the looking glass"])
 TEXT, REFERENCE = "look at", "glass"
@@ -55,7 +55,7 @@ def predictor(family: str, **options: Any) -> Predictor:
     for name, weight in model.weights().items():
         if "embedding" not in name and weight.dim() > 1:
             weight.mul_(2.0)
-    return Predictor(model, Translation(LETTERS, LETTERS))
+    return Predictor(model, TextToText(LETTERS, LETTERS))
 
 
 def looked(family: str, text: str = TEXT, options: BeamOptions = OPTIONS, **more: Any) -> Trace:

@@ -17,7 +17,7 @@ from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.models.building import build_model
 from seqwright.runs.folder import Run
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 LETTERS = "abcdefgh"
 
@@ -48,7 +48,7 @@ def make_run(folder: Path, *, ending: str = "", model: dict[str, Any] | None = N
     run = Run.create(folder, config.to_dict())
     sources = [word + ending for word in words(64)]
     targets = [word.upper() for word in words(64)]
-    task = Translation(train_tokenizer("characters", sources), train_tokenizer("characters", targets))
+    task = TextToText(train_tokenizer("characters", sources), train_tokenizer("characters", targets))
     task.save(folder)
     torch.manual_seed(0)
     built = build_model(config.model, source_vocabulary=task.source.size, target_vocabulary=task.target.size)

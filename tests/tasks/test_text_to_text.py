@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import pair_store
 
+from seqwright.config import Config
 from seqwright.data.batch import BEGIN, END, PAD
-from seqwright.data.store import Example, Store
+from seqwright.data.store import Store
 from seqwright.data.tokenizer import train_tokenizer
-from seqwright.tasks.text_to_text import JOINT, SOURCE, TARGET, Translation
+from seqwright.tasks.text_to_text import JOINT, SOURCE, TARGET, TextToText
 
 PAIRS = [("abba", "xyy"), ("a", "x"), ("cab", "yxzx"), ("abcabc", "zz")]
 CHARACTERS = [train_tokenizer("characters", side) for side in zip(*PAIRS, strict=True)]
@@ -19,14 +21,14 @@ SAMPLED = [train_tokenizer("bpe", side, max_size=12, dropout=0.5) for side in zi
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Store:
-    task = Translation(*CHARACTERS)
-    examples = [Example(task.source.encode(s), task.target.encode(t), (s, t)) for s, t in PAIRS]
-    return Store.build(tmp_path_factory.mktemp("store") / "s", examples, key="k", vocabulary=20)
+    task = TextToText(*CHARACTERS)
+    examples = [(task.source.encode(s), task.target.encode(t), (s, t)) for s, t in PAIRS]
+    return pair_store(tmp_path_factory.mktemp("store") / "s", examples, vocabulary=20, texts=True)
 
 
 @given(numbers=st.lists(st.integers(0, len(PAIRS) - 1), min_size=1, max_size=6))
 def test_a_batch_holds_what_the_texts_say(store, numbers):
-    task = Translation(*CHARACTERS)
+    task = TextToText(*CHARACTERS)
     batch = task.batch(store, np.array(numbers))
     for row, number in enumerate(numbers):
         source = [i for i in batch.source.ids[row].tolist() if i != PAD]
@@ -37,12 +39,12 @@ def test_a_batch_holds_what_the_texts_say(store, numbers):
         assert (task.source.decode(source[:-1]), task.text(said[:-1])) == PAIRS[number]
 
 
-def sources(task: Translation, store: Store, **options: int) -> list[list[int]]:
+def sources(task: TextToText, store: Store, **options: int) -> list[list[int]]:
     return task.batch(store, np.arange(len(PAIRS)), **options).source.ids.tolist()
 
 
 def test_sampled_cuts_are_a_function_of_seed_epoch_and_example(store):
-    task = Translation(*SAMPLED, sampled=True)
+    task = TextToText(*SAMPLED, sampled=True)
     first = sources(task, store, seed=1, epoch=0)
     assert sources(task, store, seed=1, epoch=0) == first
     assert any(sources(task, store, seed=1, epoch=epoch) != first for epoch in range(1, 5))
@@ -53,7 +55,7 @@ def test_sampled_cuts_are_a_function_of_seed_epoch_and_example(store):
 
 
 def test_sampled_cuts_say_the_same_text(store):
-    task = Translation(*SAMPLED, sampled=True)
+    task = TextToText(*SAMPLED, sampled=True)
     for epoch in range(5):
         batch = task.batch(store, np.arange(len(PAIRS)), seed=3, epoch=epoch)
         texts = [
@@ -63,36 +65,38 @@ def test_sampled_cuts_say_the_same_text(store):
 
 
 def test_without_an_epoch_nothing_is_drawn(store):
-    task = Translation(*CHARACTERS, sampled=True)
-    assert sources(task, store) == sources(Translation(*CHARACTERS), store)
+    task = TextToText(*CHARACTERS, sampled=True)
+    assert sources(task, store) == sources(TextToText(*CHARACTERS), store)
 
 
 def test_it_comes_back_from_its_folder(tmp_path):
-    Translation(*CHARACTERS).save(tmp_path)
-    assert Translation.load(tmp_path).fingerprint == Translation(*CHARACTERS).fingerprint
+    TextToText(*CHARACTERS).save(tmp_path)
+    assert TextToText.load(tmp_path, Config()).fingerprint == TextToText(*CHARACTERS).fingerprint
     joint = train_tokenizer("characters", [text for pair in PAIRS for text in pair])
-    Translation(joint, joint).save(tmp_path)
-    loaded = Translation.load(tmp_path)
+    TextToText(joint, joint).save(tmp_path)
+    loaded = TextToText.load(tmp_path, Config())
     assert loaded.source is loaded.target
-    assert loaded.fingerprint == Translation(joint, joint).fingerprint
+    assert loaded.fingerprint == TextToText(joint, joint).fingerprint
 
 
 def test_what_was_saved_before_does_not_come_back(tmp_path):
     joint = train_tokenizer("characters", ["abc"])
-    Translation(joint, joint).save(tmp_path)
-    Translation(*CHARACTERS).save(tmp_path)
-    assert Translation.load(tmp_path).fingerprint == Translation(*CHARACTERS).fingerprint
+    TextToText(joint, joint).save(tmp_path)
+    TextToText(*CHARACTERS).save(tmp_path)
+    assert TextToText.load(tmp_path, Config()).fingerprint == TextToText(*CHARACTERS).fingerprint
     assert {path.name for path in tmp_path.iterdir()} == {SOURCE, TARGET}
-    Translation(joint, joint).save(tmp_path)
+    TextToText(joint, joint).save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {JOINT}
 
 
 def test_an_output_is_one_line():
-    task = Translation(*(train_tokenizer("characters", ["a\n\rb"]) for _ in range(2)))
+    task = TextToText(*(train_tokenizer("characters", ["a\n\rb"]) for _ in range(2)))
     assert task.text(task.target.encode("a\nb")) == "a b"
     assert task.text(task.target.encode("a\rb")) == "a b"  # text files of Python end a line there, too
 
 
-def test_inputs_end_with_the_end(store):
-    ids = Translation(*CHARACTERS).inputs(["a", ""]).ids.tolist()
-    assert [row[-2:] for row in ids][1] == [END, PAD]
+def test_inputs_have_no_target_and_targets_may_be_absent():
+    task = TextToText(*CHARACTERS)
+    rows = task.encode(list(task.inputs(["ab", ("a",)])))
+    assert [row.columns for row in rows] == [{"source": task.source.encode(text)} for text in ("ab", "a")]
+    assert [row.length for row in rows] == [2, 1]

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.config import TrainingConfig
-from seqwright.data.plan import Batching, Plan
-from seqwright.data.store import Lengths
+from seqwright.data.plan import Batching, Plan, RowLengths
 from seqwright.errors import WriteError
 from seqwright.training import budget as module
 from seqwright.training import trainer
@@ -25,7 +24,7 @@ from seqwright.training.schedule import SCHEDULES
 
 def plan(count: int = 60) -> Plan:
     lengths = np.arange(count, dtype=np.int32) % 7 + 1
-    return Plan(Lengths(lengths, lengths[::-1].copy()), Batching(tokens=40), seed=1)
+    return Plan(RowLengths(lengths, lengths[::-1].copy()), Batching(tokens=40), seed=1)
 
 
 def timed(path, minutes: float, cost, limit: int = 100_000) -> tuple[Budget, float, int]:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.data.results import Text
+from seqwright.data.task import Item
 from seqwright.runs.folder import Run
 from seqwright.training.diagnostics import ENOUGH, FEW, findings, first_loss
 from seqwright.training.run import train
-from seqwright.training.validation import Item, Validation
+from seqwright.training.validation import Validation
 
 
 def item(source: str, reference: str, output: str, finish: str = "end") -> Item:
@@ -24,7 +25,7 @@ def item(source: str, reference: str, output: str, finish: str = "end") -> Item:
 def validation(
     items: list[Item], *, loss: float = 1.0, shuffled: float = 3.0, unknown: float = 0.0
 ) -> Validation:
-    return Validation(loss, shuffled, unknown, (), tuple(items))
+    return Validation(loss, shuffled, unknown, (), tuple(items), tuple(item.example for item in items))
 
 
 GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
@@ -33,8 +34,8 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("are the same, 'x'", validation([item(i.source, i.references[0], "x") for i in GOOD])),
-        ("copies of the source", validation([item(i.source, i.references[0], i.source) for i in GOOD])),
+        ("are the same, 'x'", validation([item(i.example, i.references[0], "x") for i in GOOD])),
+        ("copies of the source", validation([item(i.example, i.references[0], i.example) for i in GOOD])),
         (
             "are empty",
             validation([item(f"s{n}", "t", "" if n < FEW // 2 else f"o{n}") for n in range(2 * FEW)]),
@@ -82,8 +83,8 @@ def test_a_loss_without_other_sources_says_nothing_about_the_source():
 @given(vocabulary=st.integers(5, 100_000))
 def test_the_first_loss_is_that_of_guessing(vocabulary):
     guess = math.log(vocabulary)
-    assert first_loss(guess, vocabulary) == []
-    assert "too large" in first_loss(2 * guess + 1.5, vocabulary)[0]
+    assert first_loss(guess, guess) == []
+    assert "too large" in first_loss(2 * guess + 1.5, guess)[0]
 
 
 # In whole trainings ---------------------------------------------------------------------------------

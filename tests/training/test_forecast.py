@@ -31,7 +31,7 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     before = {name: weight.clone() for name, weight in model.weights().items()}
     found = forecast(wanted, prepared, model)
     assert all(torch.equal(weight, before[name]) for name, weight in model.weights().items())
-    batches = len(Plan(prepared.train.lengths, Batching(tokens=wanted.training.tokens), wanted.seed).epoch(0))
+    batches = len(Plan(prepared.lengths, Batching(tokens=wanted.training.tokens), wanted.seed).epoch(0))
     assert found.epoch_steps == batches
     assert found.epochs == pytest.approx(2.5, abs=0.1)
     assert found.seconds == pytest.approx(found.steps * found.step_seconds / 0.9)  # with validations

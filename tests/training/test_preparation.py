@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.config import DataConfig
+from seqwright.data.corpus import Corpus
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.pairs import PairFiles
 from seqwright.errors import InputError, ModelError
+from seqwright.tasks.text_to_text import TextToText
 from seqwright.training import preparation
 from seqwright.training.interrupt import Interrupted
-from seqwright.training.preparation import Corpus, prepare
+from seqwright.training.preparation import prepare
 from seqwright.training.run import train
 
 
@@ -37,7 +39,10 @@ def reads(monkeypatch):
 
 
 def examples(store) -> list[tuple[list[int], list[int]]]:
-    return [(store.source(i).tolist(), store.target(i).tolist()) for i in range(len(store))]
+    return [
+        (store.column("source").row(i).tolist(), store.column("target").row(i).tolist())
+        for i in range(len(store))
+    ]
 
 
 def test_the_second_start_opens_without_reading(tmp_path, reads, monkeypatch):
@@ -128,9 +133,9 @@ def test_long_pairs_are_left_out_and_named_with_their_place_however_often_it_is_
         )
         assert [place.line for place in of_training.places] == [11, 21]
         assert "validation pairs with a side of more than 20 tokens: 1 of 2" in of_validation.sentence
-        kept = prepared.train.lengths
-        assert len(kept.source) == 98
-        assert max(kept.source.max(), kept.target.max()) <= 20
+        kept = prepared.lengths
+        assert len(kept.context) == 98
+        assert max(kept.context.max(), kept.counted.max()) <= 20
     assert prepare(tiny.configuration(train_file, "data.max_length=40"), tmp_path).left_out == ()
 
 
@@ -170,8 +175,8 @@ def test_parts_are_disjoint_whole_and_keep_equal_sources_together(tmp_path_facto
     path = tmp_path_factory.mktemp("parts") / "pairs.tsv"
     words = tiny.words(80, longest=3)
     tiny.write_pairs(path, [(word, f"{word}{n}") for n, word in enumerate(words)])
-    corpus = Corpus(DataConfig(train=(str(path),), held_out=held_out, split=split))
-    parts = {part: list(corpus.pairs(part)) for part in ("train", "valid", "test")}
+    corpus = Corpus(TextToText, DataConfig(train=(str(path),), held_out=held_out, split=split))
+    parts = {part: list(corpus.examples(part)) for part in ("train", "valid", "test")}
     assert sorted(pair.target for pair in itertools.chain(*parts.values())) == sorted(
         f"{word}{n}" for n, word in enumerate(words)
     )
@@ -182,14 +187,14 @@ def test_parts_are_disjoint_whole_and_keep_equal_sources_together(tmp_path_facto
 def test_files_of_their_own_take_nothing_from_the_training(tmp_path):
     paths = [tiny.reversals(tmp_path / f"{name}.tsv", 50, seed) for seed, name in enumerate("abc")]
     train_file, valid, test = map(str, paths)
-    corpus = Corpus(DataConfig(train=(train_file,), valid=(valid,), test=(test,)))
+    corpus = Corpus(TextToText, DataConfig(train=(train_file,), valid=(valid,), test=(test,)))
     for part, path in (("train", train_file), ("valid", valid), ("test", test)):
-        pairs = list(corpus.pairs(part))
+        pairs = list(corpus.examples(part))
         assert len(pairs) == 50
         assert {pair.place.file for pair in pairs} == {path}
-    held_out = Corpus(DataConfig(train=(train_file,), valid=(valid,)))
-    assert len(list(held_out.pairs("train"))) == 50
-    assert list(held_out.pairs("test")) == []
+    held_out = Corpus(TextToText, DataConfig(train=(train_file,), valid=(valid,)))
+    assert len(list(held_out.examples("train"))) == 50
+    assert list(held_out.examples("test")) == []
 
 
 def test_two_files_of_one_side_each_keep_their_places(tmp_path):
@@ -216,7 +221,7 @@ def test_13_what_is_no_file_is_named(tmp_path, kind):
 
 def test_too_few_pairs_for_a_validation_name_the_way_out(tmp_path):
     path = tiny.write_pairs(tmp_path / "pairs.tsv", [("ab", "b")] * 5)
-    with pytest.raises(InputError, match="give more pairs, or files with --"):
+    with pytest.raises(InputError, match="add pairs, or give files with --"):
         prepare(tiny.configuration(path), tmp_path)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tiny
 import torch
 
 from seqwright.data.batch import collate
-from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import END
 from seqwright.evaluation.metrics.exact_match import ExactMatch
 from seqwright.models.building import build_model
 from seqwright.training.preparation import prepare
-from seqwright.training.validation import Validator, _with_other_sources
+from seqwright.training.validation import Validator
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,11 @@ def validator(prepared, *, tokens: int = 60, decode: int = 8) -> Validator:
 def test_the_loss_is_the_mean_over_all_tokens_however_they_are_cut(prepared, model):
     found = [validator(prepared, tokens=tokens).validate(model).loss for tokens in (8, 60, 10_000)]
     batch = collate(
-        *prepared.valid.gather(torch.arange(len(prepared.valid)).numpy()), torch.arange(1).numpy()
+        *(
+            prepared.valid.column(side).gather(np.arange(len(prepared.valid)))
+            for side in ("source", "target")
+        ),
+        np.arange(1),
     )
     with torch.no_grad():
         whole = model.eval().loss(batch)
@@ -69,8 +73,8 @@ def test_it_is_a_pure_function_and_leaves_no_trace(prepared, model):
 
 def test_equal_sources_are_one_item_with_all_their_references(prepared, model):
     items = validator(prepared, decode=1000).validate(model).items
-    assert len({item.source for item in items}) == len(items)
-    assert next(item for item in items if item.source == "abc").references == ("cba", "bca")
+    assert len({item.example.source for item in items}) == len(items)
+    assert next(item for item in items if item.example.source == "abc").references == ("cba", "bca")
 
 
 def test_spaces_between_symbols_are_no_part_of_a_reference(tmp_path):
@@ -78,13 +82,13 @@ def test_spaces_between_symbols_are_no_part_of_a_reference(tmp_path):
     valid = tiny.write_pairs(tmp_path / "valid.tsv", [("abc", "a  b c"), ("abc", "a b c"), ("ca", "c a ")])
     changes = f"data.valid={[str(valid)]}", "tokenizer.target=symbols"
     prepared = prepare(tiny.configuration(pairs, *changes), tmp_path)
-    assert validator(prepared).references == [["a b c"], ["c a"]]
+    assert [answers for _, answers in validator(prepared).items] == [["a b c"], ["c a"]]
 
 
 def test_unknown_symbols_are_counted_once(prepared, model):
     """é stands for f in the training targets: each f of the validation targets is unknown."""
     checked = validator(prepared)
-    texts = [prepared.valid.texts(number) for number in range(len(prepared.valid))]
+    texts = [prepared.task.stored(prepared.valid, number)[:2] for number in range(len(prepared.valid))]
     tokens = sum(len(source) + len(target) for source, target in texts)
     assert checked.unknown == sum(target.count("f") for _, target in texts) / tokens > 0
     assert checked.validate(model).unknown == checked.unknown
@@ -111,14 +115,14 @@ def test_a_score_comes_with_its_standard_error_and_the_loss_decides_among_equals
 
 def test_a_model_that_finds_no_end_costs_a_bounded_time(prepared, monkeypatch):
     """Outputs are cut by the length of their own references, of which the shortest come first."""
-    monkeypatch.setattr("seqwright.training.validation.TOGETHER", 4)
+    monkeypatch.setattr("seqwright.tasks.text_to_text.TOGETHER", 4)
     torch.manual_seed(0)
     sizes = {"source_vocabulary": prepared.task.source.size, "target_vocabulary": prepared.task.target.size}
     endless = build_model({**tiny.TABLE["model"], "output_bias": True}, **sizes)
     endless.weights()["output.bias"][END] = -1e9
     found = validator(prepared, decode=1000)
     items = found.validate(endless).items
-    assert [item.source for item in items] == found.sources
+    assert [item.example.source for item in items] == [pair.source for pair, _ in found.items]
     lengths = sorted(max(map(len, item.references)) for item in items)
     allowed = [2 * lengths[min(place | 3, len(lengths) - 1)] + 10 for place in range(len(lengths))]
     assert sorted(len(item.output.tokens) for item in items) == allowed
@@ -134,17 +138,9 @@ def test_the_loss_of_long_texts_is_that_of_fewer(prepared, model, monkeypatch):
     assert math.isfinite(validator(prepared).validate(model).loss)
 
 
-def test_other_sources_are_those_of_other_rows(prepared):
-    batch = collate(Ragged.of([[5], [6, 7], [8]]), Ragged.of([[5], [6], [7]]), torch.arange(3).numpy())
-    moved = _with_other_sources(batch)
-    assert moved.source.ids.tolist() == [batch.source.ids.tolist()[row] for row in (2, 0, 1)]
-    assert moved.source.lengths.tolist() == [2, 2, 3]
-    assert moved.expected is batch.expected
-
-
 def test_losses_with_right_and_wrong_sources_are_those_of_the_same_targets(prepared, model, monkeypatch):
     """Batches are ordered by length, and a mean over some of them is not that over all."""
-    monkeypatch.setattr("seqwright.training.validation._with_other_sources", lambda batch: batch)
+    monkeypatch.setattr("seqwright.data.batch.Batch.with_shuffled_inputs", lambda batch: batch)
     found = validator(prepared, tokens=16).validate(model)
     assert found.shuffled_loss == pytest.approx(found.loss, rel=1e-12)
 

@@ -56,14 +56,14 @@ class PairFiles:
         rules: Rules | None = None,
     ):
         self.inputs, self.targets = _inputs(files), _inputs(targets)
-        self.form, self.decoding, self.rules = form or Form(), decoding or Decoding(), rules or Rules()
+        self.requested, self.decoding, self.rules = form or Form(), decoding or Decoding(), rules or Rules()
         if not self.inputs:
             raise ConfigError("no file to read; name one, or - for standard input")
-        if self.form.format == "parallel" and not self.targets:
+        if self.requested.format == "parallel" and not self.targets:
             raise ConfigError("format parallel needs two sides; name the files of the targets too")
-        if self.targets and self.form.format not in (None, "parallel"):
+        if self.targets and self.requested.format not in (None, "parallel"):
             raise ConfigError(
-                f"format {self.form.format} has both sides in one file; leave the files of the targets out"
+                f"format {self.requested.format} has both sides in one file; leave the files of the targets out"
             )
 
     @classmethod
@@ -89,13 +89,33 @@ class PairFiles:
     def name(self) -> str:
         return ", ".join(file.name for file in (*self.inputs, *self.targets))
 
+    @property
+    def form(self) -> tuple[str, ...]:
+        return self.sniffed.reasons
+
+    @property
+    def columns(self) -> str | None:
+        """The columns of a source of several fields: predictions are given in the same fields."""
+        columns = self.sniffed.columns
+        return str(columns) if columns is not None and len(columns.source) > 1 else None
+
+    @property
+    def named_twice(self) -> str | None:
+        """A file that is read twice; but one file may be both sides, of a model that copies."""
+        for side in (self.inputs, self.targets):
+            places = [os.path.realpath(file.path) for file in side]
+            for number, file in enumerate(side):
+                if places[number] in places[:number]:
+                    return file.name
+        return None
+
     @cached_property
     def sniffed(self) -> Sniffed:
         """The form of the first file, which the others share."""
         if self.targets:
             how = "parallel: the two sides are in files of their own; places are lines of both"
             return Sniffed("parallel", reasons=(how,))
-        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.form)
+        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.requested)
 
     def read(self, tally: Tally) -> Iterator[Pair]:
         """The pairs in order; `tally` counts what is skipped or changed. No pair at all is an error."""
@@ -237,7 +257,7 @@ class PairFiles:
             for cells in reader:
                 place, further = Place(file.name, first), reader.line_num - first
                 first = reader.line_num + 1
-                if further > SWALLOWED and self.form.quoting is None:
+                if further > SWALLOWED and self.requested.quoting is None:
                     raise InputError(
                         f"{place}: a quote that opens here closes {further} lines later; mend it, or read "
                         "quotes as text with data.quoting=false; if it is right, give data.quoting=true"
@@ -274,7 +294,7 @@ class PairFiles:
         strict = replace(self.rules, skip_bad_rows=False)
         again = PairFiles(
             [file.path for file in self.inputs],
-            form=replace(self.form, quoting=True),
+            form=replace(self.requested, quoting=True),
             decoding=self.decoding,
             rules=strict,
         )

@@ -1,4 +1,4 @@
-"""Translation edit rate."""
+"""TextToText edit rate."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ from seqwright.lens.heads.gates import Head, Kind, Place, Site, sites
 from seqwright.lens.heads.importance import Tell, Yardstick, ablations, batches_of, slopes
 from seqwright.lens.heads.roles import FREQUENT, Behaviour, Links, Looks, View, ranks, rarest
 from seqwright.lens.heads.syntax_roles import Parse, Relation, syntax
-from seqwright.prediction.predictor import Predictor, evaluating
+from seqwright.models import evaluating
+from seqwright.prediction.predictor import Predictor
 
 FORMAT = 1
 ORDER = ("end", "begin", "positional", "alignment", "syntactic", "rare", "diffuse")  # what to name a head by

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import Batch, collate
-from seqwright.data.plan import Batching, Plan
-from seqwright.data.store import Lengths, Ragged
+from seqwright.data.plan import Batching, Plan, RowLengths
+from seqwright.data.store import Ragged
 from seqwright.errors import InputError
 from seqwright.evaluation.metrics import Better
 from seqwright.evaluation.text_outputs import as_written, build_metric, group_references, writing_of
 from seqwright.lens.heads.gates import Head, Place, Site, closed, gated, sites
-from seqwright.models import Model
-from seqwright.prediction.predictor import Predictor, evaluating
-from seqwright.tasks.text_to_text import Translation
+from seqwright.models import Model, evaluating
+from seqwright.prediction.predictor import Predictor
+from seqwright.tasks.text_to_text import TextToText
 
 TOKENS = 2048  # of a batch, padding included: the weights of all attentions are kept at once
 LONGER = 2  # outputs are cut at so many times the longest target: without some heads a model may know no end
@@ -42,13 +42,13 @@ class Slopes(NamedTuple):
         return Slopes(*(part / part.norm().clamp(min=torch.finfo(part.dtype).tiny) for part in self))
 
 
-def batches_of(task: Translation, pairs: Sequence[tuple[str, str]]) -> list[Batch]:
+def batches_of(task: TextToText, pairs: Sequence[tuple[str, str]]) -> list[Batch]:
     """Pairs as batches, from short to long; `batch.index` are the numbers of the pairs."""
     if not pairs:
         raise InputError("there are no pairs to look at heads with; give at least one")
     sources = task.source.encode_batch([source for source, _ in pairs])
     targets = task.target.encode_batch([target for _, target in pairs])
-    lengths = Lengths(*(np.array([len(row) for row in rows]) for rows in (sources, targets)))
+    lengths = RowLengths(*(np.array([len(row) for row in rows]) for rows in (sources, targets)))
     plan = Plan(lengths, Batching(tokens=TOKENS, source_tokens=TOKENS, shuffle=False), seed=0)
     return [
         collate(Ragged.of([sources[i] for i in numbers]), Ragged.of([targets[i] for i in numbers]), numbers)

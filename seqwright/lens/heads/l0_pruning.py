@@ -30,7 +30,7 @@ from seqwright.lens.heads.pruning import one_model, pruned, write_run
 from seqwright.models import Model
 from seqwright.nn.loss import Loss
 from seqwright.runs.folder import Run
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 from seqwright.training.interrupt import Interrupt
 from seqwright.training.preparation import Prepared, prepare
 from seqwright.training.run import open_or_create
@@ -208,7 +208,7 @@ def _prepared(run: Run, config: Config, work: Run, check: Callable[[], None]) ->
         with atomic_folder(work.path("data")) as fresh:
             unwanted = shutil.ignore_patterns("budget.json", "*.lock")  # what belongs to that training alone
             shutil.copytree(run.path("data"), fresh, ignore=unwanted, dirs_exist_ok=True)
-    task = Translation.load(run.folder)
+    task = TextToText.load(run.folder)
     task.save(work.folder)
     prepared = prepare(config, work.folder, check)
     if prepared.task.fingerprint != task.fingerprint:

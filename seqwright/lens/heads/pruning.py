@@ -26,7 +26,7 @@ from seqwright.models import Model
 from seqwright.models.building import build_model, resolve
 from seqwright.prediction.predictor import load
 from seqwright.runs.folder import LONGEST, Run
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 BAR = 24  # characters of the longest bar of a drawing
 
@@ -187,7 +187,7 @@ def one_model(folder: str | Path) -> Model:
 def write_run(run: Run, out: str | Path, model: Model, description: Mapping[str, Any], note: str) -> Run:
     """A run folder with another model than that of `run`, and its tokenizers and configuration."""
     made = Run.create(out, {**run.config, "model": description})
-    Translation.load(run.folder).save(made.folder)
+    TextToText.load(run.folder).save(made.folder)
     known = {name: value for name, value in run.weights_metadata().items() if name == LONGEST}
     made.save_weights(model.weights(), {"pruned": note, **known})
     return made

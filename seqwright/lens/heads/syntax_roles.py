@@ -26,7 +26,8 @@ from seqwright.data.store import Ragged
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.heads.gates import Head, Place, sites
-from seqwright.prediction.predictor import Predictor, evaluating
+from seqwright.models import evaluating
+from seqwright.prediction.predictor import Predictor
 
 MARGIN = 0.1
 RELATIONS = {"nsubj": "nsubj", "obj": "obj", "dobj": "obj", "amod": "amod", "advmod": "advmod"}  # dobj: UD 1

@@ -14,7 +14,7 @@ from seqwright.lens.trace.pieces import locate
 from seqwright.lens.trace.steps import Said, rounded
 from seqwright.models import Model
 from seqwright.search import BeamOptions, Hypothesis
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 STEPS = 64  # of an output, the first ones
 ALTERNATIVES = 3  # of a step
@@ -44,7 +44,7 @@ def reach(model: Model, said: Said) -> int:
 
 
 def branches(
-    task: Translation,
+    task: TextToText,
     said: Said,
     steps: Sequence[Mapping[str, Any]],
     options: BeamOptions,
@@ -80,7 +80,7 @@ def _ended(turn: Turn, said: Said, steps: Sequence[Mapping[str, Any]], options: 
     return Hypothesis(said.tokens[: turn.step], scores, total / options.penalty(len(scores)), total, "end")
 
 
-def _described(task: Translation, turn: Turn, found: Hypothesis) -> dict[str, Any]:
+def _described(task: TextToText, turn: Turn, found: Hypothesis) -> dict[str, Any]:
     text = task.text(found.tokens)
     place = (len(text), len(text))
     if turn.token != END:

@@ -38,7 +38,7 @@ from seqwright.lens.trace.sublayers import Flow, Part, block_entries, watch_bloc
 from seqwright.models import Model
 from seqwright.nn.blocks import Block
 from seqwright.search import BeamOptions, Hypothesis, Lattice
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 Absent = dict[str, str]  # what is left out, and a sentence that says why
 
@@ -50,7 +50,7 @@ class Searcher(Protocol):
     def model(self) -> Model: ...
 
     @property
-    def task(self) -> Translation: ...
+    def task(self) -> TextToText: ...
 
     @property
     def longest(self) -> int: ...

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from seqwright.config import Config, SearchConfig
 from seqwright.config import parse as parse_config
-from seqwright.data.inputs import line_of, roles_of, source_of_line
+from seqwright.data.corpus import task_class
+from seqwright.data.fields import Joined
+from seqwright.data.task import Item
 from seqwright.data.text_display import shown
 from seqwright.errors import InputError, ModelError
 from seqwright.files import remove_leftovers, writing
@@ -22,8 +24,8 @@ from seqwright.models import Model
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import Run
 from seqwright.search import BeamOptions
-from seqwright.tasks.text_to_text import Translation
-from seqwright.training.validation import Item, Validation
+from seqwright.tasks.text_to_text import TextToText
+from seqwright.training.validation import Validation
 
 if TYPE_CHECKING:
     from seqwright.lens.trace.document import Trace
@@ -39,7 +41,7 @@ LIMIT = 20_000_000  # bytes for all traces of a run
 class TraceHistory:
     """Keeps traces of `count` probes of every validation in a folder. With 0 of them nothing is looked at."""
 
-    def __init__(self, folder: Path, task: Translation, search: SearchConfig, *, count: int):
+    def __init__(self, folder: Path, task: TextToText, search: SearchConfig, *, count: int):
         self.folder, self.task, self.count = folder, task, count
         self.options = BeamOptions(
             size=search.beam,
@@ -56,10 +58,12 @@ class TraceHistory:
 
         whole = Predictor(model, self.task)
         predictor = whole.member()
-        for number, probe in enumerate(self._chosen(validation.probes, predictor.longest), start=1):
+        for number, probe in enumerate(
+            self._chosen([probe.item for probe in validation.probes], predictor.longest), start=1
+        ):
             trace = look(
                 predictor,
-                probe.source,
+                probe.example.source,
                 options=self.options,
                 reference=probe.references[0],
                 ablate=False,
@@ -89,7 +93,7 @@ class TraceHistory:
         short = [
             probe
             for probe in probes
-            if probe.source.strip() and len(self.task.source.encode(probe.source)) <= longest
+            if probe.example.source.strip() and len(self.task.source.encode(probe.example.source)) <= longest
         ]
         if not short:
             raise InputError(
@@ -156,7 +160,8 @@ def read_learning(folder: str | Path, text: str | None = None) -> Learning:
     from seqwright.lens.trace.document import Trace
 
     run = Run.open(folder)
-    roles = roles_of(parse_config(run.config).data.columns)
+    config = parse_config(run.config)
+    task = task_class(config.task).load(run.folder, config)
     found = {
         Trace.load(next(iter(paths.values()))).text: paths
         for each in _folders(run.path(TRACES))
@@ -164,9 +169,9 @@ def read_learning(folder: str | Path, text: str | None = None) -> Learning:
     }
     if not found:
         raise ModelError(f"{run.folder} has no traces of its training: {_why_none(run)}")
-    source = next(iter(found)) if text is None else source_of_line(text, roles)
+    source = next(iter(found)) if text is None else task.from_line(text).source
     if source not in found:
-        there = ", ".join(repr(line_of(each, roles)) for each in found)
+        there = ", ".join(repr(task.to_line(next(task.inputs(Joined(each))))) for each in found)
         raise InputError(
             f"{text!r} was not watched while {run.folder} was trained; take one of {there}, or leave it out"
         )

@@ -15,7 +15,7 @@ from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import target_pieces, text_pieces
 from seqwright.models import Model
 from seqwright.search import Hypothesis, Lattice
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 STORED = 50  # logits of a step
 SHOWN = 20  # of them also as log-probabilities
@@ -86,7 +86,7 @@ def steps(
     return told, {"ids": pack(ids), "values": pack(values)}
 
 
-def output(task: Translation, best: Hypothesis) -> dict[str, Any]:
+def output(task: TextToText, best: Hypothesis) -> dict[str, Any]:
     text = task.text(best.tokens)
     return {
         "text": text,
@@ -97,7 +97,7 @@ def output(task: Translation, best: Hypothesis) -> dict[str, Any]:
     }
 
 
-def hypothesis(task: Translation, found: Hypothesis) -> dict[str, Any]:
+def hypothesis(task: TextToText, found: Hypothesis) -> dict[str, Any]:
     return {
         "text": task.text(found.tokens),
         "ids": list(found.tokens),
@@ -108,7 +108,7 @@ def hypothesis(task: Translation, found: Hypothesis) -> dict[str, Any]:
     }
 
 
-def judged(model: Model, task: Translation, text: str, said: Said) -> dict[str, Any]:
+def judged(model: Model, task: TextToText, text: str, said: Said) -> dict[str, Any]:
     """What the model makes of a given output: its probability, and the rank of each of its tokens."""
     scores = log_probs(model, said)
     chosen = scores.gather(1, torch.tensor(said.tokens)[:, None])  # (T, 1)

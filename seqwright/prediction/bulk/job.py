@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from seqwright import __version__
-from seqwright.data.inputs import source_of_line
 from seqwright.data.read_report import Count, Place, Tally
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding
@@ -22,17 +21,15 @@ from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks
 from seqwright.prediction.bulk.output import Output, ResumableFile, StandardOutput
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import WEIGHTS
-from seqwright.search import BeamOptions, SamplingOptions
 
 UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """How outputs are searched for, the text that each must begin with, and the format of the lines."""
+    """The options of `Predictor.predict`, and the format of the lines."""
 
-    search: BeamOptions | SamplingOptions
-    prefix: str = ""
+    predict: Mapping[str, Any] = field(default_factory=dict)
     json: bool = False
 
     def line(self, prediction: Prediction) -> bytes:
@@ -62,6 +59,7 @@ class Job:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
         self.predictor, self.source, self.options, self.report = predictor, source, options, report
         self.decoding, self.shard = decoding or Decoding(), shard
+        self.request = predictor.task.request(predictor.search, **options.predict)
         self.tally, self.warnings = Tally(), InputWarnings(predictor, source.name)
 
     def output(self, path: Path | None) -> Output:
@@ -78,7 +76,7 @@ class Job:
             "weights": sha256(self.predictor.folder / WEIGHTS),
             "tokenizers": self.predictor.task.fingerprint,
             "input": sha256(Path(self.source.path)),
-            "options": {**asdict(self.options), **asdict(self.decoding)},
+            "options": {"request": asdict(self.request), "json": self.options.json, **asdict(self.decoding)},
             "shard": None if self.shard is None else asdict(self.shard),
             "version": __version__,
         }
@@ -105,10 +103,9 @@ class Job:
         progress = Progress(requested, visible=not on_terminal)
         options, warned = self.options, False
         for block in line_blocks(self.source, self.decoding, self.tally, requested):
-            stream = self.predictor.stream(
-                self._inputs(block), prefix=options.prefix, options=options.search, first=block.first
+            predictions = list(
+                self.predictor.stream(self._inputs(block), first=block.first, **options.predict)
             )
-            predictions = list(stream)
             output.write([options.line(prediction) for prediction in predictions])
             for row, prediction in enumerate(predictions, start=block.first):
                 self.warnings.add(row, prediction)
@@ -119,12 +116,12 @@ class Job:
                 self.report(warning)
         progress.clear()
 
-    def _inputs(self, block: Block) -> list[str]:
+    def _inputs(self, block: Block) -> list[Any]:
         """Parse the lines of a block. An error names the line."""
         inputs = []
         for row, line in enumerate(block.lines, start=block.first + 1):
             try:
-                inputs.append(source_of_line(line, self.predictor.fields))  # depends on the task
+                inputs.append(self.predictor.task.from_line(line))
             except InputError as error:
                 raise InputError(f"{Place(self.source.name, row)}: {error}") from error
         return inputs
@@ -134,7 +131,7 @@ class InputWarnings:
     """Counts lines with unknown symbols, with tabs where one text is expected, and overlong lines."""
 
     def __init__(self, predictor: Predictor, file: str):
-        self.predictor, self.file, self.one_text = predictor, file, len(predictor.fields) == 1
+        self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
         self.tokens = self.unknown = 0
         self.with_unknown, self.with_tab, self.cut, self.long = Count(), Count(), Count(), Count()
         self.symbols: dict[str, None] = {}  # the first unknown symbols
@@ -146,9 +143,7 @@ class InputWarnings:
         if reading.unknown:
             self.with_unknown.add(place)
             if self.one_text and len(self.symbols) < UNKNOWN_SHOWN:
-                tokenizer = self.predictor.task.source  # depends on the task
-                unknown = tokenizer.count_unknown([prediction.source]).most_common
-                self.symbols |= dict.fromkeys(symbol for symbol, _ in unknown)
+                self.symbols |= dict.fromkeys(self.predictor.task.unknown_symbols(prediction.source))
         if self.one_text and "\t" in prediction.source:
             self.with_tab.add(place)
         if reading.unread:

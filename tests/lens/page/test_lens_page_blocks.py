@@ -14,7 +14,7 @@ from seqwright import build_model
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.trace.document import Trace
 from seqwright.prediction.predictor import Predictor
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 MODELS: dict[str, dict[str, Any]] = {
     "pre": {},
@@ -28,7 +28,7 @@ def traced(name: str) -> Trace:
     letters = train_tokenizer("characters", ["through the looking glass"])
     spec = {"size": 16, "layers": 2, "heads": 2, **MODELS[name]}
     model = build_model(spec, source_vocabulary=letters.size, target_vocabulary=letters.size)
-    return Predictor(model, Translation(letters, letters)).look("look at", beam=2, ablate=False)
+    return Predictor(model, TextToText(letters, letters)).look("look at", beam=2, ablate=False)
 
 
 def sections(rows: list[list[str]]) -> dict[str, dict[str, list[str]]]:

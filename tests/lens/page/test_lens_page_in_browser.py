@@ -16,7 +16,7 @@ from seqwright import build_model
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.lens.page import render
 from seqwright.prediction.predictor import Predictor
-from seqwright.tasks.text_to_text import Translation
+from seqwright.tasks.text_to_text import TextToText
 
 VIEWS = ["alignment", "heads", "next", "beam", "why", "number", "compare", "learning"]
 STEPS = [100, 400, 900]
@@ -517,9 +517,7 @@ def test_traces_of_real_models_are_shown(look, family):
     letters = train_tokenizer("characters", ["through the looking glass"])
     spec = {"size": 16, "layers": 2, **REAL[family]}
     model = build_model(spec, source_vocabulary=letters.size, target_vocabulary=letters.size)
-    trace = (
-        Predictor(model, Translation(letters, letters)).look("look at", beam=3, reference="glass").document
-    )
+    trace = Predictor(model, TextToText(letters, letters)).look("look at", beam=3, reference="glass").document
     page = look(trace)
     for view in VIEWS:
         go(page, view)

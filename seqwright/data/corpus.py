@@ -1,0 +1,62 @@
+"""The examples of a configuration by part, read from their files as often as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from seqwright.config import Config, DataConfig
+from seqwright.data.read_report import Tally
+from seqwright.data.split import Fractions, Part, part_of
+from seqwright.data.task import TASKS, Reader, Task
+
+
+def task_class(name: str) -> type[Task[Any, Any]]:
+    """Return the task of that name; `my.module:Class` reaches one outside of the package."""
+    return TASKS.get(name)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The files of a configuration, split into training, validation and test examples of one task."""
+
+    task: type[Task[Any, Any]]
+    data: DataConfig
+
+    @classmethod
+    def of(cls, config: Config) -> Corpus:
+        return cls(task_class(config.task), config.data)
+
+    def examples(self, part: Part, report: Tally | None = None) -> Iterator[Any]:
+        """Yield the examples of a part. Without files of its own it is a share of the training files."""
+        report = Tally() if report is None else report
+        if part != "train" and self._own(part):
+            yield from self.reader(self._own(part)).read(report)
+            return
+        fractions = self.fractions
+        for example in self.reader(self.data.train).read(report):
+            if part_of(self.task.group(example), self.data.split, fractions) == part:
+                yield example
+
+    @property
+    def fractions(self) -> Fractions:
+        """A part with files of its own takes nothing from the training files."""
+        valid = 0.0 if self.data.valid else self.data.held_out
+        test = 0.0 if self.data.test or self.data.valid else self.data.held_out
+        return Fractions(valid, test)
+
+    def name(self, part: Part) -> str:
+        """Return the files of a part, or those that it is taken from."""
+        own = self._own(part)
+        return self.reader(own).name if own else f"{part} part of {self.reader(self.data.train).name}"
+
+    def reader(self, paths: tuple[str, ...]) -> Reader[Any]:
+        return self.task.reader(paths, self.data)
+
+    @property
+    def paths(self) -> list[str]:
+        return [*self.data.train, *self.data.valid, *self.data.test]
+
+    def _own(self, part: Part) -> tuple[str, ...]:
+        return getattr(self.data, part)

@@ -1,0 +1,230 @@
+"""A glance at a user's files, made once, from which tasks claim them.
+
+One pass over the files: distinct values of each column over all rows (the set is capped), shapes from a
+sample spread over the whole file, because files sorted by class break rules that look at the first rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from seqwright.config import DataConfig
+from seqwright.data.fields import symbols_in
+from seqwright.data.read_report import Tally
+from seqwright.data.readers.files import Input
+from seqwright.data.readers.lines import Decoding, read_blocks
+from seqwright.data.readers.sniffing import quoted
+from seqwright.data.task import TASKS, Claim
+from seqwright.data.text_display import shown
+from seqwright.errors import ConfigError, SeqwrightError
+
+Shape = Literal["folder", "jsonl", "tsv", "csv", "text"]
+
+CAP = 1001  # distinct values of a column that are counted
+SAMPLE = 5000  # rows that are kept
+HEAD = 200  # lines that decide the format
+
+
+@dataclass(frozen=True)
+class ColumnGlance:
+    """A column: its name or number, how many distinct values it has (at most `CAP`), and a sample."""
+
+    name: str
+    distinct: int
+    sample: tuple[str, ...]
+
+    @cached_property
+    def repeated(self) -> float:
+        """The share of the sample with a value that occurs twice or more."""
+        counts = Counter(self.sample)
+        return sum(count for count in counts.values() if count > 1) / max(len(self.sample), 1)
+
+    @property
+    def words(self) -> float:
+        """Words of a cell, on average."""
+        return sum(len(cell.split()) for cell in self.sample) / max(len(self.sample), 1)
+
+    @cached_property
+    def numbers(self) -> bool:
+        """Whether every cell is a number."""
+        try:
+            return bool(self.sample) and all(float(cell) is not None for cell in self.sample)
+        except ValueError:
+            return False
+
+    def looks_like_labels(self, rows: int) -> bool:
+        """Few values that come again and again, short ones; numbers only if they are very few."""
+        most = 20 if self.numbers else min(100, rows // 10)
+        return self.repeated >= 0.9 and 2 <= self.distinct <= most and self.words < 3
+
+    @cached_property
+    def looks_like_features(self) -> bool:
+        """Bundles such as `V;IND;1;PL`: a separator in most cells, and names that come again."""
+        filled = [cell for cell in self.sample if cell.strip()]
+        separated = sum(";" in cell or "|" in cell for cell in filled)
+        if not filled or 2 * separated < len(filled) or any(" " in cell for cell in filled):
+            return False
+        names = [name for cell in filled for name in symbols_in(cell)]
+        return 3 * len(set(names)) <= len(names) or len(filled) < 6
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What the files of a training look like. `rows` counts all rows, `lines` those of each file."""
+
+    files: tuple[str, ...]
+    shape: Shape
+    columns: tuple[ColumnGlance, ...]
+    rows: int
+    lines: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(Path(file).name for file in self.files)
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    @property
+    def parallel(self) -> bool:
+        """Whether several files of one column have equally many lines."""
+        return self.shape == "text" and len(self.files) > 1 and len(set(self.lines)) == 1
+
+    @property
+    def names(self) -> str:
+        """The names of the columns, for a sentence."""
+        return ", ".join(shown(column.name, 20)[1:-1] for column in self.columns[:6])
+
+
+class Recognition(NamedTuple):
+    """The task of some files and the evidence; no evidence where no task claims them."""
+
+    task: str
+    evidence: str | None = None
+
+
+def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recognition:
+    """Return the task that claims the files; the reader of the default task explains those that none claims.
+
+    Two claims of one tier are an error: each file has one winner.
+    """
+    try:
+        glance = look_at(paths, data)
+    except (OSError, SeqwrightError):  # reading names what is wrong
+        return Recognition(default)
+    if glance is None:
+        return Recognition(default)
+    claims: dict[str, Claim] = {}
+    for name in TASKS.names():
+        if (claim := TASKS.get(name).claim(glance)) is not None:
+            claims[name] = claim
+    if not claims:
+        return Recognition(default)
+    winner = min(claims, key=lambda name: claims[name].tier)
+    if rivals := [
+        name for name, claim in claims.items() if claim.tier == claims[winner].tier and name != winner
+    ]:
+        raise ConfigError(f"{glance.name} fits {winner} and {rivals[0]}; say which with --task")
+    return Recognition(winner, claims[winner].evidence)
+
+
+def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
+    """Return a glance, or None for what cannot be read twice."""
+    if any(Path(path).is_dir() for path in paths):
+        return Glance(tuple(paths), "folder", (), 0, ())
+    inputs = [Input(path) for path in paths]
+    if not inputs or any(file.once for file in inputs):
+        return None
+    decoding = Decoding(data.encoding, "replace")
+    head = [line for line, _ in zip(_lines(inputs[0], decoding), range(HEAD), strict=False) if line.strip()]
+    shape, delimiter = _shape(head, paths[0], data)
+    columns, rows, counts = _Columns(), 0, []
+    for file in inputs:
+        before = rows
+        for cells in _rows(_lines(file, decoding), shape, delimiter):
+            columns.add(cells)
+            rows += 1
+        counts.append(rows - before)
+    return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts))
+
+
+def _lines(file: Input, decoding: Decoding) -> Iterator[str]:
+    for _, block in read_blocks(file, decoding, Tally()):
+        yield from block
+
+
+def _shape(head: Sequence[str], path: str, data: DataConfig) -> tuple[Shape, str]:
+    """Return the format and the delimiter, by the first lines."""
+    if data.delimiter is not None:
+        return "csv", data.delimiter
+    if head and all(line.lstrip().startswith("{") for line in head):
+        return "jsonl", ""
+    if head and 2 * sum("\t" in line for line in head) > len(head):
+        return "tsv", "\t"
+    if data.format == "csv" or ".csv" in path.lower():
+        steady = [mark for mark in ",;|" if all(mark in line for line in head)]
+        return ("csv", steady[0]) if steady else ("text", "")
+    return "text", ""
+
+
+def _rows(lines: Iterator[str], shape: Shape, delimiter: str) -> Iterator[dict[str, str]]:
+    """Yield rows by the names or numbers of their columns; what does not parse is one cell."""
+    if shape == "csv":
+        try:
+            yield from (_numbered(cells) for cells in quoted(lines, delimiter))
+        except csv.Error:
+            return
+        return
+    for line in lines:
+        if not line.strip():
+            continue
+        if shape == "jsonl":
+            yield _object(line)
+        else:
+            yield _numbered(line.split(delimiter) if shape == "tsv" else [line])
+
+
+def _numbered(cells: Sequence[str]) -> dict[str, str]:
+    return {str(number): cell for number, cell in enumerate(cells[:100], start=1)}
+
+
+def _object(line: str) -> dict[str, str]:
+    try:
+        value: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return {str(key): item if isinstance(item, str) else repr(item)[:200] for key, item in value.items()}
+
+
+class _Columns:
+    """Distinct values and a sample of each column; the sample thins itself out as rows come."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, set[str]] = {}
+        self.sample: list[dict[str, str]] = []
+        self.rows, self.apart = 0, 1
+
+    def add(self, cells: dict[str, str]) -> None:
+        for name, cell in cells.items():
+            values = self.seen.setdefault(name, set())
+            if len(values) < CAP:
+                values.add(cell)
+        if self.rows % self.apart == 0:
+            self.sample.append(cells)
+            if len(self.sample) > SAMPLE:
+                self.sample, self.apart = self.sample[::2], 2 * self.apart
+        self.rows += 1
+
+    def glances(self) -> tuple[ColumnGlance, ...]:
+        return tuple(
+            ColumnGlance(name, len(values), tuple(row[name] for row in self.sample if name in row))
+            for name, values in self.seen.items()
+        )

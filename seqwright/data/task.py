@@ -1,0 +1,349 @@
+"""The task contract: everything that depends on the kind of data, answered by one class per task.
+
+A task is one file in `seqwright/tasks`, its recipe the file of the same name in `seqwright/recipes`. Readers,
+split, survey, store, plan, trainer, validation, predictor, evaluation and lens know only this contract. A
+task outside of the package is named `my.module:Class`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from seqwright.config.registry import Registry
+from seqwright.data.results import Prediction
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seqwright.config import Config, DataConfig, SearchConfig
+    from seqwright.data.glance import Glance
+    from seqwright.data.plan import RowLengths
+    from seqwright.data.read_report import Tally
+    from seqwright.data.store import ColumnSpec, Store
+
+E = TypeVar("E")
+P = TypeVar("P", bound=Prediction)
+Example = TypeVar("Example", covariant=True)
+
+TASKS = Registry("task", "seqwright.tasks", "seqwright.data.task:Task")
+Check = Callable[[], None]
+
+
+class Kind(StrEnum):
+    """What the cells of a column hold."""
+
+    TEXT = "text"
+    LABEL = "label"
+    IMAGE = "image"
+    NUMBER = "number"
+    TIME = "time"
+    ID = "id"
+
+
+@dataclass(frozen=True)
+class Role:
+    """A named column of the data. `headers` are names that such a column usually has in a user's file."""
+
+    name: str
+    kind: Kind
+    needed: Literal["always", "train", "never"] = "always"
+    repeats: bool = False  # several columns may have this role
+    headers: tuple[str, ...] = ()
+
+
+class Claim(NamedTuple):
+    """A task's statement that files are its own. The lowest tier wins; `evidence` is one sentence."""
+
+    tier: int
+    evidence: str
+
+
+class Reader(Protocol[Example]):
+    """Files as examples, read as often as needed. `form` describes how the files are read, in sentences."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def form(self) -> tuple[str, ...]: ...
+    @property
+    def columns(self) -> str | None:
+        """The columns to record in the configuration, where predictions depend on them."""
+
+    @property
+    def named_twice(self) -> str | None:
+        """A file that is named twice by mistake."""
+
+    def read(self, report: Tally) -> Iterator[Example]:
+        """Yield the examples in order; `report` counts what is skipped or changed."""
+
+
+@dataclass(frozen=True)
+class Row(Generic[E]):
+    """An encoded example: its columns by name, and the length that limits and batching look at."""
+
+    example: E
+    columns: Mapping[str, Sequence[int]]
+    length: int
+
+
+@dataclass(frozen=True)
+class Item(Generic[E, P]):
+    """An input, the answers that are right for it, and the model's answer."""
+
+    example: E
+    references: tuple[Any, ...]
+    output: P
+
+
+class TaskBatch(Protocol):
+    """Examples side by side, as a model's `loss` takes them."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def count(self) -> int:
+        """What a summed loss is divided by."""
+
+    @property
+    def tokens(self) -> int:
+        """What training speed is counted in."""
+
+    @property
+    def index(self) -> np.ndarray:
+        """The numbers of the examples in their store (B,)."""
+
+    def with_shuffled_inputs(self) -> Self:
+        """Return the same targets with the inputs of other rows: does the model use its input?"""
+
+
+class Task(ABC, Generic[E, P]):
+    """What a user wants from data of one kind. E is an example, P a prediction.
+
+    noun, group_noun: what one example is called, and what examples that stay in one part of the split share.
+    """
+
+    roles: ClassVar[tuple[Role, ...]]
+    models: ClassVar[tuple[str, ...]]
+    noun: ClassVar[str] = "example"
+    group_noun: ClassVar[str] = "input"
+
+    # The user's files ------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def claim(cls, glance: Glance) -> Claim | None:
+        """Claim files, or None. Depends on the glance alone."""
+
+    @classmethod
+    @abstractmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> Reader[E]:
+        """Open files with the options of `data`."""
+
+    @classmethod
+    @abstractmethod
+    def group(cls, example: E) -> str:
+        """Return the key that decides the part of the split: equal keys stay together."""
+
+    @classmethod
+    def texts(cls, example: E) -> Sequence[str]:
+        """Return the texts of an example, one per role of kind TEXT, for the survey and the doctor."""
+        return ()
+
+    @classmethod
+    @abstractmethod
+    def toy(cls, seed: int) -> list[dict[str, str]]:
+        """Return records by role that a small model learns in seconds; every law of a task runs on them."""
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, config: Config, examples: Callable[[], Iterable[E]], start: Self | None = None) -> Self:
+        """Learn tokenizers, labels or scalers. `examples` iterates the training split, as often as called.
+
+        With `start`, the task of the run that fine-tuning starts from, what it knows keeps its ids.
+        """
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path, config: Config) -> Self: ...
+
+    @abstractmethod
+    def save(self, folder: Path) -> None: ...
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Identify everything that was fitted."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """Describe what was fitted, in a few words."""
+
+    # Examples as numbers ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the parts of a model may ask for: vocabulary sizes, classes, channels."""
+
+    @abstractmethod
+    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        """Return what the store keeps; `readable` adds what `stored` needs to give the example back."""
+
+    @abstractmethod
+    def encode(self, examples: Sequence[E]) -> list[Row[E]]:
+        """Encode examples; their targets may be absent."""
+
+    @abstractmethod
+    def stored(self, store: Store, number: int) -> E:
+        """Return an example of a readable store."""
+
+    @abstractmethod
+    def lengths(self, store: Store) -> RowLengths:
+        """Return the lengths that batches are made by."""
+
+    @abstractmethod
+    def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Any:
+        """Return the batch of these examples; with an epoch, as training augments them in it."""
+
+    @property
+    def chance_loss(self) -> float:
+        """The loss per token of a model that knows nothing; NaN where there is no such number."""
+        return math.nan
+
+    # Answers ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def inputs(self, given: Any) -> Iterator[E]:
+        """Yield the examples in what a user gives to `predict`: one input, or an iterable of inputs."""
+
+    @abstractmethod
+    def labelled(self, given: Any) -> Iterator[E]:
+        """Yield the examples with their targets in what a user gives to `evaluate` and `score`."""
+
+    def check_compatible(self, example: E, files: Sequence[str]) -> None:
+        """Refuse the examples of files that were read in another form than the model was trained with."""
+
+    @abstractmethod
+    def from_line(self, line: str) -> E:
+        """Return the example of one line of input."""
+
+    @abstractmethod
+    def to_line(self, example: E) -> str:
+        """Return the input of an example as one line."""
+
+    @property
+    def one_text(self) -> bool:
+        """Whether an input is one text, so that a tab in it is suspicious."""
+        return False
+
+    def unknown_symbols(self, line: str) -> Iterable[str]:
+        """Return the symbols of an input that the model does not know."""
+        return ()
+
+    def request(self, search: SearchConfig, *, count: int | None = None, **options: Any) -> Any:
+        """Check the options of a prediction of `count` inputs; what is not given comes from `search`."""
+        if options:
+            from seqwright.errors import ConfigError
+
+            raise ConfigError(f"{', '.join(options)}: this task has no such option; leave it out")
+        return None
+
+    def input_limit(self, model: Any) -> int:
+        """Return how many tokens of one input the model reads."""
+        return 1 << 30
+
+    @abstractmethod
+    def answer(
+        self, model: Any, rows: Sequence[Row[E]], request: Any, numbers: Sequence[int] = ()
+    ) -> list[P]:
+        """Answer encoded inputs in one batch, in order. `numbers` seed what is drawn at random."""
+
+    def score(self, model: Any, examples: Sequence[E]) -> list[float]:
+        """Return the log-probability of the target of each example."""
+        from seqwright.errors import ConfigError
+
+        raise ConfigError(f"{type(self).__name__} does not score examples")
+
+    def draft(self, model: Any, items: Sequence[tuple[E, Sequence[Any]]], check: Check) -> list[P]:
+        """Answer inputs quickly, for a validation; `items` are examples with their right answers."""
+        check()
+        return self.answer(model, self.encode([example for example, _ in items]), None)
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def truth(self, example: E) -> Any:
+        """Return the right answer, as `Prediction.value` gives the model's."""
+
+    @abstractmethod
+    def judge(self, examples: Sequence[E], references: Sequence[Sequence[Any]], **options: Any) -> Judge:
+        """Choose the metrics for these answers; the first one is the one to look at first."""
+
+    def mistakes(self, judge: Judge, items: Sequence[Item[E, P]]) -> Sequence[Mistake]:
+        """Say how wrong each answer is."""
+        wrong = ((item, item.output.value not in item.references) for item in items)
+        return [Mistake(item.references[0], int(bad), float(bad), ()) for item, bad in wrong]
+
+    def buckets(self, items: Sequence[Item[E, P]], folder: Path | None) -> dict[str, tuple[Bucket, ...]]:
+        """Group the items by what may explain their scores."""
+        return {}
+
+    def baseline(self, example: E) -> Any:
+        """Return a trivial answer, or None; its score is shown next to the model's."""
+        return None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The metrics of an evaluation, the facts that their choice depends on, and their names for people."""
+
+    metrics: tuple[Any, ...]
+    settings: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An answer laid against the closest reference.
+
+    share: edits over the longer of the two; 0 is right, 1 is all wrong. changes: (expected, output) of each
+    edit; "" is nothing.
+    """
+
+    reference: Any
+    edits: int
+    share: float
+    changes: tuple[tuple[str, str], ...]
+
+
+class Bucket(NamedTuple):
+    """Items that are alike in one respect, by their numbers."""
+
+    name: str
+    items: tuple[int, ...]
+
+
+def group_items(task: Task[E, Any], examples: Iterable[E]) -> tuple[list[E], list[list[Any]], list[int]]:
+    """Return inputs with all their right answers, and the item of each example.
+
+    Examples of one group are one item with several references, in order of appearance, none twice.
+    """
+    firsts: dict[str, E] = {}
+    answers: dict[str, dict[Any, None]] = {}
+    order = []
+    places: dict[str, int] = {}
+    for example in examples:
+        key = task.group(example)
+        firsts.setdefault(key, example)
+        answers.setdefault(key, {})[task.truth(example)] = None
+        order.append(places.setdefault(key, len(places)))
+    return list(firsts.values()), [list(known) for known in answers.values()], order

@@ -1,0 +1,280 @@
+"""The design of a training: the configuration, what is known of the data, and the reason for each choice."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seqwright.config import Config, DataConfig, override, parse, read, read_toml
+from seqwright.config.presets import PINNED, PRESETS
+from seqwright.config.recipe import Choice, Recipe
+from seqwright.config.registry import unknown
+from seqwright.data.checks.findings import Finding
+from seqwright.data.glance import recognise
+from seqwright.data.split import ENOUGH, NAMES, Part
+from seqwright.data.survey import Survey, survey
+from seqwright.data.text_display import amount
+from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.runs.folder import WEIGHTS, Run, check_home
+from seqwright.runtime import machine
+from seqwright.training import run as training_run
+
+ENDS = ("minutes", "steps", "epochs")
+
+
+@dataclass(frozen=True)
+class Design:
+    """A training before it begins or resumes."""
+
+    config: Config
+    survey: Survey
+    choices: tuple[Choice, ...]
+    changes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return what was found and what was chosen, with reasons."""
+        chosen = [f"  {choice.what}: {choice.reason}" for choice in self.choices]
+        changed = [f"  as requested: {' '.join(self.changes)}"] if self.changes else []
+        return [*self.survey.lines(), f"  {self._split()}", *chosen, *changed]
+
+    def to_json(self, left_out: Iterable[Finding] = ()) -> dict[str, Any]:
+        """Return the document of data.json; `left_out` are the findings of the preparation."""
+        found = self.survey.to_json()
+        return {
+            **found,
+            "findings": [*(finding.to_json() for finding in left_out), *found["findings"]],
+            "split": self.survey.split(self.config.data),
+            "machine": machine(),
+            "choices": [{"what": choice.what, "reason": choice.reason} for choice in self.choices],
+        }
+
+    def check_parts(self) -> None:
+        """Refuse what cannot be trained or validated, before there is a folder for it."""
+        found, share = self.survey, self.config.data.held_out
+        for part, count in found.split(self.config.data).items():
+            if (
+                not count and part != "test"
+            ):  # without a test split, the final score is that of the validation
+                raise InputError(
+                    f"{found.name} has {amount(found.report.sources, f'distinct {found.corpus.task.group_noun}')}"
+                    f", and with data.held_out = {share:g} the {NAMES[part]} split is empty; training needs at "
+                    f"least {ENOUGH}. Add data, or pass --valid and --test files"
+                )
+
+    def _split(self) -> str:
+        counts, data, task = self.survey.split(self.config.data), self.config.data, self.survey.corpus.task
+        shares = [f"{amount(counts['train'], task.noun)} for training"]
+        for part, own in (("valid", data.valid), ("test", data.test)):
+            if counts[part]:  # type: ignore[index]
+                shares.append(f"{counts[part]:,} for {NAMES[part]}" + (" (own file)" if own else ""))  # type: ignore[index]
+        kept = "" if data.valid else f"; equal {task.group_noun}s stay in one part, so nothing leaks"
+        return f"split: {', '.join(shares)}{kept}"
+
+
+def design(
+    table: Mapping[str, Any],
+    changes: Iterable[str] = (),
+    *,
+    folder: Path | None = None,
+    by_recipe: bool = True,
+) -> Design:
+    """Design a training from `table`, which names files and any other option.
+
+    `changes` (`key=value`) override the table. What is left open is chosen from the data with `by_recipe`,
+    and has its default otherwise. Where a training exists in `folder`, it keeps the options it began with.
+    """
+    changes = tuple(changes)
+    requested = _with_model_table(override(table, changes))
+    config = _checked(requested)
+    if folder is not None:
+        check_home(folder)
+        _check_resumable(folder)
+    if not config.data.train:
+        raise ConfigError("no data file is named; give one, two parallel files, or a configuration")
+    existing = _existing(folder) if by_recipe and folder is not None else None
+    recognised: tuple[Choice, ...] = ()
+    if existing is not None:
+        requested = _with_first_names(requested, config.data, existing.table["data"])
+        if existing.table["data"]["train"] == requested["data"]["train"]:
+            config = parse(merged(existing.table, requested))  # other files are refused later
+    elif by_recipe and "task" not in requested:
+        recognised = tuple(_recognised(config))
+        config = replace(
+            config, **{key: value for choice in recognised for key, value in choice.table.items()}
+        )
+    found = survey(config)
+    if not by_recipe:
+        recipe = Recipe((Choice("model and training", {}, "from the configuration"),))
+    elif existing is not None:
+        recipe = Recipe((existing,))
+    else:
+        chosen = _chosen(config, found, requested)
+        recipe = Recipe((*recognised, *chosen.choices))
+    columns = {"data": {"columns": found.columns}} if found.columns else {}
+    config = parse(merged(recipe.table(), merged(requested, columns)))
+    return Design(config, found, recipe.choices, changes)
+
+
+def from_file(path: str) -> dict[str, Any]:
+    """Return the tables of a TOML configuration."""
+    try:
+        return read_toml(Path(path).read_text(encoding="utf-8-sig"), path)  # some editors write a mark first
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (at byte {error.start}); convert it") from error
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge tables; values of `above` win. One end of a training replaces another, and a preset everything
+    that another preset set.
+    """
+    result = dict(below)
+    if any(end in above for end in ENDS):
+        result = {key: value for key, value in result.items() if key not in ENDS}
+    if above.get("preset", result.get("preset")) != result.get("preset"):
+        result.pop(PINNED, None)
+    for key, value in above.items():
+        inner = result.get(key)
+        result[key] = (
+            merged(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
+        )
+    return result
+
+
+def _recognised(config: Config) -> Iterable[Choice]:
+    """Choose the task by the files, and say why."""
+    task, evidence = recognise(config.data.train, config.data, config.task)
+    if evidence is not None:
+        yield Choice(f"task {task}", {"task": task}, f"{evidence}; --task overrides")
+
+
+def _with_model_table(table: dict[str, Any]) -> dict[str, Any]:
+    """A model that is only named is a preset, to which the recipe may add."""
+    model = table.get("model")
+    return {**table, "model": {"preset": model}} if isinstance(model, str) else table
+
+
+def _checked(requested: Mapping[str, Any]) -> Config:
+    """Return the requested configuration; everything wrong with it is one error, before data is read."""
+    training = requested.get("training", {})
+    ends = isinstance(training, Mapping) and any(training.get(end) is not None for end in ENDS)
+    complete = dict(requested) if ends else merged({"training": {"minutes": 1.0}}, requested)
+    config, problems = read(complete, _model_keys)
+    model = requested.get("model")
+    keys = _wrong_keys(model) if isinstance(model, Mapping) else []
+    problems += training_run.wrong_parts(config) + keys
+    if problems:  # otherwise the model is checked as soon as the recipe is known
+        problems += training_run.wrong_model(config) if config.start is None and not keys else []
+        raise ConfigError("; ".join(dict.fromkeys(problems)))
+    return config
+
+
+def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
+    """Return options that no model has, and a preset that does not exist."""
+    known = ["preset", "kind", *(key.removeprefix("model.") for key in _model_keys())]
+    wrong = [unknown("option of the model", key, known) for key in model if key not in known]
+    named = model.get("preset")
+    return wrong if named is None or named in PRESETS else [unknown("preset", named, list(PRESETS)), *wrong]
+
+
+def _model_keys() -> list[str]:
+    """Return the keys that the table of a model may have."""
+    from seqwright.models import MODELS
+    from seqwright.models.building.scaling import options_of
+
+    kinds = (MODELS.options(kind) for kind in MODELS.names())
+    return [f"model.{key}" for key in sorted(set().union(*kinds, *map(options_of, PRESETS)))]
+
+
+def _check_resumable(folder: Path) -> None:
+    """Refuse to overwrite a model whose checkpoints are gone."""
+    if Run.exists(folder) and (folder / WEIGHTS).exists() and not Run.open(folder).checkpoints().steps():
+        raise ModelError(
+            f"{folder} holds a model but no checkpoints to resume from, and a new training would overwrite it; "
+            "train into another folder, or remove this one"
+        )
+
+
+def _with_first_names(
+    requested: dict[str, Any], data: DataConfig, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Files keep the names they had when the training began, however they are spelt now."""
+
+    def places(files: Iterable[str]) -> list[str]:
+        return [os.path.realpath(file) for file in files]
+
+    parts = [part for part in NAMES if places(getattr(data, part)) == places(known[part])]
+    return merged(requested, {"data": {part: known[part] for part in parts}})
+
+
+def _existing(folder: Path) -> Choice | None:
+    """Return what a training takes over from itself, once it has weights."""
+    if not Run.exists(folder):
+        return None
+    run = Run.open(folder)
+    steps = run.checkpoints().steps()
+    if not steps:
+        return None
+    reason = (
+        "its weights, tokenizers and options are kept except for what is requested now; steps and minutes "
+        "count from its beginning; another --out starts a new training"
+    )
+    return Choice(f"resumes {folder} at step {max(steps):,}", run.config, reason)
+
+
+def _chosen(config: Config, found: Survey, requested: Mapping[str, Any]) -> Recipe:
+    """Choose by the recipe of the task, with at least one example in each part of the split."""
+    recipe = recipe_of(config.task)(found, requested)
+    if config.start is not None:
+        recipe = recipe.over(_of_start(config.start))
+    chosen = recipe.table().get("data", {}).get("held_out")
+    if chosen is None or "held_out" in requested.get("data", {}):
+        return recipe
+    share = _least_share(found, replace(config.data, held_out=chosen))
+    if share is None or share == chosen:
+        return recipe
+    again = "" if config.data.test else ", and as many for the test"
+    what = f"{100 * share:.0f} % of the {found.corpus.task.group_noun}s for validation{again}"
+    reason = "there are so few that less would leave a part empty"
+    return recipe.over(Choice(what, {"data": {"held_out": share}}, reason))
+
+
+def recipe_of(task: str) -> Any:
+    """Return the function `choose(survey, requested)` of a task: that of its recipe file, or of the module of
+    a task outside of the package; without one, nothing is chosen.
+    """
+    module = task.partition(":")[0] if ":" in task else f"seqwright.recipes.{task}"
+    return getattr(importlib.import_module(module), "choose", lambda survey, requested: Recipe(()))
+
+
+def _least_share(found: Survey, data: DataConfig) -> float | None:
+    """Return the share of `data`, or the next hundredth that leaves no part of the split empty."""
+    hundredths = (number / 100 for number in range(int(100 * data.held_out) + 1, 50))
+    for share in (data.held_out, *hundredths):
+        if all(found.split(replace(data, held_out=share)).values()):
+            return share
+    return None
+
+
+def _of_start(start: str) -> Choice:
+    """Return what fine-tuning takes over from the run that it starts from."""
+    config = Run.open(start).config
+    table = {key: config[key] for key in ("tokenizer", "model")}
+    return Choice("tokenizers and model", table, f"those of {start}, which is fine-tuned")
+
+
+def held_out_files(given: Any, files: list[str], part: Part) -> list[str]:
+    """Return the files of a part; refuse examples in memory, which only training data may be."""
+    if not files and not (given is None or (isinstance(given, list | tuple) and not given)):
+        import reprlib
+
+        raise InputError(
+            f"{part} is {reprlib.repr(given)}; name files that hold its examples, or leave it out: a share of "
+            "the training data is taken"
+        )
+    return files

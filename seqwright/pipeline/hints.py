@@ -1,0 +1,67 @@
+"""The commands to run after a training, ready to be copied."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from seqwright.config import Config
+from seqwright.data.text_display import amount
+from seqwright.files import uncompressed
+from seqwright.lens.trace.history import TRACES
+from seqwright.pipeline.design import ENDS
+from seqwright.runs.folder import RUNS, Run
+from seqwright.runs.report.wording import files_like, shell_word
+from seqwright.training.trainer import Progress
+
+RISEN = 1.02  # times the lowest validation loss: from there on it counts as risen
+
+
+def folder_for(file: str) -> Path:
+    """Return the default run folder: runs/pairs for pairs.tsv, pairs.tsv.gz or pairs.en."""
+    return Path(RUNS, uncompressed(file).stem.strip(".") or "run")
+
+
+def next_commands(folder: Path, example: str, trained: Sequence[str] = ()) -> list[str]:
+    """Return the usual next commands; `example` is a line of input, `trained` the training files."""
+    run, text = shlex.quote(str(folder)), shell_word(example)
+    watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
+    return [
+        "next:",
+        f"  seqwright predict {run} < inputs.txt        # one line in, one line out",
+        f"  seqwright evaluate {run} {files_like(trained)}       # scores on another file of the same form",
+        f"  seqwright look {run} {text} -o page.html  # what happens inside",
+        *([watch] if (folder / TRACES).exists() else []),
+        f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",
+    ]
+
+
+def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
+    """Return the command that trains longer, unless the model overfits."""
+    if _out_of_patience(config.training.patience, progress):
+        return [f"  {how_to_continue(config.training.patience, progress)}"]
+    found = ((record.get("step"), record.get("valid_loss")) for record in Run.open(folder).records())
+    losses = {step: loss for step, loss in found if loss is not None}
+    least = min(losses, key=losses.__getitem__, default=None)
+    last = losses.get(progress.step, 0.0)
+    if least is not None and progress.best_step < progress.step and last > RISEN * losses[least]:
+        when = f"the validation loss was lowest at step {least:,} of {progress.step:,}"
+        return [f"  more time is unlikely to help: {when}"]
+    end = next(name for name in ENDS if getattr(config.training, name) is not None)
+    out = [] if folder == folder_for(config.data.train[0]) else ["--out", str(folder)]
+    more = f"{2 * getattr(config.training, end):g}"
+    command = shlex.join(["seqwright", "train", *config.data.train, *out, f"--{end}", more])
+    return [f"  {command}  # more time may help: resumes, to {more} {end} in total"]
+
+
+def how_to_continue(patience: int | None, progress: Progress) -> str:
+    """Say how a finished training resumes."""
+    if _out_of_patience(patience, progress):
+        worse = f"{amount(progress.worse, 'validation')} without improvement ended the training"
+        return f"{worse}; a larger training.patience resumes it"
+    return "a larger --minutes, --steps or --epochs resumes it"
+
+
+def _out_of_patience(patience: int | None, progress: Progress) -> bool:
+    return patience is not None and progress.worse >= patience
