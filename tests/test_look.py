@@ -111,7 +111,7 @@ def test_a_page(runs, tmp_path, capsysbinary):
         (
             ["{words}", "ae", "--beam", "0"],
             2,
-            "seqwright: beam is 0, it must be a whole number from 1 to 4096\n",
+            "seqwright: beam is 0; it must be a whole number from 1 to 4096\n",
         ),
         (["{words}", "ae", "-o", "x.pdf"], 2, "end it in .html for a page, or in .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),

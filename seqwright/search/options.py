@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import torch
+from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor
 
-from seqwright.errors import ConfigError
+from seqwright.config.validation import Count, Whole, check_fields
+from seqwright.errors import ConfigError, Problem
 from seqwright.search.filters import BannedTokens, Filter, ForcedPrefix, MinimumLength, NoRepeat, Rules
 
 LENGTH_RULES: dict[str, Callable[[int], float]] = {  # penalty(length) = rule(length) ** length_penalty
@@ -59,21 +62,22 @@ class Start:
 class SearchOptions:
     """Lengths and filters. A length counts tokens without the first one; the end is one of `max_length`."""
 
-    min_length: int = 0  # no end before this many tokens
-    max_length: int = 256  # steps at most; what has not ended by then is cut
-    no_repeat: int = 0  # n-grams of this size occur once at most (Paulus et al. 2018, section 2.5); 0: off
+    min_length: Whole = 0  # no end before this many tokens
+    max_length: Count = 256  # steps at most; an output that has not ended by then is cut
+    no_repeat: Whole = 0  # n-grams of this size occur once at most (Paulus et al. 2018, section 2.5); 0: off
     banned: tuple[int, ...] = ()  # tokens that never occur
     filters: tuple[Filter, ...] = ()  # further ones, applied in this order before those above
 
-    def __post_init__(self) -> None:
-        raise_all(self.problems())
+    ordered: ClassVar[tuple[tuple[str, str], ...]] = (("min_length", "max_length"),)  # at most as large
 
-    def problems(self) -> list[str]:
-        """Every broken rule, each with the value and the range."""
-        found = out_of_range(self, min_length=(0, None), max_length=(1, None))
-        if not found and self.min_length > self.max_length:
-            found.append(f"min_length is {self.min_length}, it must be at most max_length, {self.max_length}")
-        return found + out_of_range(self, no_repeat=(0, None))
+    def __post_init__(self) -> None:
+        problems = check_fields(self)
+        invalid = {problem.key for problem in problems}
+        for smaller, larger in self.ordered:
+            value, limit = getattr(self, smaller), getattr(self, larger)
+            if not {smaller, larger} & invalid and value > limit:
+                problems.append(Problem(smaller, value, f"it must be at most {{{larger}}}, {limit}"))
+        raise_all(problems)
 
     def limits(self, start: Start) -> list[int]:
         return list(start.limits) or [self.max_length] * start.rows
@@ -131,18 +135,10 @@ class SamplingOptions(SearchOptions):
     Temperature 0 is greedy search by definition. Tokens that tie with the last one that stays, stay.
     """
 
-    temperature: float = 1.0  # p ∝ exp(log p / temperature)
-    top_k: int = 0  # Fan et al. 2018; 0: all
-    top_p: float = 1.0  # Holtzman et al. 2020; 1: all
+    temperature: Annotated[float, Ge(0), Lt(math.inf)] = 1.0  # p ∝ exp(log p / temperature)
+    top_k: Whole = 0  # Fan et al. 2018; 0: all
+    top_p: Annotated[float, Gt(0), Le(1)] = 1.0  # Holtzman et al. 2020; 1: all
     seed: int = 0
-
-    def problems(self) -> list[str]:
-        found = super().problems() + out_of_range(self, top_k=(0, None))
-        if not 0 <= self.temperature < math.inf:
-            found.append(f"temperature is {self.temperature}, it must be a number from 0 (greedy) upwards")
-        if not 0 < self.top_p <= 1:
-            found.append(f"top_p is {self.top_p}, it must be over 0 and at most 1")
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,23 +150,15 @@ class BeamOptions(SearchOptions):
     and can miss the best. A beam of one is greedy search by definition: it stops at its first end.
     """
 
-    size: int = 4
-    n_best: int = 1
-    length_penalty: float = 0.6  # over 0 favours long outputs, under 0 short ones
-    length_rule: str = "wu"
-    patience: float = math.inf
+    size: Annotated[int, Ge(1), Le(4096)] = 4
+    n_best: Annotated[int, Ge(1), Le(4096)] = 1
+    length_penalty: Annotated[float, Ge(-10), Le(10)] = (
+        0.6  # above 0 favours long outputs, below 0 short ones
+    )
+    length_rule: Literal["wu", "mean", "none"] = "wu"
+    patience: Annotated[float, Gt(0)] = math.inf
 
-    def problems(self) -> list[str]:
-        found = out_of_range(self, size=(1, 4096), n_best=(1, 4096))
-        if not found and self.n_best > self.size:
-            found.append(f"n_best is {self.n_best}, it must be at most size, {self.size}")
-        if not -10 <= self.length_penalty <= 10:
-            found.append(f"length_penalty is {self.length_penalty}, it must be a number from -10 to 10")
-        if self.length_rule not in LENGTH_RULES:
-            found.append(f"length_rule is {self.length_rule!r}, it must be one of {', '.join(LENGTH_RULES)}")
-        if not self.patience > 0:
-            found.append(f"patience is {self.patience}, it must be over 0")
-        return super().problems() + found
+    ordered = (*SearchOptions.ordered, ("n_best", "size"))
 
     def penalty(self, length: int) -> float:
         return LENGTH_RULES[self.length_rule](length) ** self.length_penalty
@@ -181,17 +169,6 @@ class BeamOptions(SearchOptions):
         return 1 if self.size == 1 else max(self.n_best, self.patience * self.size)
 
 
-def out_of_range(options: object, **ranges: tuple[int, int | None]) -> list[str]:
-    """Problems of the options that are no whole number within their range."""
-    found = []
-    for name, (low, high) in ranges.items():
-        value = getattr(options, name)
-        if not isinstance(value, int) or value < low or (high is not None and value > high):
-            limits = f"at least {low}" if high is None else f"from {low} to {high}"
-            found.append(f"{name} is {value}, it must be a whole number {limits}")
-    return found
-
-
-def raise_all(problems: list[str]) -> None:
+def raise_all(problems: Sequence[Problem | str]) -> None:
     if problems:
-        raise ConfigError("; ".join(problems))
+        raise ConfigError(*problems)
