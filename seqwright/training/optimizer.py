@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry, check_options, parse
-from seqwright.errors import ConfigError, ModelError
+from seqwright.config.validation import Doc, Positive, Share
+from seqwright.errors import ModelError
 
 OPTIMIZERS = Registry("optimizer", "seqwright.training.optimizer", "seqwright.training.optimizer:Optimizer")
+
+NotNegative = Annotated[float, Ge(0), Lt(math.inf)]
+Rate = Annotated[Positive, Doc("Highest learning rate; the schedule sets the fraction of it at each step.")]
+Betas = Annotated[tuple[Share, Share], Doc("Decay of the first and the second moment.")]
+Decay = Annotated[NotNegative, Doc("Weight decay of matrices.")]
 
 
 class Optimizer:
     """Base: one or more torch optimizers over the parameters of a model, with one learning rate."""
 
     def __init__(self, model: nn.Module, *, rate: float):
-        if not 0 < rate < math.inf:
-            raise ConfigError(f"rate is {rate}; the learning rate must be positive and finite")
         self.rate = rate
         self.names = {
             name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
@@ -78,12 +83,12 @@ class Adamw(Optimizer):
         self,
         model: nn.Module,
         *,
-        rate: float = 3e-3,  # the highest; the schedule sets the fraction of it at each step
-        betas: tuple[float, float] = (0.9, 0.98),
-        epsilon: float = 1e-9,
-        decay: float = 0.01,
+        rate: Rate = 3e-3,
+        betas: Betas = (0.9, 0.98),
+        epsilon: NotNegative = 1e-9,
+        decay: Decay = 0.01,
     ):
-        self.options, self.decay = _moments(betas, epsilon), _not_negative("decay", decay)
+        self.options, self.decay = {"betas": tuple(betas), "eps": epsilon}, decay
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
@@ -102,14 +107,13 @@ class Muon(Optimizer):
         self,
         model: nn.Module,
         *,
-        rate: float = 3e-3,  # the highest; the schedule sets the fraction of it at each step
-        momentum: float = 0.95,
-        betas: tuple[float, float] = (0.9, 0.98),
-        epsilon: float = 1e-9,
-        decay: float = 0.01,
+        rate: Rate = 3e-3,
+        momentum: Annotated[Share, Doc("Decay of the momentum of matrices.")] = 0.95,
+        betas: Betas = (0.9, 0.98),
+        epsilon: NotNegative = 1e-9,
+        decay: Decay = 0.01,
     ):
-        self.options, self.decay = _moments(betas, epsilon), _not_negative("decay", decay)
-        self.momentum = _below_one("momentum", momentum)
+        self.options, self.decay, self.momentum = {"betas": tuple(betas), "eps": epsilon}, decay, momentum
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
@@ -134,28 +138,6 @@ def adamw(
         {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, fused=True, **options)
-
-
-def _moments(betas: Sequence[float], epsilon: float) -> dict[str, object]:
-    """Check the options of the moments and return them under torch's names."""
-    if not isinstance(betas, Sequence) or len(betas) != 2:
-        raise ConfigError(f"betas is {betas!r}; it must be two numbers, such as [0.9, 0.98]")
-    return {
-        "betas": tuple(_below_one("one of betas", beta) for beta in betas),
-        "eps": _not_negative("epsilon", epsilon),
-    }
-
-
-def _below_one(name: str, value: float) -> float:
-    if not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ConfigError(f"{name} is {value!r}; it must be at least 0 and below 1")
-    return value
-
-
-def _not_negative(name: str, value: float) -> float:
-    if not 0 <= value < math.inf:
-        raise ConfigError(f"{name} is {value}; it must be finite and at least 0")
-    return value
 
 
 class _Orthogonal(torch.optim.Optimizer):

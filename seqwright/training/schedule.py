@@ -7,11 +7,17 @@ end is given in steps, epochs or minutes.
 from __future__ import annotations
 
 import math
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 from seqwright.config.registry import Registry
-from seqwright.errors import ConfigError
+from seqwright.config.validation import Doc, Share, Whole
 
 SCHEDULES = Registry("schedule", "seqwright.training.schedule", "seqwright.training.schedule:Schedule")
+
+Warmup = Annotated[Whole, Doc("Steps in which the rate rises from 0.")]
+Floor = Annotated[float, Ge(0), Le(1), Doc("Final fraction of the highest rate.")]
 
 
 class Schedule:
@@ -19,9 +25,7 @@ class Schedule:
     training; then the class determines its shape.
     """
 
-    def __init__(self, *, warmup: int = 400):
-        if warmup < 0:
-            raise ConfigError(f"warmup is {warmup}; it must be at least 0 steps")
+    def __init__(self, *, warmup: Warmup = 400):
         self.warmup = warmup
 
     def factor(self, step: int, done: float) -> float:
@@ -62,11 +66,11 @@ class Cosine(Schedule):
     def __init__(
         self,
         *,
-        warmup: int = 400,
-        floor: float = 0.0,  # the final fraction of the highest rate, from 0 to 1
+        warmup: Warmup = 400,
+        floor: Floor = 0.0,
     ):
         super().__init__(warmup=warmup)
-        self.floor = _share("floor", floor)
+        self.floor = floor
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
@@ -80,25 +84,17 @@ class Linear(Schedule):
     def __init__(
         self,
         *,
-        warmup: int = 400,
-        flat: float = 0.4,  # share of the training after the warm-up, from 0 to below 1
-        floor: float = 0.0,  # the final fraction of the highest rate, from 0 to 1
+        warmup: Warmup = 400,
+        flat: Annotated[
+            Share, Doc("Share of the training after the warm-up that keeps the highest rate.")
+        ] = 0.4,
+        floor: Floor = 0.0,
     ):
         super().__init__(warmup=warmup)
-        if not 0 <= flat < 1:
-            raise ConfigError(
-                f"flat is {flat}; it is the share of the training at the highest rate, from 0 to below 1"
-            )
-        self.flat, self.floor = flat, _share("floor", floor)
+        self.flat, self.floor = flat, floor
 
     def after(self, step: int, warmup: float, done: float) -> float:
         if done <= self.flat:
             return 1.0
         left = (1 - min(done, 1.0)) / (1 - self.flat)
         return self.floor + (1 - self.floor) * left
-
-
-def _share(name: str, value: float) -> float:
-    if not 0 <= value <= 1:
-        raise ConfigError(f"{name} is {value}; it is a share of the highest rate, from 0 to 1")
-    return value

@@ -10,7 +10,7 @@ from torch import nn
 
 from seqwright.errors import ConfigError, ModelError
 from seqwright.models.building import build_model
-from seqwright.training.optimizer import OPTIMIZERS, Optimizer, orthogonalised
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer, build_optimizer, orthogonalised
 
 
 def network() -> nn.Module:
@@ -19,7 +19,7 @@ def network() -> nn.Module:
 
 
 def build(name: str, model: nn.Module, **options: object) -> Optimizer:
-    return OPTIMIZERS.get(name)(model, **options)
+    return build_optimizer({"kind": name, **options}, model)
 
 
 def descend(model: nn.Module, optimizer: Optimizer, steps: int, first: int = 0) -> list[float]:
@@ -146,20 +146,20 @@ def test_a_state_of_another_model_is_refused():
 
 def test_a_rate_must_be_above_zero():
     for rate in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ConfigError, match="rate is"):
+        with pytest.raises(ConfigError, match="rate of optimizer adamw is"):
             build("adamw", network(), rate=rate)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"betas": [0.9]}, r"betas is \[0\.9\]"),
-        ({"betas": 0.9}, "betas is 0.9"),
-        ({"betas": [0.9, 1.0]}, "one of betas is 1.0"),
-        ({"betas": ["high", 0.9]}, "one of betas is 'high'"),
-        ({"epsilon": -1e-9}, "epsilon is -1e-09"),
-        ({"decay": -0.1}, "decay is -0.1"),
-        ({"decay": float("nan")}, "decay is nan"),
+        ({"betas": [0.9]}, r"betas of optimizer \w+ is \[0\.9\]; it must be a list of 2 numbers"),
+        ({"betas": 0.9}, r"betas of optimizer \w+ is 0.9; it must be a list of 2 numbers"),
+        ({"betas": [0.9, 1.0]}, r"betas of .* is \[0\.9, 1\.0\]; .*at least 0 and below 1"),
+        ({"betas": ["high", 0.9]}, r"betas of .* is \['high', 0\.9\]"),
+        ({"epsilon": -1e-9}, r"epsilon of optimizer \w+ is -1e-09"),
+        ({"decay": -0.1}, r"decay of optimizer \w+ is -0.1"),
+        ({"decay": float("nan")}, r"decay of optimizer \w+ is nan"),
     ],
 )
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
@@ -170,5 +170,5 @@ def test_what_no_optimizer_can_do_is_named(name, options, words):
 
 def test_a_momentum_that_never_fades_is_refused():
     for momentum in (1.0, -0.1):
-        with pytest.raises(ConfigError, match=f"momentum is {momentum}"):
+        with pytest.raises(ConfigError, match=f"momentum of optimizer muon is {momentum}"):
             build("muon", network(), momentum=momentum)

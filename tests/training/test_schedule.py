@@ -63,10 +63,10 @@ def test_before_the_end_is_known_the_rate_warms_up_and_stays():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"kind": "linear", "warmup": -1}, "warmup is -1"),
-        ({"kind": "linear", "flat": 1.0}, "flat is 1.0"),
-        ({"kind": "cosine", "floor": 1.5}, "floor is 1.5"),
-        ({"kind": "linear", "floor": -0.1}, "floor is -0.1"),
+        ({"kind": "linear", "warmup": -1}, "warmup of schedule linear is -1"),
+        ({"kind": "linear", "flat": 1.0}, "flat of schedule linear is 1.0"),
+        ({"kind": "cosine", "floor": 1.5}, "floor of schedule cosine is 1.5"),
+        ({"kind": "linear", "floor": -0.1}, "floor of schedule linear is -0.1"),
         ({"kind": "cosin"}, "did you mean 'cosine'"),
         ({"kind": "constant", "warmups": 3}, "did you mean 'warmup'"),
     ],
