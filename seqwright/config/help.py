@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from seqwright.config.presets import PARTS, PRESETS
+from seqwright.config.presets import PRESETS
 from seqwright.config.registry import Registry, hints_of, options_of
 from seqwright.config.tables import Config
 from seqwright.config.validation import field_hints, help_text, in_words, limits
 from seqwright.errors import ConfigError
 
 REGISTRIES = {  # by the name of a part in a configuration; imported when they are needed
+    "model": "seqwright.models:MODELS",
     "encoder": "seqwright.models:ENCODERS",
     "decoder": "seqwright.models:DECODERS",
+    "head": "seqwright.models:HEADS",
     "score": "seqwright.nn.scores:SCORES",
     "position": "seqwright.nn.positions:POSITIONS",
     "feed_forward": "seqwright.nn.feedforward:FEED_FORWARDS",
@@ -31,16 +33,12 @@ REGISTRIES = {  # by the name of a part in a configuration; imported when they a
     "metric": "seqwright.evaluation.metrics:METRICS",
 }
 OPEN = {  # keys whose value is a part: its name, or a table with its name and its options
-    "model.encoder": "encoder",
-    "model.decoder": "decoder",
-    "model.position": "position",
-    "model.feed_forward": "feed_forward",
-    "tokenizer.source": "tokenizer",
-    "tokenizer.target": "tokenizer",
-    "training.optimizer": "optimizer",
-    "training.schedule": "schedule",
-    "training.metric": "metric",
+    "model.kind": "model",
+    **{f"model.{part}": part for part in ("encoder", "decoder", "head", "position", "feed_forward")},
+    **{f"tokenizer.{side}": "tokenizer" for side in ("source", "target")},
+    **{f"training.{part}": part for part in ("optimizer", "schedule", "metric")},
 }
+SOURCES = {name: preset.source for name, preset in PRESETS.items()}
 MODEL = (
     "The name of a preset, or a table: the `preset` to start from, options of the model, options that every "
     "part with such an option receives (layers = 2), and one table per part."
@@ -77,7 +75,7 @@ def describe(name: str = "") -> Topic:
         return contents()
     if name in PRESETS:
         preset = PRESETS[name]
-        summary = f"{preset.source}. {preset.note}".rstrip(". ") + "."
+        summary = ". ".join(filter(None, (preset.source, preset.note))) + "."
         return Topic(name, summary, settings={"kind": preset.kind, **preset.model})
     if name in OPEN:
         table, _, key = name.partition(".")
@@ -85,7 +83,7 @@ def describe(name: str = "") -> Topic:
         return Topic(name, _summary(registry(OPEN[name]).base), own, _kinds(OPEN[name]))
     if name == "model":
         options = _options_of(registry("model").get("encoder_decoder"))
-        return Topic(name, MODEL, options, {**_kinds("model"), "presets": _presets()})
+        return Topic(name, MODEL, options, {**_kinds("model"), "presets": SOURCES})
     if name in (tables := _tables()):
         lists = _kinds(name) if name in REGISTRIES else {}
         return Topic(name, _summary(tables[name]), _fields_of(tables[name]), lists)
@@ -93,8 +91,8 @@ def describe(name: str = "") -> Topic:
         return Topic(name, _summary(registry(name).base), lists=_kinds(name))
     above, _, last = name.rpartition(".")
     home = OPEN.get(above, above)
-    homes = [each for each in (*REGISTRIES, "model") if name.lower() in registry(each).names()]
-    if home in (*REGISTRIES, "model") and last in registry(home).names():
+    homes = [each for each in REGISTRIES if name.lower() in registry(each).names()]
+    if home in REGISTRIES and last in registry(home).names():
         return _part(home, last)
     return _part(homes[0], name.lower()) if len(homes) == 1 else _option(name)
 
@@ -105,11 +103,11 @@ def contents() -> Topic:
     keys = {option.name: option.help for option in _fields_of(Config) if option.name != "model"}
     parts = {name: ", ".join(registry(name).names()) for name in REGISTRIES}
     lists = {"tables": {**tables, "model": MODEL}, "keys outside of tables": keys, "parts": parts}
-    return Topic("", lists={**lists, "presets": _presets()})
+    return Topic("", lists={**lists, "presets": SOURCES})
 
 
 def registry(name: str) -> Registry:
-    module, _, attribute = REGISTRIES.get(name, "seqwright.models:MODELS").partition(":")
+    module, _, attribute = REGISTRIES[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
@@ -132,30 +130,26 @@ def _option(name: str) -> Topic:
         options = ()
     if own := tuple(option for option in options if option.name == last):
         return Topic(name, options=own)
-    parts = [f"{part}.{kind}" for part in (*PARTS, "model") for kind in registry(part).names()]
-    found = {part: option for part in parts for option in describe(part).options if option.name == last}
-    if above == "model" and found:
-        return Topic(name, lists={"parts": {part: _in_brief(option) for part, option in found.items()}})
+    homes = ("encoder", "decoder", "head", "model") if above == "model" else ()
+    parts = [_part(home, kind) for home in homes for kind in registry(home).names()]
+    if found := {part.name: _brief(each) for part in parts for each in part.options if each.name == last}:
+        return Topic(name, lists={"parts": found})
     near = difflib.get_close_matches(name, list(_all_names()), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ConfigError(f"nothing is called {name!r}; {hint}`seqwright describe` lists all names")
 
 
-def _in_brief(option: Option) -> str:
-    default = "given by the model" if option.default is None else f"default {option.default}"
+def _brief(option: Option) -> str:
+    default = "set by the model or the data" if option.default is None else f"default {option.default}"
     return ", ".join(filter(None, (option.type, option.range, default)))
 
 
 def _all_names() -> Iterator[str]:
-    topics = [*_tables(), "model", *OPEN, *REGISTRIES]
+    topics = [*_tables(), *OPEN, *REGISTRIES]
     topics += [f"{name}.{kind}" for name in REGISTRIES for kind in registry(name).names()]
     yield from (*topics, *PRESETS)
     yield from (f"{topic}.{option.name}" for topic in topics for option in describe(topic).options)
     yield from (option.name for option in _fields_of(Config))
-
-
-def _presets() -> dict[str, str]:
-    return {name: preset.source for name, preset in PRESETS.items()}
 
 
 def _kinds(name: str) -> dict[str, dict[str, str]]:
@@ -165,8 +159,8 @@ def _kinds(name: str) -> dict[str, dict[str, str]]:
 
 def _summary(part: type) -> str:
     """Return the first paragraph of a docstring."""
-    text = " ".join((inspect.getdoc(part) or "").split("\n\n")[0].split()).removeprefix("Base: ")
-    return text[:1].upper() + text[1:]
+    text = " ".join((inspect.getdoc(part) or "").split("\n\n")[0].split())
+    return text[6:7].upper() + text[7:] if text.startswith("Base: ") else text
 
 
 def split_docstring(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:

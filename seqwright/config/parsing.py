@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cached_property
 from typing import Any
 
 from seqwright.config.registry import unknown
@@ -31,35 +32,51 @@ def read(
     table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tuple
 ) -> tuple[Config, list[str]]:
     """Return the configuration of all valid values, and the problems of the others."""
-    unknowns = dict(_unknown_keys(table, Config))
-    places = {key.rpartition(".")[2]: key for key in (*open_keys(), *_keys(Config))} if unknowns else {}
-    problems = [
-        unknown("key", key, known, places.get(key.rpartition(".")[2])) for key, known in unknowns.items()
-    ]
-    invalid: list[Problem] = []
-    config = _validated(table, Config, "", invalid)
-    problems += map(str, invalid)
+    reader = _Reader(open_keys)
+    config: Config = reader.read(table, Config)
+    problems = [str(problem) for problem in reader.problems]
     return config, [*problems, *_contradictions(config, complete=not problems)]
 
 
-def _validated(table: Mapping[str, Any], kind: type, path: str, problems: list[Problem]) -> Any:
-    hints, values = field_hints(kind), {}
-    for each in fields(kind):
-        if each.name not in table:
-            continue
-        key, value, hint = path + each.name, table[each.name], hints[each.name]
-        if is_dataclass(hint) and isinstance(value, Mapping):
-            values[each.name] = _validated(value, hint, f"{key}.", problems)
-        elif is_dataclass(hint):
-            problems.append(Problem(key, value, "it must be a table"))
-        else:
-            if isinstance(value, Mapping) and isinstance(each.default, str):
-                value = _with_name(value, each.name, each.default)
-            try:
-                values[each.name] = convert(value, hint)
-            except ValueError:
-                problems.append(Problem(key, value, rule(hint, value)))
-    return kind(**values)
+class _Reader:
+    """Collects the problems of nested tables."""
+
+    def __init__(self, open_keys: Callable[[], Iterable[str]]):
+        self.problems: list[Problem | str] = []
+        self._open_keys = open_keys
+
+    @cached_property
+    def _homes(self) -> dict[str, str]:
+        """The last part of each key -> the key, for keys in the wrong table."""
+        return {key.rpartition(".")[2]: key for key in (*self._open_keys(), *_keys(Config))}
+
+    def read(self, table: Mapping[str, Any], kind: Any, path: str = "") -> Any:
+        hints, values = field_hints(kind), dict[str, Any]()
+        for key in [key for key in table if key not in hints]:
+            known = [path + name for name in hints]
+            self.problems.append(unknown("key", path + key, known, self._homes.get(key)))
+        for each in fields(kind):
+            if each.name not in table:
+                continue
+            key, value, hint = path + each.name, table[each.name], hints[each.name]
+            if is_dataclass(hint) and isinstance(value, Mapping):
+                values[each.name] = self.read(value, hint, f"{key}.")
+            elif is_dataclass(hint):
+                self.problems.append(Problem(key, value, "it must be a table"))
+            else:
+                if isinstance(value, Mapping) and isinstance(each.default, str):
+                    value = _with_name(value, each.name, each.default)
+                try:
+                    values[each.name] = convert(value, hint)
+                except ValueError:
+                    self.problems.append(Problem(key, value, rule(hint, value)))
+        return kind(**values)
+
+
+def _keys(kind: Any, path: str = "") -> Iterator[str]:
+    """Yield every key that is not a table."""
+    for name, hint in field_hints(kind).items():
+        yield from _keys(hint, f"{path}{name}.") if is_dataclass(hint) else [path + name]
 
 
 def _with_name(table: Mapping[str, Any], key: str, default: str) -> dict[str, Any]:
@@ -83,26 +100,6 @@ def _contradictions(config: Config, *, complete: bool) -> Iterator[str]:
             f"training.metric is {training.metric!r}, which needs outputs, but training.decode is 0; "
             "set training.decode above 0, or training.metric to loss"
         )
-
-
-def _unknown_keys(table: Mapping[str, Any], kind: type, path: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Yield each unknown key with the known keys of its table."""
-    hints = {each.name: field_hints(kind)[each.name] for each in fields(kind)}
-    for key, value in table.items():
-        if key not in hints:
-            yield path + key, [path + name for name in hints]
-        elif is_dataclass(hints[key]) and isinstance(value, Mapping):
-            yield from _unknown_keys(value, hints[key], f"{path}{key}.")
-
-
-def _keys(kind: type, path: str = "") -> Iterator[str]:
-    """Yield every key that is not a table."""
-    for each in fields(kind):
-        hint = field_hints(kind)[each.name]
-        if is_dataclass(hint) and isinstance(hint, type):
-            yield from _keys(hint, f"{path}{each.name}.")
-        else:
-            yield path + each.name
 
 
 def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:

@@ -15,64 +15,51 @@ from annotated_types import Ge, Gt, Le, Len, Lt
 from seqwright.config.validation import Count, Doc, Positive, Seed, Share, Whole
 
 Spec = str | dict[str, Any]
+Files = tuple[str, ...]
+Format = Literal["parallel", "tsv", "csv", "jsonl"]
+Character = Annotated[str, Len(1, 1)]
+Clip = Annotated[float, Gt(0)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """The files of the data set, their format, and the split."""
 
-    train: Annotated[tuple[str, ...], Doc("Files to train on.")] = ()
-    valid: Annotated[
-        tuple[str, ...],
-        Doc("Files of the validation split; without them, a share of the training sources, with all pairs."),
-    ] = ()
-    test: Annotated[
-        tuple[str, ...],
-        Doc("Files of the test split; without them, a share of the training sources, with all pairs."),
-    ] = ()
-    format: Annotated[
-        Literal["parallel", "tsv", "csv", "jsonl"] | None,
-        Doc("File format; detected from the first lines by default."),
-    ] = None
-    delimiter: Annotated[Annotated[str, Len(1, 1)] | None, Doc("Column separator; detected by default.")] = (
-        None
-    )
-    header: Annotated[
-        bool | None, Doc("Whether the first row holds the column names; detected by default.")
-    ] = None
+    train: Annotated[Files, Doc("Files to train on.")] = ()
+    valid: Annotated[Files, Doc("Validation files; without them, a share of the training sources.")] = ()
+    test: Annotated[Files, Doc("Test files; without them, a share of the training sources.")] = ()
+    format: Annotated[Format | None, Doc("File format; detected by default.")] = None
+    delimiter: Annotated[Character | None, Doc("Column separator; detected by default.")] = None
+    header: Annotated[bool | None, Doc("Whether the first row names columns; detected by default.")] = None
     columns: Annotated[
         str | None, Doc('Columns to read: "1,3:2" reads the source from columns 1 and 3, the target from 2.')
     ] = None
-    quoting: Annotated[
-        bool | None,
-        Doc("Whether double quotes enclose cells; by default only in CSV. If not, a quote is a character."),
-    ] = None
+    quoting: Annotated[bool | None, Doc("Whether double quotes enclose cells; by default only in CSV.")] = (
+        None
+    )
     encoding: Annotated[str, Doc("Character encoding of the files.")] = "utf-8"
     on_bad_bytes: Annotated[
-        Literal["error", "replace"],
-        Doc("Stop at bytes that the encoding does not allow, or replace them by U+FFFD and count them."),
+        Literal["error", "replace"], Doc("Stop at invalid bytes, or replace them by U+FFFD and count them.")
     ] = "error"
     skip_bad_rows: Annotated[bool, Doc("Skip and count rows that do not fit the columns.")] = False
     held_out: Annotated[
-        float, Gt(0), Lt(0.5), Doc("Share of the sources for validation, and the same share for the test.")
+        float,
+        Gt(0),
+        Lt(0.5),
+        Doc("Share of the sources for validation, with all their pairs, and as many for the test."),
     ] = 0.05
-    split: Annotated[Seed, Doc("Seed of the split; it does not depend on the seed of the training.")] = 1
-    max_length: Annotated[
-        Count, Doc("Tokens per side; longer pairs are excluded from training, and reported.")
-    ] = 512
+    split: Annotated[Seed, Doc("Seed of the split; the seed of the training does not change it.")] = 1
+    max_length: Annotated[Count, Doc("Tokens per side; training excludes and reports longer pairs.")] = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """The tokenizers: one for both sides, or one for each."""
 
-    joint: Annotated[bool, Doc("Use the source tokenizer for both sides.")] = False
+    joint: Annotated[bool, Doc("Use one tokenizer, of the kind of the source, for both sides.")] = False
     source: Annotated[Spec, Doc("Tokenizer of the source.")] = "characters"
     target: Annotated[Spec, Doc("Tokenizer of the target; ignored if joint is true.")] = "characters"
-    sampled: Annotated[
-        bool,
-        Doc("Sample another segmentation of the training texts in each epoch, if the tokenizers can."),
-    ] = False
+    sampled: Annotated[bool, Doc("Sample new segmentations in each epoch, if the tokenizer can.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,27 +71,19 @@ class TrainingConfig:
     minutes: Annotated[Positive | None, Doc("Length of the training in minutes.")] = None
     tokens: Annotated[Count, Doc("Target tokens per batch, including padding and end tokens.")] = 1536
     accumulate: Annotated[
-        Count,
-        Doc("Parts of a batch, computed by one process each, or one after the other to save memory."),
+        Count, Doc("Parts of a batch, one per process, or one after the other to save memory.")
     ] = 1
-    optimizer: Annotated[Spec, Doc("Optimizer with its peak learning rate.")] = "adamw"
+    optimizer: Annotated[Spec, Doc("Optimizer, with the highest learning rate.")] = "adamw"
     schedule: Annotated[Spec, Doc("Learning rate schedule.")] = "linear"
     smoothing: Annotated[Share, Doc("Label smoothing.")] = 0.1
-    clip: Annotated[
-        Annotated[float, Gt(0)] | None, Doc("Maximum norm of the gradients; none: no clipping.")
-    ] = 1.0
+    clip: Annotated[Clip | None, Doc("Maximum norm of the gradients; none: no clipping.")] = 1.0
     average: Annotated[
-        Share,
-        Doc("Decay of the moving average of the weights, which is validated and kept; 0: no average."),
+        Share, Doc("Decay of the moving average of the weights, which is validated and kept; 0: no average.")
     ] = 0.998
-    validations: Annotated[
-        Count, Doc("Number of validations in the whole training, unless validate_every is set.")
-    ] = 20
+    validations: Annotated[Count, Doc("Validations in all, unless validate_every is set.")] = 20
     validate_every: Annotated[Count | None, Doc("Steps between two validations.")] = None
-    patience: Annotated[Count | None, Doc("Stop after this many validations without an improvement.")] = None
-    metric: Annotated[
-        str, Doc("Metric that selects the weights: loss, or a metric of the decoded outputs.")
-    ] = "loss"
+    patience: Annotated[Count | None, Doc("Stop after this many validations without improvement.")] = None
+    metric: Annotated[str, Doc("Selects the weights: loss, or a metric of the decoded outputs.")] = "loss"
     decode: Annotated[Whole, Doc("Outputs decoded per validation.")] = 300
     traces: Annotated[
         int, Ge(0), Le(3), Doc("Sources traced per validation, for `seqwright look --learning`; 0: none.")
@@ -126,19 +105,15 @@ class SearchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    task: Annotated[str, Doc("What the model learns to do, which follows from the kind of data.")] = (
-        "text_to_text"
-    )
+    task: Annotated[str, Doc("What the model learns; it depends on the kind of data.")] = "text_to_text"
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: Spec = "tiny"
-    start: Annotated[
-        str | None, Doc("Run folder whose tokenizers and weights the training starts from: fine-tuning.")
-    ] = None
+    start: Annotated[str | None, Doc("Run folder to fine-tune: its tokenizers and weights.")] = None
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     seed: Annotated[Seed, Doc("Seed of the initial weights, the order of the data, and dropout.")] = 1
-    threads: Annotated[Count | None, Doc("CPU threads; none: the default of torch.")] = None
+    threads: Annotated[Count | None, Doc("CPU threads; none: chosen by the program.")] = None
 
     def to_dict(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))

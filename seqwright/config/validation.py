@@ -35,14 +35,8 @@ Share = Annotated[float, Ge(0), Lt(1)]
 Positive = Annotated[float, Gt(0), Lt(math.inf)]
 Seed = Annotated[int, Ge(0), Lt(2**63)]
 
-NAMES: dict[Any, str] = {
-    bool: "true or false",
-    int: "whole number",
-    float: "number",
-    str: "text",
-    NoneType: "none",
-    Any: "any value",
-}
+NAMES = {int: "whole number", float: "number", str: "text"}
+BARE: dict[Any, str] = {bool: "true or false", NoneType: "none", Any: "any value"}  # without an article
 BOUNDS = {Ge: ("at least", "ge"), Gt: ("above", "gt"), Le: ("at most", "le"), Lt: ("below", "lt")}
 
 
@@ -91,7 +85,8 @@ def rule(hint: Any, value: Any = None) -> str:
     """Say what a value must be: "it must be a whole number, at least 1"."""
     choices = [str(word) for each in _members(hint) if get_origin(each) is Literal for word in get_args(each)]
     near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5) if isinstance(value, str) else []
-    text = ", ".join(filter(None, (in_words(hint, article="a "), limits(hint))))
+    words, bounds = in_words(hint, article="a "), limits(hint)
+    text = words + (" " if bounds.startswith("from") else ", " if bounds else "") + bounds
     return f"it must be {text}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
@@ -111,10 +106,12 @@ def limits(hint: Any) -> str:
     """Return the bounds in an annotation in words, such as "above 0 and below 2"."""
     notes = list(dict.fromkeys(_notes(hint)))
     bounds = {type(note): getattr(note, BOUNDS[type(note)][1]) for note in notes if type(note) in BOUNDS}
+    texts = {kind: f"{limit:,}" if limit >= 10_000 else f"{limit}" for kind, limit in bounds.items()}
     if Ge in bounds and Le in bounds:
-        return f"from {bounds[Ge]:,} to {bounds[Le]:,}"
+        return f"from {texts[Ge]} to {texts[Le]}"
     words = [
-        "finite" if limit == math.inf else f"{BOUNDS[kind][0]} {limit:,}" for kind, limit in bounds.items()
+        "finite" if limit == math.inf else f"{BOUNDS[kind][0]} {texts[kind]}"
+        for kind, limit in bounds.items()
     ]
     words += [f"exactly {note.max_length} character" for note in notes if isinstance(note, Len)]
     return " and ".join(words)
@@ -144,12 +141,9 @@ def _name(hint: Any, article: str) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " or ".join(map(str, inner))
-    if origin is tuple and Ellipsis not in inner:
-        return f"{article}list of {len(inner)} {in_words(inner[0])}s"
     if origin in (tuple, list, Sequence):
-        return f"{article}list of {in_words(inner[0])}s"
+        count = f"{len(inner)} " if origin is tuple and Ellipsis not in inner else ""
+        return f"{article}list of {count}{in_words(inner[0])}s"
     if origin in (dict, Mapping):
         return f"{article}table"
-    if hint in (bool, NoneType, Any):
-        return NAMES[hint]
-    return article + NAMES.get(hint, getattr(hint, "__name__", str(hint)))
+    return BARE.get(hint) or article + NAMES.get(hint, getattr(hint, "__name__", str(hint)))

@@ -12,8 +12,8 @@ from safetensors.torch import load_model, save_model
 from seqwright.config.presets import PRESETS, pinned
 from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
-from seqwright.models import DECODERS, ENCODERS
-from seqwright.models.building import build_model, resolve, unpinned
+from seqwright.models import DECODERS, ENCODERS, MODELS
+from seqwright.models.building import build_model, parts_of, resolve, unpinned
 
 SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16, "readout_size": 12}
 
@@ -121,6 +121,31 @@ def test_of_another_kind_of_part_only_width_and_dropout_are_the_preset_s():
         "dropout",
     ]  # config.json has the same bytes each time
     assert description["decoder"]["kind"] == "transformer"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("encoder_decoder", ["encoder", "decoder"]),
+        ("ensemble", ["encoder", "decoder"]),
+        ("decoder_only", ["decoder"]),
+        ("encoder_only", ["encoder", "head"]),
+    ],
+)
+def test_the_kind_of_a_model_determines_its_parts(kind, parts):
+    assert parts_of(kind) == parts
+    description = resolve({"preset": "tiny", "kind": kind, "layers": 2, "tie": kind != "encoder_only"})
+    tables = [key for key, value in description.items() if isinstance(value, dict)]
+    assert (description["kind"], tables) == (kind, parts)
+    assert ("share" in description) == ("share" in MODELS.options(kind))
+    facts = {"source_vocabulary": 20, "target_vocabulary": 20, "vocabulary": 20, "classes": 3}
+    assert sum(p.numel() for p in build_model(description, **facts).parameters()) > 0
+    assert resolve(description) == description
+
+
+def test_a_part_that_the_kind_does_not_have_is_an_unknown_option():
+    with pytest.raises(ConfigError, match="unknown option of the model 'encoder'"):
+        resolve({"preset": "tiny", "kind": "decoder_only", "encoder": "rnn"})
 
 
 @pytest.mark.parametrize("part", ["encoder", "decoder"])

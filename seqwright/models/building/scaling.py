@@ -38,11 +38,11 @@ def options_of(name: str) -> set[str]:
     return set(MODELS.options(preset.kind)).union(*parts)
 
 
-def described(name: str, asked: Mapping[str, Any], *, joint: bool) -> dict[str, Any]:
+def described(name: str, options: Mapping[str, Any], *, joint: bool) -> dict[str, Any]:
     """Return the description of a preset with those of the options that it has. Embeddings are shared only
     if both sides have one vocabulary.
     """
-    known = {key: value for key, value in asked.items() if key in options_of(name)}
+    known = {key: value for key, value in options.items() if key in options_of(name)}
     share = joint and bool(known.get("share", PRESETS[name].model["share"]))
     return {"preset": name, **known, "share": share}
 
