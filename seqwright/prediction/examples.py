@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seqwright.errors import ModelError
 from seqwright.files import read_json, sha256, write_json
@@ -67,8 +67,7 @@ class Difference:
         return f"example {self.number}, {recorded.source!r}: {change}"
 
 
-@dataclass(frozen=True)
-class Examples:
+class Examples(NamedTuple):
     """Contents of examples.json: recorded outputs, and the SHA-256 of the weights that produced them."""
 
     weights: str

@@ -193,7 +193,7 @@ def test_long_lines_are_counted_and_named(tmp_path, capsysbinary):
     assert out.count(b"\n") == 4
     cut, long, _ = error.decode().split("\n")
     assert f"2 lines longer than the limit of 6 tokens: the rest was not read ({path}:2, {path}:4)" in cut
-    assert "1 line longer than all sources in training (4 tokens): read in full, outputs may" in long
+    assert "1 line longer than all training sources (4 tokens): read in full, outputs may" in long
     assert f"({path}:3)" in long
 
 

@@ -167,10 +167,7 @@ class InputWarnings:
             (self.with_tab, "with a tab, but the model takes one text: is this a file of pairs?"),
             (self.with_unknown, f"with symbols that are unknown to the model{such_as}"),
             (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: the rest was not read"),
-            (
-                self.long,
-                f"longer than all sources in training ({trained}): read in full, outputs may be poor",
-            ),
+            (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
         )
         return [
             f"{amount(count.count, 'line')} {kind} "
