@@ -1,4 +1,4 @@
-"""Trains a small Transformer to turn words round, and shows where it looks. About half a minute."""
+"""Train a small Transformer to reverse words and show its attention. Takes about half a minute."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def train(model: torch.nn.Module, random: np.random.Generator, steps: int) -> No
 
 
 def show_attention(model: torch.nn.Module, word: str) -> None:
-    """The weights of the last cross-attention, the mean of its heads, as shades."""
+    """Print the weights of the last cross-attention, averaged over its heads, as shades."""
     with seqwright.capture(model) as seen, torch.inference_mode():
         model(batch_of([word]))
     name = max(name for name in seen if name.endswith("cross"))
     weights = seen[name][0][0].mean(0)  # (Q, K)
-    print(f"\nwhere {name} looks (rows: what is said, columns: what is read)")
+    print(f"\nattention of {name} (rows: output, columns: source)")
     print("     " + " ".join([*word, "$"]))
-    for said, row in zip([*word[::-1], "$"], weights, strict=True):
-        print(f"  {said}  " + " ".join(" ·:+*#"[min(int(6 * w), 5)] for w in row.tolist()))
+    for letter, row in zip([*word[::-1], "$"], weights, strict=True):
+        print(f"  {letter}  " + " ".join(" ·:+*#"[min(int(6 * w), 5)] for w in row.tolist()))
 
 
 def main() -> None:
@@ -76,14 +76,14 @@ def main() -> None:
         {"preset": "tiny", "layers": 2, "dropout": 0.0}, source_vocabulary=size, target_vocabulary=size
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"a Transformer with {parameters:,} parameters learns to turn words round")
-    began = time.perf_counter()
+    print(f"a Transformer with {parameters:,} parameters learns to reverse words")
+    start = time.perf_counter()
     train(model.train(), random, steps=600)
-    print(f"trained in {time.perf_counter() - began:.0f} s")
+    print(f"trained in {time.perf_counter() - start:.0f} s")
     model.eval()
     words = random_words(500, np.random.default_rng(2))
-    right = sum(said == word[::-1] for said, word in zip(reverse(model, words), words, strict=True))
-    print(f"{right / len(words):.1%} of 500 new random words are right\n")
+    correct = sum(output == word[::-1] for output, word in zip(reverse(model, words), words, strict=True))
+    print(f"{correct / len(words):.1%} of 500 new random words are correct\n")
     for word in ("attention", "seqwright", "lecture"):
         print(f"  {word} → {reverse(model, [word])[0]}")
     show_attention(model, "attention")

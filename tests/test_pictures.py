@@ -1,5 +1,5 @@
-"""The pictures of the documentation are what their code draws, can be read by day, by night and aloud, and
-what they show of the small model is true.
+"""The pictures of the documentation: they match their code, work in light, dark and screen readers, and show
+true facts about the small model.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import struct
 from itertools import combinations, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,31 +18,32 @@ from browser import Browser
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 FILES = sorted(FOLDER.glob("*.svg"))
+PAGE = FOLDER / "look-page.png"
 SVG = "{http://www.w3.org/2000/svg}"
 each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
 @pytest.fixture
 def part(monkeypatch):
-    """A module of the examples, which are not installed."""
+    """Import a module of the examples, which are not installed."""
     monkeypatch.syspath_prepend(str(ROOT))
     return lambda name: importlib.import_module(f"examples.pictures.{name}")
 
 
-def test_every_picture_is_there_and_shown(part):
+def test_every_picture_exists_and_is_shown(part):
     names = set(part("gallery").PICTURES)
     assert {file.stem for file in FILES} == names
     assert set(re.findall(r"\]\(([\w-]+)\.svg\)", (FOLDER / "README.md").read_text("utf-8"))) == names
 
 
 @each
-def test_a_picture_is_what_its_code_draws(file, part):
+def test_a_picture_matches_its_code(file, part):
     drawn = part("gallery").PICTURES[file.stem]()
-    assert file.read_text("utf-8") == drawn, "draw them anew with: make pictures"
+    assert file.read_text("utf-8") == drawn, "run: make pictures"
 
 
 @each
-def test_a_picture_says_what_it_shows_and_asks_for_nothing(file):
+def test_a_picture_has_a_description_and_loads_nothing(file):
     picture = ElementTree.parse(file).getroot()
     title, described = picture.find(f"{SVG}title"), picture.find(f"{SVG}desc")
     assert picture.get("role") == "img"
@@ -57,19 +59,19 @@ def colours(style: str) -> set[str]:
 
 
 @each
-def test_a_picture_has_every_colour_by_day_and_by_night(file):
+def test_a_picture_has_every_colour_in_light_and_dark(file):
     picture = ElementTree.parse(file).getroot()
-    day, night = picture.find(f"{SVG}style").text.split("@media (prefers-color-scheme:dark)")
-    assert colours(day) == colours(night)
+    light, dark = picture.find(f"{SVG}style").text.split("@media (prefers-color-scheme:dark)")
+    assert colours(light) == colours(dark)
     own = [element for element in picture.iter() if element.get("fill") or element.get("stroke")]
-    assert all(element.get("fill") == "none" for element in own)  # a colour of its own would not change
+    assert all(element.get("fill") == "none" for element in own)  # a fixed colour would not follow the scheme
 
 
 PLACES = """[...document.querySelectorAll("text")].map(text => {
   const box = text.getBoundingClientRect();
   return [text.textContent, box.left, box.top, box.right, box.bottom];
 })"""
-SLACK = 3  # pixels above and below the letters that a box of text has to spare
+SLACK = 3  # pixels above and below the letters that belong to the box of a text
 
 
 def covers(one: list, other: list) -> bool:
@@ -78,7 +80,7 @@ def covers(one: list, other: list) -> bool:
     return across > 1 and down > SLACK
 
 
-def test_no_text_lies_on_another_or_beyond_the_edge(tmp_path):
+def test_no_text_overlaps_another_or_the_edge(tmp_path):
     with Browser(tmp_path / "profile") as browser:
         page = browser.page(700, 700)
         for file in FILES:
@@ -93,29 +95,29 @@ def test_no_text_lies_on_another_or_beyond_the_edge(tmp_path):
 def test_the_links_of_the_grammar_join_translations(part):
     grammar = part("grammar")
     tables = (grammar.DETERMINERS, grammar.BEFORE, grammar.BEHIND)
-    forms = {word: set(said) for table in tables for word, said in table.items()}
-    forms |= {word: {said} for word, (said, _) in grammar.NOUNS.items()}
-    forms |= {"big": {said for pair in grammar.BIG for said in pair}, "not": {"ne", "pas"}}
+    forms = {word: set(french) for table in tables for word, french in table.items()}
+    forms |= {word: {french} for word, (french, _) in grammar.NOUNS.items()}
+    forms |= {"big": {french for pair in grammar.BIG for french in pair}, "not": {"ne", "pas"}}
     for one in grammar.sentences(300, seed=3):
         source, target = one.source.split(), one.target.split()
         assert {place for _, place in one.links} == set(range(len(target)))
-        linked = [(source[read], target[said]) for read, said in one.links]
-        assert all(said in forms.get(read, {said}) for read, said in linked)
+        linked = [(source[first], target[second]) for first, second in one.links]
+        assert all(french in forms.get(english, {french}) for english, french in linked)
         assert "does" not in dict(linked)
 
 
-def test_what_is_kept_of_the_model_is_what_the_pictures_say(part):
+def test_the_stored_attention_supports_the_pictures(part):
     toy = part("toy").toy()
     for heads in toy.attention.values():
         for row in (row for head in heads for row in head):
-            assert sum(row) == pytest.approx(1, abs=0.006)  # of numbers with three digits
+            assert sum(row) == pytest.approx(1, abs=0.006)  # the numbers have three digits
     assert all(
         weight == 0 for head in toy.attention["dec"] for q, row in enumerate(head) for weight in row[q + 1 :]
     )
     assert len(toy.attention["cross"][0]) == len(toy.output)
     assert len(toy.attention["cross"][0][0]) == len(toy.source)
     mean = part("translation").mean_of_heads(toy, "cross")
-    best = {said: toy.source[row.index(max(row))] for said, row in zip(toy.output, mean, strict=True)}
+    best = {word: toy.source[row.index(max(row))] for word, row in zip(toy.output, mean, strict=True)}
     pairs = {"chien": "dog", "noir": "black", "maison": "house", "blanche": "white", "petit": "small"}
     assert best | pairs == best
     nouns = {"le": "dog", "la": "house"}
@@ -141,14 +143,28 @@ def test_the_beam_finds_what_greedy_search_misses(part):
 
 def test_each_hypothesis_sees_its_own_past(part):
     masks = part("masks")
-    words = [word for said, _ in masks.BEAM for word in said]
-    read = {
+    words = [word for tokens, _ in masks.BEAM for word in tokens]
+    visible = {
         " ".join(word for word, may in zip(words, row, strict=True) if may) for row in masks.past_of_a_beam()
     }
-    assert read == {"le grand chien dort", "le chien énorme dort", "le chien géant dort"}
+    assert visible == {"le grand chien dort", "le chien énorme dort", "le chien géant dort"}
 
 
-def test_the_file_of_the_model_is_small():
-    kept = ROOT / "examples" / "pictures" / "toy.json"
-    assert kept.stat().st_size < 20_000
-    assert json.loads(kept.read_text("utf-8"))["right"] > 0.95
+def test_the_stored_model_is_small():
+    stored = ROOT / "examples" / "pictures" / "toy.json"
+    assert stored.stat().st_size < 20_000
+    assert json.loads(stored.read_text("utf-8"))["right"] > 0.95
+
+
+def test_the_picture_of_the_look_page_is_a_small_png_of_its_size(part):
+    content, page = PAGE.read_bytes(), part("page")
+    assert content.startswith(b"\x89PNG")
+    assert len(content) < 300_000
+    assert struct.unpack(">II", content[16:24]) == (page.WIDTH, page.HEIGHT)
+    assert "docs/pictures/look-page.png" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_without_a_browser_the_page_is_not_taken(part, monkeypatch):
+    page = part("page")
+    monkeypatch.setattr(page.shutil, "which", lambda name: None)
+    assert page.take().startswith("look-page.png not taken: it needs one of chromium, ")

@@ -1,5 +1,5 @@
-"""English and French sentences of a small grammar, with their alignment: adjectives change their place, a
-negation takes two words, and `big` has three translations, so that a model has something to hesitate about.
+"""English and French sentences of a small grammar, with their alignment. Adjectives move, a negation takes
+two words, and `big` has three translations, so that the model is uncertain there.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-Link = tuple[int, int]  # a place in the source, a place in the target
+Link = tuple[int, int]  # a position in the source, a position in the target
 
 
 class Word(NamedTuple):
-    """What is said, and for which words of the source: places relative to the beginning of its phrase."""
+    """A target word and the positions of its source words, relative to the start of the phrase."""
 
     text: str
     of: tuple[int, ...]
@@ -43,13 +43,13 @@ DETERMINERS = {"the": ("le", "la"), "a": ("un", "une"), "this": ("ce", "cette")}
 BEFORE = {"small": ("petit", "petite"), "old": ("vieux", "vieille"), "pretty": ("joli", "jolie")}
 BEHIND = {"white": ("blanc", "blanche"), "black": ("noir", "noire"), "green": ("vert", "verte")}
 BIG = (("grand", "grande"), ("énorme", "énorme"), ("géant", "géante"))
-TRAP = 0.55  # how often `big` follows the noun, as one of two words: greedy search goes that way and loses
+TRAP = 0.55  # how often `big` follows the noun, as one of two words: greedy search takes this path and loses
 VERBS = {"see": "voit", "want": "veut", "find": "trouve", "sleep": "dort", "like": "préfère"}
 PLACES = {"under": "sous", "behind": "derrière", "with": "avec"}
 
 
 def sentences(count: int, seed: int) -> list[Sentence]:
-    """So many different sentences."""
+    """Return `count` distinct sentences."""
     random = Random(seed)
     found: dict[str, Sentence] = {}
     while len(found) < count:
@@ -59,7 +59,7 @@ def sentences(count: int, seed: int) -> list[Sentence]:
 
 
 def sentence(random: Random) -> Sentence:
-    """Subject and verb, then maybe an object, maybe a place."""
+    """Return a subject and a verb, with an optional object and an optional place."""
     name = random.choice(list(VERBS))
     phrases = [noun_phrase(random), verb_phrase(name, random)]
     if name != "sleep":
@@ -71,14 +71,14 @@ def sentence(random: Random) -> Sentence:
 
 
 def noun_phrase(random: Random) -> Phrase:
-    """A determiner, at most one adjective of each kind, a noun: *the small white house*."""
-    noun, (said, gender) = random.choice(list(NOUNS.items()))
+    """Return a determiner, at most one adjective of each kind, and a noun: *the small white house*."""
+    noun, (french, gender) = random.choice(list(NOUNS.items()))
     determiner = random.choice(list(DETERMINERS))
     size = random.choice([None, None, "big", "big", *BEFORE])
     colour = random.choice([None, *BEHIND]) if random.random() < 0.6 else None
     trap = size == "big" and colour is None and random.random() < TRAP
     source = [word for word in (determiner, size, colour, noun) if word]
-    target = [Word(DETERMINERS[determiner][gender], (0,)), Word(said, (len(source) - 1,))]
+    target = [Word(DETERMINERS[determiner][gender], (0,)), Word(french, (len(source) - 1,))]
     if size:
         forms = BEFORE.get(size) or BIG[random.choice((1, 2)) if trap else 0]
         target.insert(2 if trap else 1, Word(forms[gender], (1,)))
@@ -88,7 +88,7 @@ def noun_phrase(random: Random) -> Phrase:
 
 
 def verb_phrase(name: str, random: Random) -> Phrase:
-    """*sees*, or *does not see*: *ne voit pas*."""
+    """Return *sees*, or *does not see*: *ne voit pas*."""
     if random.random() < 0.6:
         return Phrase((name + "s",), (Word(VERBS[name], (0,)),))
     return Phrase(("does", "not", name), (Word("ne", (1,)), Word(VERBS[name], (2,)), Word("pas", (1,))))

@@ -1,4 +1,4 @@
-"""Training: how the learning rate goes, and what a model is asked for."""
+"""Training: schedules of the learning rate, and label smoothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import torch
 
 from examples.pictures.paper import Frame, Point, box, picture, text
-from seqwright.nn.loss import cross_entropy
+from seqwright.nn.output import Output
 from seqwright.runs.report.markup import Markup, element, join
 from seqwright.runs.report.scale import Scale
 from seqwright.training.schedule import SCHEDULES
@@ -19,7 +19,7 @@ SMOOTHINGS = (0.0, 0.1, 0.3)
 
 def schedules() -> str:
     frame = Frame(Scale(0, STEPS, 62, 670), Scale(0, 1, 244, 44))
-    curves = {  # a colour, where the name stands, and how far above the curve
+    curves = {  # the colour, and the position of the name: step and height above the curve
         "constant": ("soft", 3300, 8),
         "linear": ("one", 2900, 8),
         "cosine": ("three", 2300, 10),
@@ -30,7 +30,7 @@ def schedules() -> str:
         "Schedules of the learning rate",
         f"Four curves over {STEPS:,} steps. All rise in a straight line over the first {WARMUP} steps. Then "
         "constant stays; linear stays for a while and falls in a straight line to 0; cosine falls like half "
-        "a wave to 0; inverse square root falls fast and then ever more slowly, to a third.",
+        "a wave to 0; inverse square root falls fast, then more and more slowly, to a third.",
         frame.axes("step", "learning rate, as a share of the highest"),
         *(_schedule(frame, kind, *how) for kind, how in curves.items()),
         element("line", x1=frame.x(WARMUP), x2=frame.x(WARMUP), y1=44.0, y2=244.0, class_="base dashed"),
@@ -55,41 +55,42 @@ def smoothing() -> str:
     return picture(
         284,
         "Label smoothing",
-        f"Left: what is asked for, over {SYMBOLS} symbols of which the third is right. With ε = 0 it gets "
-        "everything, with ε = 0.1 it gets 0.91 and the others 0.01 each, with ε = 0.3 it gets 0.73. Right: "
-        "the loss by the probability of the right symbol. Without smoothing it falls until certainty; with "
-        "ε = 0.1 it is least at 0.91, and rises again.",
-        text("what is asked for", 32, 28, "name"),
-        *(_asked(share, 36 + 114 * place) for place, share in enumerate(SMOOTHINGS)),
-        frame.axes("probability of the right symbol", "loss"),
+        f"Left: the target distribution over {SYMBOLS} symbols, of which the third is correct. With ε = 0 "
+        "it gets everything, with ε = 0.1 it gets 0.91 and the others 0.01 each, with ε = 0.3 it gets "
+        "0.73. Right: the loss by the probability of the correct symbol. Without smoothing it falls up to "
+        "certainty; with ε = 0.1 it has its minimum at 0.91 and rises again.",
+        text("target distribution", 32, 28, "name"),
+        *(_target_bars(share, 36 + 114 * place) for place, share in enumerate(SMOOTHINGS)),
+        frame.axes("probability of the correct symbol", "loss"),
         *(frame.curve(_losses(share), colour) for share, colour in curves),
         frame.dots([(p := target(0.1)[2], _loss(p, 0.1))], "one", 5),
-        frame.note(f"least at {p:.2f}", p, _loss(p, 0.1), "small", "middle", up=30),
+        frame.note(f"minimum at {p:.2f}", p, _loss(p, 0.1), "small", "middle", up=30),
         frame.note("ε = 0.1", 0.36, _loss(0.36, 0.1), "name", "one", up=8),
         frame.note("ε = 0", 0.52, _loss(0.52, 0.0), "name", "two", "end", up=-16),
     )
 
 
 def target(share: float) -> list[float]:
-    """The distribution that the loss asks for: the gradient of the scores is softmax − target."""
-    scores = torch.zeros(1, SYMBOLS, dtype=torch.float64, requires_grad=True)
-    _cross_entropy(scores, share).backward()
+    """Return the target distribution of the loss: the gradient of the scores is softmax − target."""
+    scores = torch.zeros(1, 1, SYMBOLS, dtype=torch.float64, requires_grad=True)
+    _output().loss(scores, torch.tensor([[2]]), ignore=-1, smoothing=share).total.backward()
     assert scores.grad is not None
     return (scores.detach().softmax(-1) - scores.grad).flatten().tolist()
 
 
-def _asked(share: float, left: float) -> Markup:
+def _target_bars(smoothing: float, left: float) -> Markup:
     width, bottom, tall = 9, 228, 160
-    right = target(share)[2]
+    shares = target(smoothing)
+    right = shares[2]
     return join(
         [
             *(
-                box(left + n * width + 1, bottom - tall * asked, width - 2, tall * asked, "one")
-                for n, asked in enumerate(target(share))
+                box(left + n * width + 1, bottom - tall * share, width - 2, tall * share, "one")
+                for n, share in enumerate(shares)
             ),
             text(f"{right:.2f}", left + 2.5 * width, bottom - tall * right - 7, "small", "middle"),
             element("line", x1=left, x2=left + SYMBOLS * width, y1=bottom, y2=bottom, class_="base"),
-            text(f"ε = {share:g}", left + SYMBOLS * width / 2, bottom + 18, "middle"),
+            text(f"ε = {smoothing:g}", left + SYMBOLS * width / 2, bottom + 18, "middle"),
         ]
     )
 
@@ -99,12 +100,13 @@ def _losses(share: float) -> list[Point]:
 
 
 def _loss(p: float, share: float) -> float:
-    """When the right symbol has the probability p and the others share the rest alike."""
+    """Return the loss if the correct symbol has probability p and the others share the rest equally."""
     rest = math.log((1 - p) / (SYMBOLS - 1))
-    scores = torch.tensor([[math.log(p) if n == 2 else rest for n in range(SYMBOLS)]]).double()
-    return float(_cross_entropy(scores, share))
+    scores = torch.tensor([[[math.log(p) if n == 2 else rest for n in range(SYMBOLS)]]]).double()
+    with torch.no_grad():
+        return float(_output().loss(scores, torch.tensor([[2]]), ignore=-1, smoothing=share).mean)
 
 
-def _cross_entropy(scores: torch.Tensor, share: float) -> torch.Tensor:
-    """Of the right symbol, number 2."""
-    return cross_entropy(scores, torch.eye(SYMBOLS).double(), None, torch.tensor([2]), share)
+def _output() -> Output:
+    """Return an output layer whose scores are its input."""
+    return Output(SYMBOLS, SYMBOLS, weight=torch.nn.Parameter(torch.eye(SYMBOLS).double()))

@@ -1,4 +1,4 @@
-"""Who may look at whom."""
+"""Masks: which query may attend to which key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CELL = 19
 SOURCE = ("the", "small", "black", "dog", "sleeps", "end", "pad", "pad")
 LONGER = ("the", "small", "black", "dog", "sleeps", "under", "the", "table")
 TARGET = ("begin", "le", "petit", "chien", "noir", "dort", "sous", "la")
-BEAM = (  # what three hypotheses say at each step, and whose past each of them goes on with
+BEAM = (  # the tokens of three hypotheses at each step, and the hypothesis that each of them continues
     (("le", "un", "ce"), (0, 1, 2)),
     (("chien", "grand", "chien"), (0, 0, 1)),
     (("énorme", "géant", "chien"), (0, 0, 1)),
@@ -27,20 +27,21 @@ def masks() -> str:
     eight = Places.run(0, 8)
     real = eight.with_seen(torch.tensor([[word != "pad" for word in SOURCE]]))
     shown = (
-        ("Padding", "nobody looks at what is no text", Mask().allowed(eight, real), SOURCE),
-        ("Causal", "nobody looks ahead", Mask(causal=True).allowed(eight, eight), TARGET),
+        ("Padding", "padding is not text", Mask().allowed(eight, real), SOURCE),
+        ("Causal", "no token sees a later one", Mask(causal=True).allowed(eight, eight), TARGET),
         ("Window of 2", "two neighbours on each side", Mask(window=2).allowed(eight, eight), LONGER),
     )
     return picture(
         420,
         "Masks",
-        "Three tables of eight queries (rows) and eight keys (columns); a filled cell means: may look. With "
-        "padding, the columns of padding are empty. Causal: the lower left half is filled. A window of 2: a "
-        "band along the diagonal. Below, three hypotheses of a beam after four steps, which share twelve "
-        "keys: each sees four of them, one for each step, which are its own past.",
+        "Three tables of eight queries (rows) and eight keys (columns); a filled cell means that the "
+        "query may attend to the key. With padding, the columns of padding are empty. Causal: the lower "
+        "left half is filled. A window of 2: a band along the diagonal. Below, three hypotheses of a beam "
+        "after four steps, which share twelve keys: each sees four of them, one for each step, which are "
+        "its own past.",
         *(
-            _grid(title, said, _full(allowed), words, 70 + 230 * place, 108)
-            for place, (title, said, allowed, words) in enumerate(shown)
+            _grid(title, subtitle, _full(allowed), words, 70 + 230 * place, 108)
+            for place, (title, subtitle, allowed, words) in enumerate(shown)
         ),
         _beam(62, 334),
     )
@@ -52,13 +53,13 @@ def _full(allowed: Tensor | None) -> list[list[bool]]:
 
 
 def _grid(
-    title: str, said: str, allowed: list[list[bool]], words: Sequence[str], x: float, y: float
+    title: str, subtitle: str, allowed: list[list[bool]], words: Sequence[str], x: float, y: float
 ) -> Markup:
     numbers = range(len(words))
     return join(
         [
             text(title, x - 46, 28, "name"),
-            text(said, x - 46, 46, "axis", "small"),
+            text(subtitle, x - 46, 46, "axis", "small"),
             *(upright(words[n], x + (n + 0.5) * CELL + 4, y - 8, _ink(words[n]), "small") for n in numbers),
             *(
                 text(words[n], x - 6, y + (n + 0.5) * CELL + 4, _ink(words[n]), "small", "end")
@@ -78,7 +79,7 @@ def _cell(may: bool, x: float, y: float, width: float, height: float) -> Markup:
 
 
 def past_of_a_beam() -> list[list[bool]]:
-    """Which of the shared keys each hypothesis sees after all steps, (width, keys)."""
+    """Return which of the shared keys each hypothesis sees after the last step, (width, keys)."""
     width = len(BEAM[0][0])
     places = Places.run(0, 1, width=width).own(1, width)
     for step, (_, parents) in enumerate(BEAM[1:], start=1):
@@ -89,7 +90,7 @@ def past_of_a_beam() -> list[list[bool]]:
 
 def _beam(x: float, y: float) -> Markup:
     seen, width, height, gap = past_of_a_beam(), 48, 24, 14
-    words = [word for said, _ in BEAM for word in said]
+    words = [word for tokens, _ in BEAM for word in tokens]
     parts = []
     for row, sees in enumerate(seen):
         parts.append(text(f"row {row + 1}", x - 6, y + row * height + 17, "small", "end"))

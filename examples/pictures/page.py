@@ -13,8 +13,8 @@ from examples.pictures.grammar import sentences
 
 FILE = FOLDER / "look-page.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WIDTH, HEIGHT = 1000, 900  # pixels
-STATE = "view=alignment&layout=matrix&t=3&theme=light"  # the address of the page holds what it shows
+WIDTH, HEIGHT = 1120, 920  # pixels
+STATE = "view=alignment&layout=matrix&t=2&theme=light"  # the address of the page holds what it shows
 SECONDS = 120  # for the browser
 
 
@@ -26,7 +26,7 @@ def take() -> str:
     with tempfile.TemporaryDirectory() as folder:
         page, shot = Path(folder) / "page.html", Path(folder) / "page.png"
         predictor = toy.trained(sentences(toy.PAIRS, seed=1), Path(folder) / "toy")
-        predictor.look(toy.ALIGNED).save(page)
+        page.write_text(predictor.look(toy.ALIGNED).page(), "utf-8")
         photograph(browser, page, shot)
         shutil.copyfile(shot, FILE)
     return f"{FILE.name} taken"

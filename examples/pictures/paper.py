@@ -1,7 +1,7 @@
-"""What all pictures share: the page, its colours by day and by night, cells, and lines in a frame.
+"""Shared elements of all pictures: the page, its light and dark colours, cells, and curves in a frame.
 
-A picture is a self-contained SVG that asks for nothing: colours are written out for both schemes, since few
-programs beside browsers know variables. Colours of the report, which stay apart for the colour-blind.
+A picture is a self-contained SVG that loads nothing. Colours are written out for both schemes, because few
+programs other than browsers support variables. They are those of the report, and colour-blind safe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import tick
 
 WIDTH = 700
-SHADES = 32  # of a heat map; more cannot be told apart
+SHADES = 32  # of a heat map; more are not distinguishable
 LIGHT = {
     "paper": "#ffffff",
     "panel": "#f0f3f6",
@@ -50,7 +50,7 @@ Rows = Sequence[Sequence[float]]
 
 
 def picture(height: float, title: str, described: str, *parts: object) -> str:
-    """A whole SVG, WIDTH wide, with its title and what it shows in words."""
+    """Return a complete SVG, WIDTH wide, with its title and description."""
     drawn = element(
         "svg",
         element("title", title, id="title"),
@@ -65,7 +65,7 @@ def picture(height: float, title: str, described: str, *parts: object) -> str:
         role="img",
         aria_labelledby="title described",
     )
-    return drawn.replace("><", ">\n<") + "\n"  # a change shows as a changed line
+    return drawn.replace("><", ">\n<") + "\n"  # so that a diff shows the changed lines
 
 
 def style() -> str:
@@ -73,26 +73,26 @@ def style() -> str:
 
 
 def _colours(palette: dict[str, str]) -> str:
-    """`.one` fills and `.one-line` draws with a colour; text and axes have theirs without being told."""
+    """Return the rules: `.one` fills and `.one-line` strokes with a colour; text and axes have fixed ones."""
     shared = f"text,.name{{fill:{palette['ink']}}}.axis{{fill:{palette['soft']}}}"
     axes = f".grid{{stroke:{palette['line']}}}.base{{stroke:{palette['soft']}}}"
     own = (f".{name}{{fill:{shade}}}.{name}-line{{stroke:{shade}}}" for name, shade in palette.items())
     return f"{shared}{axes}{''.join(own)}"
 
 
-def text(said: str, x: float, y: float, *kinds: str) -> Markup:
-    return element("text", said, x=float(x), y=float(y), class_=" ".join(kinds) or None)
+def text(content: str, x: float, y: float, *kinds: str) -> Markup:
+    return element("text", content, x=float(x), y=float(y), class_=" ".join(kinds) or None)
 
 
 def whole(number: int) -> str:
-    """With a minus as wide as a plus."""
+    """Return the number with a minus sign as wide as a plus sign."""
     return str(number).replace("-", "−")
 
 
-def upright(said: str, x: float, y: float, *kinds: str) -> Markup:
-    """A text that reads upwards from (x, y)."""
+def upright(content: str, x: float, y: float, *kinds: str) -> Markup:
+    """Draw a text that reads upwards from (x, y)."""
     turn = f"translate({x:g} {y:g}) rotate(-90)"
-    return element("text", said, transform=turn, class_=" ".join(kinds) or None)
+    return element("text", content, transform=turn, class_=" ".join(kinds) or None)
 
 
 def box(x: float, y: float, width: float, height: float, colour: str, strength: float = 1.0) -> Markup:
@@ -108,9 +108,9 @@ def path(points: Iterable[Point], *kinds: str) -> Markup:
 
 
 def heat(values: Rows, x: float, y: float, width: int, height: int) -> Markup:
-    """Cells of one size without gaps, from −1 (colour two) over 0 (nothing) to 1 (colour one).
+    """Draw cells without gaps, from −1 (colour two) over 0 (nothing) to 1 (colour one).
 
-    Neighbours of one shade are one stroke, and all strokes of a shade one path.
+    Neighbours of one shade are one stroke, and all strokes of a shade are one path.
     """
     runs: dict[int, list[str]] = {}
     for row, line in enumerate(values):
@@ -132,7 +132,7 @@ def _shade(shade: int, strokes: str, height: int) -> Markup:
 
 
 def _runs(shades: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """(shade, where it begins, how many follow each other)."""
+    """Yield (shade, first index, length) of each run of equal shades."""
     first = 0
     for place in range(1, len(shades) + 1):
         if place == len(shades) or shades[place] != shades[first]:
@@ -141,7 +141,7 @@ def _runs(shades: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def heat_key(x: float, y: float, *, signed: bool = False) -> Markup:
-    """What the shades of a heat map mean, about 130 wide."""
+    """Draw the legend of a heat map, about 130 wide."""
     shades = range(-SHADES if signed else 0, SHADES + 1)
     cell = 2 if signed else 4
     ends = {"−1": 0, "0": SHADES, "1": 2 * SHADES} if signed else {"0": 0, "1": SHADES}
@@ -149,8 +149,8 @@ def heat_key(x: float, y: float, *, signed: bool = False) -> Markup:
         [
             heat([[shade / SHADES for shade in shades]], x, y, cell, 10),
             *(
-                text(said, x + (place + 0.5) * cell, y + 26, "axis", "small", "middle")
-                for said, place in ends.items()
+                text(label, x + (place + 0.5) * cell, y + 26, "axis", "small", "middle")
+                for label, place in ends.items()
             ),
         ]
     )
@@ -158,13 +158,13 @@ def heat_key(x: float, y: float, *, signed: bool = False) -> Markup:
 
 @dataclass(frozen=True)
 class Frame:
-    """A place for curves."""
+    """A pair of axes for curves."""
 
     x: Scale
     y: Scale
 
     def axes(self, across: str, up: str, across_ticks: Sequence[float] = (), most: int = 6) -> Markup:
-        """Lines at round values, numbers, and what is measured: `up` above the frame, `across` below."""
+        """Draw grid lines, numbers, and the labels: `up` above the frame, `across` below."""
         left, right, bottom, top = self.x.start, self.x.end, self.y.start, self.y.end
         return join(
             [
@@ -188,6 +188,6 @@ class Frame:
             for x, y in points
         )
 
-    def note(self, said: str, x: float, y: float, *kinds: str, up: float = 0) -> Markup:
-        """A text at a place of the frame, so many pixels above it."""
-        return text(said, self.x(x), self.y(y) - up, *kinds)
+    def note(self, content: str, x: float, y: float, *kinds: str, up: float = 0) -> Markup:
+        """Draw a text at a point of the frame, `up` pixels above it."""
+        return text(content, self.x(x), self.y(y) - up, *kinds)

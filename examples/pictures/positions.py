@@ -1,4 +1,4 @@
-"""Where tokens stand: sinusoids, their rotation, and two ways to see only the distance."""
+"""Positions: sinusoids, their rotation, and two kinds that depend only on the distance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seqwright.runs.report.wording import tick
 
 
 def sinusoid_vectors(size: int, count: int) -> Tensor:
-    """(count, size)."""
+    """Return the vectors of the first positions, (count, size)."""
     return Sinusoidal(size=size).double().vectors(Places.run(0, count))
 
 
@@ -29,14 +29,14 @@ def sinusoids() -> str:
         bottom + 82,
         "Sinusoidal positions",
         f"A heat map of {count} positions across and {size} dimensions down. The first dimensions swing "
-        "fast, one turn in about 6 positions; further down the waves grow longer, up to thousands of "
+        "fast, one period in about 6 positions; further down the waves grow longer, up to thousands of "
         "positions, so that the last rows hardly change.",
         text("dimension", 14, top - 16, "name"),
-        text("one turn in", right + 8, top - 16, "axis", "small"),
+        text("period", right + 8, top - 16, "axis", "small"),
         heat(values, left, top, cell, cell),
         *(text(str(place), left - 8, top + (place + 1) * cell + 1, "axis", "end") for place in turns),
         *(
-            text(f"{_few_digits(turn)} places", right + 8, top + (place + 1) * cell + 1, "small")
+            text(f"{_few_digits(turn)} tokens", right + 8, top + (place + 1) * cell + 1, "small")
             for place, turn in turns.items()
         ),
         *(text(str(p), left + (p + 0.5) * cell, bottom + 18, "axis", "middle") for p in range(0, count, 10)),
@@ -53,15 +53,17 @@ def rotation() -> str:
     shift, distance, firsts = 3, 60, (0, 20, 100)
     frame = Frame(Scale(0, distance, 62, 600), Scale(0, 40, 484, 314))
     line, *others = (_products(64, first, distance) for first in firsts)
-    dotted = zip(others, ("two", "three"), (0, 2), strict=True)  # by turns, as they lie on the same line
+    dotted = zip(
+        others, ("two", "three"), (0, 2), strict=True
+    )  # alternating, because they lie on the same line
     return picture(
         534,
-        "Sinusoids turn",
+        "Sinusoids rotate",
         "Three circles, one for each of the first three pairs of dimensions. The positions 0 to 12 are "
-        f"points on each circle; going {shift} positions on is the same turn from position 1 as from "
+        f"points on each circle; moving {shift} positions is the same rotation from position 1 as from "
         "position 8, large in the first pair and small in the third. Below, the dot product of two "
-        "positions falls with their distance, and it is the same wherever the first of them stands: what is "
-        "drawn for the positions 0, 20 and 100 lies on one line.",
+        "positions falls with their distance, and it does not depend on the first of them: the points "
+        "for the positions 0, 20 and 100 lie on one line.",
         *(_circle(pair, shift, 125 + 225 * pair, 160) for pair in range(3)),
         frame.axes("distance", "dot product of position p and position p + distance"),
         frame.curve(line, "one"),
@@ -73,13 +75,13 @@ def rotation() -> str:
 
 
 def _products(size: int, first: int, distance: int) -> list[Point]:
-    """(k, PE(first)·PE(first + k)) for each k up to `distance`."""
+    """Return (k, PE(first)·PE(first + k)) for each k up to `distance`."""
     vectors = sinusoid_vectors(size, first + distance + 1)
     return [(float(k), float(vectors[first] @ vectors[first + k])) for k in range(distance + 1)]
 
 
 def _circle(pair: int, shift: int, x: float, y: float) -> Markup:
-    """The pair (cos, sin) of the positions 0 to 12 of 16 dimensions, and two steps of `shift` positions."""
+    """Draw the pair (cos, sin) of positions 0 to 12 of 16 dimensions, and two steps of `shift` positions."""
     radius, speed = 80.0, 10000 ** (-2 * pair / 16)
     vectors = sinusoid_vectors(16, 13)[:, 2 * pair : 2 * pair + 2].tolist()
     places = [(x + radius * cos, y - radius * sin) for sin, cos in vectors]
@@ -91,7 +93,7 @@ def _circle(pair: int, shift: int, x: float, y: float) -> Markup:
     return join(
         [
             text(f"dimensions {2 * pair} and {2 * pair + 1}", x, 28, "name", "middle"),
-            text(f"{shift} further: {angle:.0f}°", x, 46, "axis", "small", "middle"),
+            text(f"{shift} positions: {angle:.0f}°", x, 46, "axis", "small", "middle"),
             element("circle", cx=x, cy=y, r=radius, class_="grid", fill="none"),
             *turns,
             *(element("circle", cx=left, cy=top, r=3.0, class_="soft") for left, top in places),
@@ -110,7 +112,7 @@ def _label(position: int, vector: list[float], centre: Point, radius: float) -> 
 
 
 def _turn(start: float, angle: float, centre: Point, radius: float, colour: str) -> Markup:
-    """A sector of a circle, counter-clockwise from `start`."""
+    """Draw a sector of a circle, counter-clockwise from `start`."""
     x, y = centre
     ways = [start + angle * k / 30 for k in range(31)]
     arc = [(x + radius * math.cos(way), y - radius * math.sin(way)) for way in ways]
@@ -121,10 +123,10 @@ def relative() -> str:
     return picture(
         390,
         "Only the distance",
-        "Left, ALiBi: eight rows, one for each head, over distances from 0 to 24. The first head forgets "
-        "what is further away than a few places, the last one sees all distances almost alike. Right, Shaw: "
-        "a table of 9 queries and 9 keys; each cell has the clipped distance, from minus 3 to 3, which "
-        "names the learned vector that is used there.",
+        "Left, ALiBi: eight rows, one for each head, over distances from 0 to 24. The first head ignores "
+        "keys that are more than a few positions away, the last one weights all distances almost equally. "
+        "Right, Shaw: a table of 9 queries and 9 keys; each cell has the clipped distance, from minus 3 "
+        "to 3, which selects the learned vector.",
         _alibi(62, 96),
         _shaw(434, 96),
     )
@@ -132,9 +134,9 @@ def relative() -> str:
 
 def _alibi(left: float, top: float) -> Markup:
     heads, distances, width, height = 8, 25, 12, 26
-    sight, keys = AttentionContext(Places.run(distances - 1, 1)), Places.run(0, distances)
+    context, keys = AttentionContext(Places.run(distances - 1, 1)), Places.run(0, distances)
     alibi = Alibi(heads=heads).double()
-    bias = alibi.bias(torch.zeros(1, heads, 1, 1).double(), sight, keys)[0, :, 0].flip(-1)  # (H, distance)
+    bias = alibi.bias(torch.zeros(1, heads, 1, 1).double(), context, keys)[0, :, 0].flip(-1)  # (H, distance)
     bottom = top + heads * height
     return join(
         [
@@ -157,7 +159,7 @@ def _alibi(left: float, top: float) -> Markup:
 
 
 def clipped_distances(count: int, limit: int) -> list[list[int]]:
-    """What Shaw's bias picks for each query and key when its table holds the distances themselves."""
+    """Return what Shaw's bias selects for each query and key if its table holds the distances themselves."""
     shaw = Shaw(heads=1, key_size=1, value_size=1, distance=limit)
     shaw.key_table.data = torch.arange(-limit, limit + 1.0).view(1, -1, 1)
     places = Places.run(0, count)

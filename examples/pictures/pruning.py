@@ -1,4 +1,4 @@
-"""What it costs to do without heads, as bench.pruning measured it, and which of them go last."""
+"""The cost of pruning heads, as measured by bench.pruning, and the order in which they are removed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from seqwright.runs.report.scale import Scale
 
 MEASURED = Path(__file__).parents[2] / "bench" / "results" / "pruning.json"
 TOP, BOTTOM = 44, 268
-WALL, ROOM = 540, 136  # where the grids of heads begin, and how wide they may be
+WALL, ROOM = 540, 136  # left edge and maximum width of the grids of heads
 NAMES = {"enc": "encoder", "dec": "decoder", "cross": "cross"}
 
 
 @cache
 def measured() -> dict[str, Any]:
-    """As it was written down."""
+    """Return the stored measurements."""
     return json.loads(MEASURED.read_text("utf-8"))
 
 
@@ -45,14 +45,14 @@ def pruning() -> str:
         *(_ring(frame.x(x), frame.y(y)) for x, y in again),
         frame.dots(gates, "three", 5),
         _legend(),
-        text("who goes last", WALL, 28, "name"),
+        text("order of removal", WALL, 28, "name"),
         grids,
         _key(end + 20),
     )
 
 
 def trained_on(*choices: str) -> list[Point]:
-    """(per cent closed, value) of the models that were trained further without some heads."""
+    """Return (percent closed, value) of the models that were trained further without some heads."""
     heads = measured()["curve"]["heads"]
     return [
         (100 * (1 - one["heads"] / heads), one["value"])
@@ -62,7 +62,7 @@ def trained_on(*choices: str) -> list[Point]:
 
 
 def ranks() -> dict[str, list[list[float]]]:
-    """By kind, layer and head: 0 for the head that is closed first, 1 for the last."""
+    """Return by kind, layer and head: 0 for the head that is closed first, 1 for the last."""
     order = measured()["order"]
     found: dict[str, list[list[float]]] = {kind: [] for kind in NAMES}
     places = {tuple(head.values()): rank / max(len(order) - 1, 1) for rank, head in enumerate(order)}
@@ -74,9 +74,9 @@ def ranks() -> dict[str, list[list[float]]]:
 
 
 def described() -> str:
-    """The figures in words."""
+    """Return the figures as text."""
     points, gates = measured()["curve"]["points"], trained_on("gates")
-    said = "; ".join(
+    points_text = "; ".join(
         f"{100 * point['share']:.0f} %: {point['value']:.1f}, random ones {min(point['random']):.1f} to "
         f"{max(point['random']):.1f}"
         for point in points
@@ -85,8 +85,9 @@ def described() -> str:
     again = ", ".join(f"{value:.1f} with {x:.0f} %" for x, value in trained_on("whole", "gradient"))
     return (
         f"{measured()['title']}. Left: {_metric()} by the share of the heads that are closed, the least "
-        f"important first: {said}. With learned gates: {learned}. The least important closed and the model "
-        f"trained on for as long: {again}. Right: the order in which the heads of each layer are closed."
+        f"important first: {points_text}. With learned gates: {learned}. The least important closed and "
+        f"the model trained further for as long: {again}. Right: the order in which the heads of each "
+        "layer are closed."
     )
 
 
@@ -95,7 +96,7 @@ def _metric() -> str:
 
 
 def _band(frame: Frame, drawn: Sequence[tuple[float, Sequence[float]]]) -> Markup:
-    """From the least to the greatest of the random orders."""
+    """Draw the range from the lowest to the highest of the random orders."""
     edge = [(x, min(several)) for x, several in drawn] + [(x, max(several)) for x, several in drawn[::-1]]
     corners = "L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in edge)
     return element("path", d=f"M{corners}Z", class_="two", fill_opacity=0.2)
@@ -118,20 +119,20 @@ def _legend() -> Markup:
         [
             line(62, up, "one"),
             _dot(74, up, "one", 3),
-            text("the least important first", 94, up + 4, "small"),
+            text("least important first", 94, up + 4, "small"),
             line(290, up, "two"),
             element("rect", x=290.0, y=up - 6, width=24.0, height=12.0, class_="two", fill_opacity=0.2),
-            text("in random orders, and their range", 322, up + 4, "small"),
+            text("random orders, mean and range", 322, up + 4, "small"),
             _ring(74, down),
-            text("the same, trained on", 94, down + 4, "small"),
+            text("the same, trained further", 94, down + 4, "small"),
             _dot(302, down, "three", 5),
-            text("by learned gates", 322, down + 4, "small"),
+            text("learned gates", 322, down + 4, "small"),
         ]
     )
 
 
 def _grids(found: dict[str, list[list[float]]]) -> tuple[Markup, float]:
-    """The heads by kind, a row for each layer; and where they end."""
+    """Return the heads by kind, a row per layer, and their lower edge."""
     layers = sum(map(len, found.values()))
     wide = min(24, ROOM // max(len(row) for rows in found.values() for row in rows))
     tall = max(6, min(18, 216 // layers))
@@ -143,7 +144,7 @@ def _grids(found: dict[str, list[list[float]]]) -> tuple[Markup, float]:
 
 
 def _rows(rows: Iterable[Sequence[float]], y: float, wide: int, tall: int) -> list[Markup]:
-    """Layers of a kind, which may have different numbers of heads."""
+    """Draw the layers of a kind, which may have different numbers of heads."""
     return [heat([row], WALL, y + number * tall, wide, tall) for number, row in enumerate(rows) if row]
 
 

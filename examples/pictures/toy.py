@@ -1,5 +1,5 @@
-"""The small model of the pictures: trained on the grammar in less than half a minute, looked into, and what
-was seen written down, so that the pictures are the same on every machine.
+"""The small model of the pictures. It trains on the grammar in less than half a minute. Its attention and its
+beam are stored in toy.json, so that the pictures are the same on every machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class Candidate:
-    """A word after a parent; its reason says why it was dropped."""
+    """A candidate of the beam search: a word after its parent, and why it was dropped."""
 
     step: int
     parent: int | None
@@ -38,21 +38,21 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Toy:
-    """What was seen: the words of one sentence, every attention on the way to its translation, the roles of
-    the heads over new sentences, and the beam of another sentence.
+    """The stored facts: the words of one sentence, every attention of its translation, the roles of the
+    heads over new sentences, and the beam of another sentence.
     """
 
     source: list[str]
     output: list[str]
     attention: dict[Kind, list[list[list[float]]]]  # by kind: head, query, key
     roles: dict[Kind, list[str]]
-    right: float  # share of new sentences whose translation is one of the grammar's
+    right: float  # share of new sentences with a correct translation
     candidates: list[Candidate]
 
 
 @cache
 def toy() -> Toy:
-    """As it was written down."""
+    """Return the stored facts."""
     seen: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
     return Toy(**seen | {"candidates": [Candidate(**one) for one in seen["candidates"]]})
 
@@ -62,7 +62,7 @@ def write(seen: Toy) -> None:
 
 
 def train_and_look() -> Toy:
-    """Everything anew."""
+    """Train the model and return the facts about it."""
     known = sentences(PAIRS, seed=1)
     new = unknown(known)
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def unknown(known: list[Sentence]) -> list[Sentence]:
 
 
 def trained(known: list[Sentence], folder: Path) -> Predictor:
-    """One layer on each side, four heads: few enough to be looked at one by one."""
+    """Train one layer on each side with four heads: few enough to show each of them."""
     return seqwright.train(
         [(one.source, one.target) for one in known],
         out=folder,
@@ -98,7 +98,7 @@ def trained(known: list[Sentence], folder: Path) -> Predictor:
             "tokens": 1024,
             "optimizer": {"kind": "adamw", "rate": 3e-3},
             "schedule": {"kind": "linear", "warmup": 50},
-            "smoothing": 0.0,  # so that probabilities are those of the grammar
+            "smoothing": 0.0,  # so that the probabilities are those of the grammar
             "average": 0.98,
             "validations": 1,
         },
@@ -114,16 +114,16 @@ def rounded(trace: Trace, kind: Kind) -> list[list[list[float]]]:
 
 
 def roles(table: HeadTable, kind: Kind) -> list[str]:
-    """What each head does over new sentences: its role, or how sure it is."""
+    """Return the role of each head over new sentences, or its confidence."""
     rows = [row for row in table.rows if row.kind == kind]
     return [row.described() if row.role else f"confidence {row.confidence:.2f}" for row in rows]
 
 
 def share_right(predictor: Predictor, new: list[Sentence]) -> float:
-    """Of the sentences with one translation only."""
+    """Return the share of correct outputs among the sentences with a single possible translation."""
     certain = [one for one in new if "big" not in one.source.split()]
-    said = predictor.predict([one.source for one in certain])
-    return sum(got.text == one.target for got, one in zip(said, certain, strict=True)) / len(certain)
+    outputs = predictor.predict([one.source for one in certain])
+    return sum(got.text == one.target for got, one in zip(outputs, certain, strict=True)) / len(certain)
 
 
 def candidates(trace: Trace) -> list[Candidate]:

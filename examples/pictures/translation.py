@@ -1,4 +1,4 @@
-"""A small model at work: where it looks, head by head, and what its beam search keeps and drops."""
+"""A small translation model: its attention, head by head, and its beam search."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from examples.pictures.toy import BEAM, SEARCHED, Candidate, Toy, toy
 from seqwright.lens.trace.document import Kind
 from seqwright.runs.report.markup import Markup, element, join
 
-LEAST = 0.04  # weights below are not drawn as lines
+LEAST = 0.04  # lower weights are not drawn as lines
 BEGIN, FIRST, NODE, PITCH = 46.0, 82.0, 103.0, 124.0  # the columns of a beam, in pixels
-FAINT, STRONG = 0.06, 0.55  # of a cell: numbers can be read on both, by day and by night
+FAINT, STRONG = 0.06, 0.55  # opacity of a cell: numbers are legible on both, in light and dark
 
 
 def mean_of_heads(seen: Toy, kind: Kind) -> list[list[float]]:
-    """(queries, keys)."""
+    """Return the mean weights, (queries, keys)."""
     heads = seen.attention[kind]
     return [
         [sum(weights) / len(heads) for weights in zip(*rows, strict=True)]
@@ -32,24 +32,25 @@ def attention_lines() -> str:
         for words in (seen.source, seen.output)
     )
     links = (
-        _link((below[said], bottom - 18), (above[read], top + 8), weight, width)
-        for said, row in enumerate(mean_of_heads(seen, "cross"))
-        for read, weight in enumerate(row)
+        _link((below[query], bottom - 18), (above[key], top + 8), weight, width)
+        for query, row in enumerate(mean_of_heads(seen, "cross"))
+        for key, weight in enumerate(row)
         if weight >= LEAST
     )
     return picture(
         270,
         "Attention as lines",
         "An English sentence above, its French translation below, and lines from each French word to the "
-        "English words it looked at, the wider the more. Noun and adjective cross: noir looks at black, "
-        "chien at dog, blanche at white, maison at house. The articles le and la look at the, and also at "
-        f"their nouns, whose gender they need. The model is small; {100 * seen.right:.0f} per cent of new "
-        "sentences that have one translation only are translated right.",
-        text("what is read", 20, 28, "axis", "unit"),
+        "English words it attends to; a wider line is a larger weight. Noun and adjective cross: noir "
+        "attends to black, chien to dog, blanche to white, maison to house. The articles le and la attend "
+        "to the, and also to their nouns, whose gender they need. The model is small; "
+        f"{100 * seen.right:.0f} per cent of new sentences with a single possible translation are "
+        "translated correctly.",
+        text("source", 20, 28, "axis", "unit"),
         *links,
         *(text(word, x, top, "middle") for word, x in zip(seen.source, above, strict=True)),
         *(text(word, x, bottom, "middle") for word, x in zip(seen.output, below, strict=True)),
-        text("what is said", 20, bottom + 28, "axis", "unit"),
+        text("output", 20, bottom + 28, "axis", "unit"),
     )
 
 
@@ -72,11 +73,11 @@ def attention_matrix() -> str:
     return picture(
         top + high * len(seen.output) + 24,
         "Attention as a matrix",
-        "The same weights in per cent: a row for each French word, a column for each English word. But for "
+        "The same weights in per cent: a row for each French word, a column for each English word. Up to "
         "rounding every row sums to 100. The large numbers lie near the diagonal, and off it where noun and "
-        "adjective change places.",
-        text("read →", left + 8, 28, "axis", "unit"),
-        text("said ↓", left - 10, top - 10, "axis", "unit", "end"),
+        "adjective are swapped.",
+        text("source →", left + 8, 28, "axis", "unit"),
+        text("output ↓", left - 10, top - 10, "axis", "unit", "end"),
         *(text(word, left + (n + 0.5) * wide, top - 10, "middle") for n, word in enumerate(seen.source)),
         *(text(word, left - 10, top + (n + 0.5) * high + 4, "end") for n, word in enumerate(seen.output)),
         *(
@@ -103,17 +104,17 @@ def head_wall() -> str:
     seen = toy()
     read_before = ["begin", *seen.output[:-1]]
     kinds: tuple[tuple[Kind, str, list[str]], ...] = (
-        ("enc", "Encoder: the words of the source ask each other", seen.source),
-        ("dec", "Decoder: the words said so far ask each other", read_before),
-        ("cross", "Decoder to encoder: what is being said asks the source", seen.output),
+        ("enc", "Encoder self-attention", seen.source),
+        ("dec", "Decoder self-attention", read_before),
+        ("cross", "Cross-attention: from the output to the source", seen.output),
     )
     return picture(
         3 * 196 + 20,
         "A wall of heads",
-        "Twelve heat maps, four heads of each of the three attentions of a small model; rows ask, columns "
-        "are asked. In the encoder words look most often within their own phrase. In the decoder everything "
-        "lies on or below the diagonal. The heads from decoder to encoder follow the words of the source, "
-        "with the changes of order.",
+        "Twelve heat maps, four heads of each of the three attentions of a small model; rows are queries, "
+        "columns are keys. In the encoder, words attend mostly within their own phrase. In the decoder, "
+        "all weights lie on or below the diagonal. The cross-attention heads follow the words of the "
+        "source, including the changes of word order.",
         *(_heads(seen, kind, title, words, 196.0 * row) for row, (kind, title, words) in enumerate(kinds)),
     )
 
@@ -142,10 +143,10 @@ def beam_tree() -> str:
         402,
         "A beam search",
         f"A tree from left to right: the candidates of each step of a beam of {BEAM}, best first, for the "
-        f"sentence {SEARCHED}. After le, chien is likelier than grand, but what follows chien is uncertain; "
-        f"le grand chien dort wins with a probability of {_probability(found[best_end(found)])}, and greedy "
-        f"search, which would have followed chien, ends at {_probability(found[max(greedy)])}. Grey "
-        "candidates were dropped, with their rank.",
+        f"sentence {SEARCHED}. After le, chien is more probable than grand, but its continuation is "
+        "uncertain; le grand chien dort wins with a probability of "
+        f"{_probability(found[best_end(found)])}, and greedy search, which would have followed chien, ends "
+        f"at {_probability(found[max(greedy)])}. Grey candidates were dropped, with their rank.",
         text(f"“{SEARCHED}”, a beam of {BEAM}", 14, 28, "name"),
         text("beam search", 560, 28, "name", "one", "end"),
         text("greedy search", 684, 28, "name", "two", "end"),
@@ -158,7 +159,7 @@ def beam_tree() -> str:
 
 
 def _places(found: list[Candidate]) -> Iterator[tuple[int, Point]]:
-    """The left upper corner of each candidate: a column for each step, best first."""
+    """Yield the upper left corner of each candidate: a column per step, best first."""
     rows: dict[int, int] = {}
     for number, one in enumerate(found):
         row = rows[one.step] = rows.get(one.step, -1) + 1
@@ -177,7 +178,7 @@ def path_to(found: list[Candidate], number: int | None) -> Iterator[int]:
 
 
 def greedy_path(found: list[Candidate]) -> Iterator[int]:
-    """The likeliest child of the likeliest child, and so on."""
+    """Yield the most probable child, then its most probable child, and so on."""
     here: int | None = 0
     while here is not None:
         yield here

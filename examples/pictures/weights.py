@@ -23,21 +23,21 @@ def temperature() -> str:
         236,
         "Softmax at five temperatures",
         "Five bar charts of the same six scores, 3 to minus 2. At temperature 0.25 the largest score gets "
-        "nearly all of the weight; at 1 it gets about two thirds; at 8 all six get almost the same.",
+        "nearly all of the weight; at 1 it gets about two thirds; at 8 all six get almost equal weights.",
         *(_bars(value, 26 + 132 * place) for place, value in enumerate(TEMPERATURES)),
         text("score", 346, 224, "axis", "unit", "middle"),
     )
 
 
 def softened(value: float) -> list[float]:
-    """The softmax of the scores at a temperature: with size 1 and the query 1, a key is its own score."""
+    """Return the softmax of the scores at a temperature: with size 1 and query 1, a key is its own score."""
     score = ScaledDot(query_size=1, key_size=1, temperature=value)
     keys = torch.tensor(SCORES_SHOWN).double().view(1, 1, -1, 1)
     return score(torch.ones(1, 1, 1, 1).double(), keys).softmax(-1).flatten().tolist()
 
 
 def entropy(weights: list[float]) -> float:
-    """−Σ w ln w."""
+    """Return −Σ w ln w."""
     return -sum(weight * math.log(weight) for weight in weights if weight > 0)
 
 
@@ -73,9 +73,9 @@ def scaling() -> str:
     return picture(
         284,
         "Scaled and unscaled scores",
-        "Left: the variance of the dot product of random vectors grows like their size, from 1 to 1024; "
+        "Left: the variance of the dot product of random vectors grows with their size, from 1 to 1024; "
         f"divided by the root of the size it stays at 1. Right: the entropy of the softmax over {KEYS} keys "
-        "falls towards 0 without the scaling, which means that one key gets everything, and stays near 3 "
+        "falls towards 0 without scaling, which means that one key gets all the weight, and stays near 3 "
         "with it.",
         spread.axes("size of query and key", "variance of the scores", ticks),
         spread.curve(((size, size) for size in SIZES), "soft", "dashed"),
@@ -84,7 +84,7 @@ def scaling() -> str:
         spread.note("q·k / √size", 64, 1, "name", "one", up=12),
         surprise.axes("size of query and key", "entropy of the softmax", ticks),
         surprise.curve([(1, most), (SIZES[-1], most)], "soft", "dashed"),
-        surprise.note(f"ln {KEYS}: all alike", 1024, most, "axis", "small", "end", up=7),
+        surprise.note(f"ln {KEYS}: all equal", 1024, most, "axis", "small", "end", up=7),
         *_drawn(surprise, entropies),
         surprise.note("q·k", 100, 0.9, "name", "two"),
         surprise.note("q·k / √size", 64, 2.9, "name", "one", up=-16),
@@ -100,7 +100,7 @@ def _drawn(frame: Frame, curves: dict[str, list[Point]]) -> list[Markup]:
 
 
 def sampled(kind: str) -> tuple[list[Point], list[Point]]:
-    """Variance of the scores and entropy of their softmax by size, for normal queries and keys."""
+    """Return variance of the scores and entropy of their softmax by size, for normal queries and keys."""
     variances, entropies = [], []
     for size in SIZES:
         random, queries = np.random.default_rng(size), min(65536 // size, 2000)
