@@ -1,7 +1,7 @@
-"""The documentation is true: Python blocks run and print what the page says; commands are understood.
+"""The documentation is correct: Python blocks run and print the output of the page, and commands parse.
 
 The blocks of a page share one namespace, in order. A ```text block that directly follows a ```python block is
-what that block prints, to the letter.
+the exact output of that block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 
 
 class Block(NamedTuple):
-    """Code, the line of the page that it follows, and what it must print; None: whatever it likes."""
+    """Code, the number of page lines before it, and its expected output; None accepts any output."""
 
     code: str
     line: int
@@ -43,7 +43,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def run(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Runs a page as a module, so that its classes can be named by their place, in a folder of its own."""
+    """Run a page as a module, so that its classes can be named by module, in its own folder."""
     module = ModuleType("page_" + page.stem.replace("-", "_"))
     patch.setitem(sys.modules, module.__name__, module)
     patch.chdir(folder)
@@ -52,7 +52,7 @@ def run(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
         with redirect_stdout(output):
             exec(compile("\n" * line + code, str(page), "exec"), vars(module))
         if printed is not None:
-            assert output.getvalue() == printed, f"{page.name}, line {line}: another output than the page's"
+            assert output.getvalue() == printed, f"{page.name}, line {line}: the output differs from the page"
 
 
 def name(page: Path) -> str:
@@ -74,26 +74,26 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_commands_of_the_concepts_are_understood(command):
-    """The verb and its options exist, every key=value fits, and the model that they describe can be built."""
+def test_the_commands_of_the_concepts_parse(command):
+    """The verb and its options exist, every key=value is valid, and the described model can be built."""
     words = shlex.split(command)
     assert words[0] in cli.COMMANDS
     cli.parse(words)
-    chosen = {"model": {"preset": "tiny", "share": False, "dropout": 0.3}, "training": {"steps": 1}}
-    config = parse(override(chosen, [word for word in words if "=" in word]))
+    base = {"model": {"preset": "tiny", "share": False, "dropout": 0.3}, "training": {"steps": 1}}
+    config = parse(override(base, [word for word in words if "=" in word]))
     with torch.device("meta"):  # no memory for models of full size
         build_model(config.model, source_vocabulary=50, target_vocabulary=50)
 
 
 @pytest.mark.parametrize("page", CONCEPTS, ids=name)
-def test_a_concept_is_shown_switched_broken_and_asked_for(page):
+def test_a_concept_page_has_all_sections(page):
     text = page.read_text("utf-8")
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert headings == ["The equation", "In the code", "See it", "Switch it", "Break it", "Questions"]
     assert len(text.splitlines()) <= 160
 
 
-def test_links_lead_somewhere():
+def test_links_have_targets():
     dead = [
         f"{page.name}: {link}"
         for page in [*ROOT.glob("*.md"), *PAGES]
@@ -110,7 +110,7 @@ def test_the_contents_name_every_page():
     assert not missing
 
 
-LYING = """
+WRONG = """
 ```python
 print(1 + 1)
 ```
@@ -121,16 +121,16 @@ print(1 + 1)
 """
 
 
-def test_a_page_that_lies_is_caught(tmp_path, monkeypatch):
-    page = tmp_path / "lying.md"
-    page.write_text(LYING.replace("3", "2"), "utf-8")
+def test_a_wrong_output_is_detected(tmp_path, monkeypatch):
+    page = tmp_path / "wrong.md"
+    page.write_text(WRONG.replace("3", "2"), "utf-8")
     run(page, tmp_path, monkeypatch)
-    page.write_text(LYING, "utf-8")
-    with pytest.raises(AssertionError, match=r"lying\.md, line 2"):
+    page.write_text(WRONG, "utf-8")
+    with pytest.raises(AssertionError, match=r"wrong\.md, line 2"):
         run(page, tmp_path, monkeypatch)
 
 
-def test_only_what_directly_follows_is_compared():
-    apart = LYING.replace("```text", "Some words.\n\n```text")
-    assert [block.printed for block in blocks(LYING)] == ["3\n"]
+def test_only_an_output_directly_after_the_code_is_compared():
+    apart = WRONG.replace("```text", "Some words.\n\n```text")
+    assert [block.printed for block in blocks(WRONG)] == ["3\n"]
     assert [block.printed for block in blocks(apart)] == [None]
