@@ -1,5 +1,6 @@
-"""What people do wrong, or have done to them: one line that begins with `seqwright:`, the right code, and the
-words that help. Where a fault is none, the work is done and said to be.
+"""User errors: one line that begins with `seqwright:`, the exit code, and a message that helps.
+
+Input that is odd but valid is accepted and reported.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ Fails = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def fails(capsys: pytest.CaptureFixture) -> Fails:
-    """Runs a command that must fail with a code and one line that has all these words."""
+    """Run a command that must fail with this exit code and one line that contains all these words."""
 
     def run(code: int, *arguments: str, words: tuple[str, ...] | str) -> str:
         capsys.readouterr()
@@ -71,7 +72,7 @@ def train(*arguments: str, steps: int = 2) -> list[str]:
 
 
 def examined(*arguments: str, capsys: pytest.CaptureFixture) -> dict:
-    """What the doctor says, but for that there are few pairs: most files here are as short as can be."""
+    """Return the document of the doctor without the finding "few": most files here are very short."""
     capsys.readouterr()
     assert cli.main(["doctor", *arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -89,21 +90,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def spoilt(tmp_path: Path) -> Path:
-    """A model of one's own, to be damaged."""
+def damaged(tmp_path: Path) -> Path:
+    """A run folder that a test may damage."""
     return make_run(tmp_path / "model")
 
 
 def predicted(
     model: str, text: str | bytes, *arguments: str, capsys: pytest.CaptureFixture
 ) -> tuple[str, str]:
-    """What goes to standard output, and what is said beside it."""
+    """Return standard output and standard error."""
     capsys.readouterr()
     assert cli.main(["predict", model, write("in.txt", text), *arguments]) == 0
     return tuple(capsys.readouterr())
 
 
-# Files that are not the text they should be ---------------------------------------------------------
+# Files with invalid text ---------------------------------------------------------
 
 LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
 
@@ -123,7 +124,7 @@ LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
         (b"a;b\n", ":1: no tab between source and target in 'a;b'", "data.delimiter="),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_read_names_the_option_that_helps(fails, capsys, content, words, way_out):
+def test_an_unreadable_file_names_the_option_that_helps(fails, capsys, content, words, way_out):
     path = write("pairs", content)
     message = fails(2, *train(path), words=words)
     assert way_out in message
@@ -138,7 +139,7 @@ def test_a_file_that_cannot_be_read_names_the_option_that_helps(fails, capsys, c
     )
 
 
-def test_quoted_cells_are_recognised_when_they_stop_the_reading(fails):
+def test_quoted_cells_that_break_rows_are_recognised(fails):
     path = write("pairs.tsv", 'a\tb\n"c\td"\te\n')
     fails(2, *train(path), words=("pairs.tsv:2: 3 columns where 2", "data.quoting=true"))
     assert cli.main([*train(path, "data.quoting=true"), "--print-config"]) == 0
@@ -146,7 +147,7 @@ def test_quoted_cells_are_recognised_when_they_stop_the_reading(fails):
     fails(2, *train(open_quote, "data.quoting=true"), words=("open.csv:2: ", "data.quoting=false"))
 
 
-def test_a_table_as_spreadsheets_write_it_is_read_as_it_is(fails):
+def test_a_spreadsheet_export_is_read(fails):
     path = write("pairs.csv", 'a,b\n"c, d",e\n')
     assert cli.main([*train(path), "--print-config"]) == 0
     three = write("three.csv", 'word,sound,source\n"c, d",e,f\n')
@@ -154,7 +155,7 @@ def test_a_table_as_spreadsheets_write_it_is_read_as_it_is(fails):
     assert cli.main([*train(three), "--columns", "word:sound", "--print-config"]) == 0
 
 
-def test_a_header_is_told_from_a_pair_and_can_be_asked_for(fails, capsys):
+def test_a_header_is_recognised_and_can_be_set(fails, capsys):
     path = write("pairs.tsv", "Wort\tLaut\nHund\th u n t\n")
     assert examined(path, capsys=capsys)["pairs"] == 2
     assert examined(path, "data.header=true", capsys=capsys)["pairs"] == 1
@@ -174,17 +175,17 @@ def test_a_header_is_told_from_a_pair_and_can_be_asked_for(fails, capsys):
         ('{"source": "a", "traget": "b"}', ":2: unknown key 'target'; did you mean 'traget'"),
     ],
 )  # fmt: skip
-def test_a_line_of_json_that_is_none_is_named_with_its_column(fails, line, words):
+def test_invalid_json_is_reported_with_its_column(fails, line, words):
     fails(2, *train(write("pairs.jsonl", f'{{"source": "a", "target": "b"}}\n{line}\n')), words=words)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_word(capsys):
+def test_a_byte_order_mark_is_not_part_of_the_first_word(capsys):
     seen = examined(write("pairs.tsv", b"\xef\xbb\xbfa\tb\nc\td\n"), capsys=capsys)
     assert "\ufeff" not in seen["source"]["alphabet"]
     assert [each["name"] for each in seen["findings"]] == ["byte_order_mark"]
 
 
-def test_line_ends_of_other_systems_are_no_text(model, capsys):
+def test_line_ends_of_other_systems_are_removed(model, capsys):
     path = write("pairs.tsv", "a\tb\r\nc\rd\te\r\n")
     assert found(path, capsys=capsys) == {"carriage_return": 2, "line_break": 1}
     assert "\r" not in predicted(model, "ab\r\ncd\r\n", capsys=capsys)[0]
@@ -194,19 +195,19 @@ def test_only_a_newline_ends_a_line(model, capsys):
     odd = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
     path = write("pairs.tsv", f"{odd}\t{odd}!\nx\ty")
     seen = examined(path, capsys=capsys)
-    assert seen["pairs"] == 2  # the last line has no end, and counts
+    assert seen["pairs"] == 2  # the last line counts without a newline
     assert "control_characters" in [each["name"] for each in seen["findings"]]
     assert predicted(model, f"{odd}\nab", capsys=capsys)[0].count("\n") == 2
 
 
-def test_sides_of_unequal_length_stop_before_anything_is_done(fails):
+def test_sides_of_unequal_length_are_refused(fails):
     left, right = write("a.en", "one\ntwo\nthree\n"), write("a.de", "eins\nzwei\n")
     for command in (train(left, right), ["doctor", left, right]):
         fails(2, *command, words=("a.en has 3 lines, a.de 2", "equally many", "near line"))
     fails(2, *train(left, right, left, "data.format=parallel"), words=("not 3 files", "the sources first"))
 
 
-def test_blank_lines_are_left_out_and_counted_and_never_shift_the_others(model, capsys):
+def test_blank_lines_are_skipped_and_counted_and_never_shift_others(model, capsys):
     left, right = write("a.en", "one\n\nthree\n\n"), write("a.de", "eins\nzwei\n \n\n")
     assert found(left, right, capsys=capsys) == {"blank_source": 1, "blank_target": 1, "blank_pair": 1}
     out, _ = predicted(model, "\nab\n \n\n", capsys=capsys)
@@ -222,12 +223,12 @@ def test_a_file_without_pairs(fails, content):
 def test_a_line_of_a_megabyte(model, capsys):
     long = "a" * 1_000_000
     assert found(write("pairs.tsv", f"{long}\tb\nc\td\n"), capsys=capsys) == {"too_long": 1}
-    out, said = predicted(model, f"{long}\nab\n", capsys=capsys)
+    out, error = predicted(model, f"{long}\nab\n", capsys=capsys)
     assert out.count("\n") == 2
-    assert "in.txt:1" in said
+    assert "in.txt:1" in error
 
 
-def test_pairs_that_are_all_too_long_show_how_long(fails):
+def test_the_error_for_overlong_pairs_gives_their_length(fails):
     path = write("pairs.tsv", PAIRS)
     fails(2, *train(path, "data.max_length=1"), words=("data.max_length = 1", "under 4 tokens", "raise it"))
     far = write("far.tsv", f"{'a' * 50}\tb\n")
@@ -236,10 +237,10 @@ def test_pairs_that_are_all_too_long_show_how_long(fails):
     )
 
 
-# Files that are not there, or not files ---------------------------------------------------------------
+# Missing files and other paths ---------------------------------------------------------------
 
 
-def test_paths_that_lead_to_no_file(fails, model):
+def test_paths_that_are_not_files(fails, model):
     os.mkdir("folder")
     os.symlink("nothing", "link.tsv")
     for path, words in (
@@ -252,38 +253,36 @@ def test_paths_that_lead_to_no_file(fails, model):
     assert not Path("run").exists()
 
 
-def test_a_file_that_may_not_be_read(fails, monkeypatch):
+def test_a_file_without_read_permission(fails, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     path = write("pairs.tsv", PAIRS)
-    monkeypatch.setattr(
-        "seqwright.data.readers.files.open", refuse, raising=False
-    )  # root may read everything
+    monkeypatch.setattr("seqwright.data.readers.files.open", refuse, raising=False)  # root may read all
     fails(2, *train(path), words="pairs.tsv may not be read: permission denied")
 
 
-def test_training_reads_no_pipe(fails):
+def test_training_refuses_a_pipe(fails):
     os.mkfifo("pipe")
     threading.Thread(target=Path("pipe").write_text, args=(PAIRS,), daemon=True).start()
     fails(2, *train("pipe"), words=("pipe is a pipe", "save it to a file"))
 
 
-def test_archives_are_read_whatever_their_name_and_named_where_they_break_off(fails, capsys):
+def test_compressed_files_are_recognised_and_truncation_is_located(fails, capsys):
     packed = gzip.compress(PAIRS.encode())
     assert examined(write("pairs.tsv", packed), capsys=capsys)["pairs"] == 60
     fails(2, *train(write("cut.tsv", packed[:100])), words=("truncated gzip", "at byte 100", "copy it again"))
 
 
-# Texts with strange things in them ---------------------------------------------------------------------
+# Texts with unusual characters ---------------------------------------------------------------------
 
 
-def test_half_of_a_surrogate_pair_becomes_a_replacement(capsys):
+def test_an_unpaired_surrogate_is_replaced(capsys):
     path = write("pairs.jsonl", '{"source": "\\ud83d", "target": "b"}\n')
     assert found(path, capsys=capsys)["surrogate"] == 1
 
 
-def test_characters_that_would_rule_the_terminal_are_escaped(capsys):
+def test_control_characters_are_escaped(capsys):
     path = write("pairs.tsv", f"\x1b[2Jred\u202e\tb\na{chr(0x301) * 10_000}\tc\n")
     assert cli.main(["doctor", path]) == 0
     printed = capsys.readouterr().out
@@ -292,8 +291,8 @@ def test_characters_that_would_rule_the_terminal_are_escaped(capsys):
     assert max(map(len, printed.splitlines())) < 1000
 
 
-def test_text_that_looks_like_a_symbol_of_ours_is_text(capsys):
-    """Each costs as many tokens as it has characters, and an end among them ends nothing."""
+def test_text_that_looks_like_a_special_symbol_is_text(capsys):
+    """It has as many tokens as characters, and </s> does not end the text."""
     texts = ["<s>", "</s>", "<unk>", "<pad>", "[END]", "\ufdd0x\ufdd1y"]
     path = write("pairs.tsv", "".join(f"{text}{k}\t{text}{k}\n" for k in range(10) for text in texts))
     characters = ("tokenizer.source=characters", "tokenizer.target=characters")
@@ -304,18 +303,18 @@ def test_text_that_looks_like_a_symbol_of_ours_is_text(capsys):
     assert {each["reading"]["unknown"] for each in read} == {0}
 
 
-def test_one_symbol_is_enough_of_a_vocabulary(capsys):
+def test_a_vocabulary_of_one_symbol_is_enough(capsys):
     path = write("pairs.tsv", "".join(f"{'a' * k}\t{'a' * k}\n" for k in range(1, 60)))
     assert cli.main(train(path)) == 0, capsys.readouterr().err
 
 
-def test_a_text_of_unknown_symbols_is_answered_with_a_warning(model, capsys):
-    out, said = predicted(model, "щщщщ\n", capsys=capsys)
+def test_unknown_symbols_are_predicted_with_a_warning(model, capsys):
+    out, error = predicted(model, "щщщщ\n", capsys=capsys)
     assert out.count("\n") == 1
-    assert "100 % unknown symbols: wrong language or tokenizer?" in said
+    assert "100 % unknown symbols: wrong language or tokenizer?" in error
 
 
-def test_a_test_that_is_in_training_is_found(capsys):
+def test_test_pairs_in_the_training_data_are_found(capsys):
     path, test = (
         write("pairs.tsv", PAIRS),
         write("test.tsv", "".join(PAIRS.splitlines(True)[:7]) + "new\tx\n"),
@@ -323,7 +322,7 @@ def test_a_test_that_is_in_training_is_found(capsys):
     assert found(path, "--test", test, capsys=capsys) == {"leaks": 7}
 
 
-def test_copies_and_exchanged_sides_are_found(capsys):
+def test_copies_and_swapped_sides_are_found(capsys):
     number = [f"eins {k} zwei" for k in range(200)]
     rows = [(f"one {k} two", text) for k, text in enumerate(number)]
     rows[20:24] = [(target, source) for source, target in rows[20:24]]
@@ -362,7 +361,7 @@ def test_copies_and_exchanged_sides_are_found(capsys):
         (["=3"], "'=3' is not key=value"),
     ],
 )  # fmt: skip
-def test_a_wrong_option_is_named_with_what_it_can_be(fails, changes, words):
+def test_a_wrong_option_is_named_with_valid_values(fails, changes, words):
     fails(2, *train(write("pairs.tsv", PAIRS), *changes), words=words)
     assert not Path("run").exists()
 
@@ -376,20 +375,20 @@ def test_a_wrong_option_is_named_with_what_it_can_be(fails, changes, words):
         (b"\xff\xfe", "config.toml is not UTF-8"),
     ],
 )
-def test_a_configuration_that_is_none(fails, text, words):
+def test_an_invalid_configuration(fails, text, words):
     fails(2, "train", write("config.toml", text), words=words)
 
 
-def test_a_model_of_a_newer_version(fails, spoilt):
-    config = spoilt / "config.json"
+def test_a_model_of_a_newer_version(fails, damaged):
+    config = damaged / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "format": 99}))
-    fails(3, "predict", str(spoilt), words=("has format 99", "newer Seqwright", "upgrade"))
+    fails(3, "predict", str(damaged), words=("has format 99", "newer Seqwright", "upgrade"))
 
 
 # Folders and machines ----------------------------------------------------------------------------------
 
 
-def test_folders_that_cannot_be_trained_into(fails):
+def test_folders_that_cannot_become_a_run(fails):
     path = write("pairs.tsv", PAIRS)
     os.mkdir("mine")
     write("mine/letter.txt", "dear")
@@ -403,13 +402,13 @@ def test_folders_that_cannot_be_trained_into(fails):
     assert os.listdir("mine") == ["letter.txt"]
 
 
-def test_a_disk_without_space_is_found_before_anything_else(fails, monkeypatch):
+def test_a_full_disk_is_found_before_training(fails, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
     fails(4, *train(write("pairs.tsv", PAIRS)), words=("0.0 MB free", "free space or choose another folder"))
 
 
-def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_bugs():
+def test_a_closed_pipe_and_an_ascii_terminal_are_not_errors():
     write("pairs.tsv", "größe\u2028\tsize\n" * 2)
     program = [sys.executable, "-m", "seqwright.cli", "doctor", "pairs.tsv"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -423,10 +422,10 @@ def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_bugs():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-# Going on with a training ------------------------------------------------------------------------------
+# Resuming a training ------------------------------------------------------------------------------
 
 
-def test_a_training_goes_on_only_with_what_it_began_with(fails, capsys):
+def test_a_training_resumes_only_with_its_own_configuration_and_data(fails, capsys):
     path = write("pairs.tsv", PAIRS)
     assert cli.main(train(path)) == 0, capsys.readouterr().err
     weights = Path("run/model.safetensors").read_bytes()
@@ -437,11 +436,11 @@ def test_a_training_goes_on_only_with_what_it_began_with(fails, capsys):
     write(path, PAIRS)
     with locked(Path("run/.lock")):
         fails(4, *train(path), words=("run is in use by process", str(os.getpid()), "choose another folder"))
-    assert cli.main(train(path)) == 0  # finished: nothing to do
+    assert cli.main(train(path)) == 0  # already finished
     assert Path("run/model.safetensors").read_bytes() == weights
 
 
-# Models that are none, or damaged ----------------------------------------------------------------------
+# Missing and damaged models ----------------------------------------------------------------------
 
 
 def test_a_model_and_its_input_in_the_wrong_order(fails, model):
@@ -450,7 +449,7 @@ def test_a_model_and_its_input_in_the_wrong_order(fails, model):
     fails(2, "look", "abc", model, words="name the run first")
 
 
-def test_folders_that_are_no_model(fails):
+def test_folders_that_are_not_a_run(fails):
     fails(3, "predict", "nowhere", words=("there is no folder nowhere", "name a folder made by training"))
 
 
@@ -465,15 +464,15 @@ def test_folders_that_are_no_model(fails):
         (lambda old: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
     ],
 )
-def test_weights_that_are_damaged_or_something_else(fails, spoilt, damage, words):
-    weights = spoilt / "model.safetensors"
+def test_damaged_weights(fails, damaged, damage, words):
+    weights = damaged / "model.safetensors"
     weights.write_bytes(damage(weights.read_bytes()))
-    fails(3, "predict", str(spoilt), write("in.txt", "ab\n"), words=("model.safetensors", words))
+    fails(3, "predict", str(damaged), write("in.txt", "ab\n"), words=("model.safetensors", words))
     assert not Path("owned").exists()
 
 
-def test_weights_of_another_shape_or_without_numbers(fails, spoilt):
-    weights = spoilt / "model.safetensors"
+def test_weights_of_another_shape_or_with_nan(fails, damaged):
+    weights = damaged / "model.safetensors"
     tensors = load_tensors(weights.read_bytes())
     name = "decoder.embedding.weight"
     for wrong, words in (
@@ -481,10 +480,10 @@ def test_weights_of_another_shape_or_without_numbers(fails, spoilt):
         (torch.full_like(tensors[name], torch.nan), ("no finite maximum", "take an earlier checkpoint")),
     ):
         weights.write_bytes(save_tensors({**tensors, name: wrong}))
-        fails(3, "predict", str(spoilt), write("in.txt", "ab\n"), words=words)
+        fails(3, "predict", str(damaged), write("in.txt", "ab\n"), words=words)
 
 
-# Asking a model ----------------------------------------------------------------------------------------
+# Predicting ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -504,16 +503,16 @@ def test_weights_of_another_shape_or_without_numbers(fails, spoilt):
         (["--prefix", "ABCDEFGHABCDEFGH"], "shorten it or raise --max-length"),
     ],
 )
-def test_a_search_that_cannot_be_is_refused_with_its_range(fails, model, arguments, words):
+def test_invalid_search_options_are_refused_with_their_range(fails, model, arguments, words):
     fails(2, "predict", model, write("in.txt", "ab\n"), *arguments, words=words)
 
 
-def test_inputs_that_are_no_text_name_the_flags_of_the_command(fails, model):
+def test_errors_of_predict_name_its_flags(fails, model):
     fails(2, "predict", model, write("in.txt", LATIN), words=("in.txt:2: byte 0xef", "--encoding latin-1"))
     fails(2, "predict", model, write("in.txt", "a\0b\n"), words=("in.txt:1: a NUL", "--on-bad-bytes replace"))
 
 
-def test_a_beam_wider_than_the_vocabulary_and_no_heat_at_all(model, capsys):
+def test_a_beam_wider_than_the_vocabulary_and_temperature_zero(model, capsys):
     for arguments in (
         ["--beam", "50"],
         ["--beam", "50", "--nbest", "20"],
@@ -522,23 +521,21 @@ def test_a_beam_wider_than_the_vocabulary_and_no_heat_at_all(model, capsys):
         assert predicted(model, "ab\ncd\n", *arguments, capsys=capsys)[0].count("\n") == 2
 
 
-def test_an_output_depends_on_its_line_alone_and_ends(model, capsys):
+def test_an_output_depends_only_on_its_line_and_ends(model, capsys):
     lines = ["ab", "", "abcdefgh" * 20, "c"]
     together, _ = predicted(model, "\n".join(lines), capsys=capsys)
     alone = "".join(predicted(model, line + "\n", capsys=capsys)[0] for line in lines)
     assert together == alone
-    assert (
-        max(map(len, together.split("\n"))) <= 8
-    )  # search.max_length of this model, which was never trained
+    assert max(map(len, together.split("\n"))) <= 8  # the longest source has 160 characters
 
 
-# The page about all this ---------------------------------------------------------------------------------
+# docs/when-it-goes-wrong.md ---------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[1]
 
 
 def literals(folder: Path) -> list[str]:
-    """Every text in the source, with … where it is filled in."""
+    """Return all strings in the source code, with … in place of inserted values."""
     found = []
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -550,24 +547,24 @@ def literals(folder: Path) -> list[str]:
     return found
 
 
-def said(message: str, text: str) -> bool:
-    """Whether a text has all the words of a message, in their order."""
+def matches(message: str, text: str) -> bool:
+    """Whether a text contains all parts of a message, in order."""
     words = [re.escape(part.strip()) for part in message.split("…") if part.strip(" :;,.")]
     return re.search(".*".join(words), text, re.DOTALL) is not None
 
 
 @pytest.fixture(scope="module")
 def explained() -> list[str]:
-    """The messages that the page quotes."""
+    """Messages that the page quotes."""
     page = (ROOT / "docs" / "when-it-goes-wrong.md").read_text("utf-8")
     return "".join(re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)).splitlines()
 
 
-def test_the_page_quotes_only_what_is_said(explained):
+def test_the_page_quotes_only_real_messages(explained):
     texts = literals(ROOT / "seqwright")
     assert len(explained) > 40
-    assert [message for message in explained if not any(said(message, text) for text in texts)] == []
-    assert not any(said("… is too blue; paint it", text) for text in texts)
+    assert [message for message in explained if not any(matches(message, text) for text in texts)] == []
+    assert not any(matches("… is too blue; paint it", text) for text in texts)
 
 
 def test_the_page_explains_every_finding_of_the_diagnostics(explained, tmp_path):
@@ -576,4 +573,4 @@ def test_the_page_explains_every_finding_of_the_diagnostics(explained, tmp_path)
     )
     findings = [text for text in literals(tmp_path) if "…" in text and len(text) > 40]
     assert len(findings) == 7
-    assert [text for text in findings if not any(said(message, text) for message in explained)] == []
+    assert [text for text in findings if not any(matches(message, text) for message in explained)] == []

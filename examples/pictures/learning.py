@@ -7,7 +7,7 @@ import math
 import torch
 
 from examples.pictures.paper import Frame, Point, box, picture, text
-from seqwright.nn.output import Output
+from seqwright.nn.loss import cross_entropy
 from seqwright.runs.report.markup import Markup, element, join
 from seqwright.runs.report.scale import Scale
 from seqwright.training.schedule import SCHEDULES
@@ -72,8 +72,8 @@ def smoothing() -> str:
 
 def target(share: float) -> list[float]:
     """Return the target distribution of the loss: the gradient of the scores is softmax − target."""
-    scores = torch.zeros(1, 1, SYMBOLS, dtype=torch.float64, requires_grad=True)
-    _output().loss(scores, torch.tensor([[2]]), ignore=-1, smoothing=share).total.backward()
+    scores = torch.zeros(1, SYMBOLS, dtype=torch.float64, requires_grad=True)
+    _cross_entropy(scores, share).backward()
     assert scores.grad is not None
     return (scores.detach().softmax(-1) - scores.grad).flatten().tolist()
 
@@ -102,11 +102,10 @@ def _losses(share: float) -> list[Point]:
 def _loss(p: float, share: float) -> float:
     """Return the loss if the correct symbol has probability p and the others share the rest equally."""
     rest = math.log((1 - p) / (SYMBOLS - 1))
-    scores = torch.tensor([[[math.log(p) if n == 2 else rest for n in range(SYMBOLS)]]]).double()
-    with torch.no_grad():
-        return float(_output().loss(scores, torch.tensor([[2]]), ignore=-1, smoothing=share).mean)
+    scores = torch.tensor([[math.log(p) if n == 2 else rest for n in range(SYMBOLS)]]).double()
+    return float(_cross_entropy(scores, share))
 
 
-def _output() -> Output:
-    """Return an output layer whose scores are its input."""
-    return Output(SYMBOLS, SYMBOLS, weight=torch.nn.Parameter(torch.eye(SYMBOLS).double()))
+def _cross_entropy(scores: torch.Tensor, share: float) -> torch.Tensor:
+    """Return the loss of the correct symbol, number 2."""
+    return cross_entropy(scores, torch.eye(SYMBOLS).double(), None, torch.tensor([2]), share)
