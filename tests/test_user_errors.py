@@ -371,7 +371,7 @@ def test_a_wrong_option_is_named_with_valid_values(fails, changes, words):
     [
         ("[training]\nsteps = 1\nsteps = 2\n", ("config.toml is not TOML", "line 3")),
         ("seed = no\n", ("config.toml is not TOML", "line 1")),
-        ("[training]\nsteps = 1\n", "no file of pairs was named"),
+        ("[training]\nsteps = 1\n", "no data file is named"),
         (b"\xff\xfe", "config.toml is not UTF-8"),
     ],
 )
@@ -432,7 +432,7 @@ def test_a_training_resumes_only_with_its_own_configuration_and_data(fails, caps
     fails(3, *train(path, "model.size=32"), words=("model.size: 16 -> 32", "train into another folder"))
     fails(3, *train(path, "data.on_bad_bytes=replace"), words='data.on_bad_bytes: "error" -> "replace"')
     write(path, PAIRS + "x\ty\n")
-    fails(3, *train(path), words=("pairs.tsv changed since this training began", "put the old content back"))
+    fails(3, *train(path), words=("pairs.tsv changed since this training began", "restore the old content"))
     write(path, PAIRS)
     with locked(Path("run/.lock")):
         fails(4, *train(path), words=("run is in use by process", str(os.getpid()), "choose another folder"))
@@ -499,7 +499,7 @@ def test_weights_of_another_shape_or_with_nan(fails, damaged):
         (["--length-penalty", "1000"], "--length-penalty is 1000.0; it must be a number from -10 to 10"),
         (["--max-length", "0"], "--max-length is 0"),
         (["--threads", "0"], "threads is 0"),
-        (["--prefix", "щ"], ("the prefix 'щ' has symbols that the model does not know", "take them out")),
+        (["--prefix", "щ"], ("the prefix 'щ' has symbols that the model does not know", "remove them")),
         (["--prefix", "ABCDEFGHABCDEFGH"], "shorten it or raise --max-length"),
     ],
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from seqwright.data.readers.lines import Decoding
@@ -99,17 +98,17 @@ def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, 
 
     from seqwright.config import SearchConfig
     from seqwright.data.readers.lines import Decoding
-    from seqwright.errors import ConfigError
+    from seqwright.errors import ConfigError, Problem
     from seqwright.prediction.bulk.blocks import Shard
     from seqwright.search.request import SearchRequest
 
-    problems: list[str] = []
+    problems: list[Any] = []
 
     def collect(make: Callable[[], T]) -> T | None:
         try:
             return make()
         except ConfigError as error:
-            problems.append(str(error))
+            problems.extend(error.problems)
             return None
 
     names = [field.name for field in fields(SearchRequest)]
@@ -118,12 +117,10 @@ def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, 
     shard = collect(lambda: Shard.parse(options.shard)) if options.shard is not None else None
     decoding = collect(lambda: Decoding(options.encoding, options.on_bad_bytes))
     if options.threads is not None and options.threads < 1:
-        problems.append(f"threads is {options.threads}, it must be at least 1")
+        problems.append(Problem("threads", options.threads, "it must be at least 1"))
     if problems or decoding is None:
-        # an option is named before its value: "n_best is 3, it must be at most beam, 2"
-        named = rf"\b({'|'.join((*names, 'threads', 'shard'))})(?= is |, -?\d)"
-        message = re.sub(named, lambda found: f"--{found[1].replace('_', '-')}", "; ".join(problems))
-        raise ConfigError(message.replace("--n-best", "--nbest"))
+        flags = {name: f"--{name.replace('_', '-')}" for name in (*names, "threads", "shard")}
+        raise ConfigError(*problems).renamed(flags | {"n_best": "--nbest"})
     return requested, shard, decoding
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from seqwright.config import SearchConfig
 from seqwright.config.registry import unknown
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, Problem
 from seqwright.search.options import BeamOptions, SamplingOptions
 
 
@@ -34,7 +33,7 @@ class SearchRequest:
         """Refuse options that a search does not have."""
         known = [field.name for field in fields(cls)]
         if wrong := [unknown("option of a search", name, known) for name in options if name not in known]:
-            raise ConfigError("; ".join(wrong))
+            raise ConfigError(*wrong)
         return cls(**options)
 
     def given(self) -> dict[str, Any]:
@@ -53,7 +52,7 @@ class SearchRequest:
         if self.sampling:  # the options of a beam may be wrong, too
             problems += _problems(replace(self, max_length=None)._beam, search)
         if problems:
-            raise ConfigError("; ".join(problems))
+            raise ConfigError(*problems)
         return choose(search)
 
     def _beam(self, search: SearchConfig) -> BeamOptions:
@@ -71,21 +70,23 @@ class SearchRequest:
             max_length=search.max_length if self.max_length is None else self.max_length, **given
         )
 
-    def _contradictions(self) -> list[str]:
+    def _contradictions(self) -> list[Problem | str]:
         if not self.sampling:
-            return [] if self.seed is None else [f"seed is {self.seed}, which needs sampling; add sample"]
+            return (
+                [] if self.seed is None else [Problem("seed", self.seed, "it needs sampling; add {sample}")]
+            )
         of_beam = {"beam": self.beam, "length_penalty": self.length_penalty}
         of_beam["n_best"] = None if self.n_best == 1 else self.n_best
         return [
-            f"{name} is {value}, an option of beam search, but sampling is on; leave one of them out"
+            Problem(name, value, "it belongs to beam search, but sampling is on; leave one of them out")
             for name, value in of_beam.items()
             if value is not None
         ]
 
 
-def _problems(choose: Callable[[SearchConfig], object], search: SearchConfig) -> list[str]:
+def _problems(choose: Callable[[SearchConfig], object], search: SearchConfig) -> list[Problem | str]:
     try:
         choose(search)
     except ConfigError as error:
-        return [re.sub(r"\bsize\b", "beam", str(error))]  # the name of the option here
+        return list(error.renamed({"size": "beam"}).problems)
     return []

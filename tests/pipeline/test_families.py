@@ -102,15 +102,17 @@ def test_the_tokens_read_are_those_of_the_batches(pairs, tmp_path):
     table = train_families([family], tmp_path)
     from seqwright.data.plan import Batching, Cursor, Plan
     from seqwright.data.store import Store
+    from seqwright.tasks.text_to_text import TextToText
     from seqwright.training.trainer import Progress
 
-    lengths = Store.open(tmp_path / "tiny" / "data" / "train").lengths
+    store = Store.open(tmp_path / "tiny" / "data" / "train")
+    lengths = TextToText(None, None).lengths(store)
     walk = Plan(lengths, Batching(tokens=100), base.config.seed).walk(Cursor())
     source = target = 0
     for step in range(1, 40):
         numbers, after = next(walk)
-        source += int(lengths.source[numbers].sum()) + len(numbers)
-        target += int(lengths.target[numbers].sum()) + len(numbers)
+        source += int(lengths.context[numbers].sum()) + len(numbers)
+        target += int(lengths.counted[numbers].sum()) + len(numbers)
         read = tokens_read(family, tmp_path / "tiny", Progress(step=step, cursor=after))
         assert read == (source, target)
         if step == 3:

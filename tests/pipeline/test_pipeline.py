@@ -154,7 +154,9 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "few.tsv"
     path.write_text("".join(f"{k}\t{k}\n" for k in range(6)), encoding="utf-8")
     made, folder = design({"data": {"train": [str(path)], "held_out": 0.001}}), tmp_path / "run"
-    with pytest.raises(InputError, match=r"6 distinct sources, .*held_out = 0.001 the validation split is empty"):
+    with pytest.raises(
+        InputError, match=r"6 distinct sources, .*held_out = 0.001 the validation split is empty"
+    ):
         run_design(made, folder, Console(None))
     assert not folder.exists()
 
@@ -378,7 +380,9 @@ def test_what_its_patience_ended_says_how_it_goes_on(pairs: Path, tmp_path: Path
     table = merged(small(pairs, steps=50), {"training": impatient})
     for _ in range(2):
         run_design(design(table, folder=folder), folder, Console(said))
-    assert "1 validation without improvement ended the training; a larger training.patience" in said.getvalue()
+    assert (
+        "1 validation without improvement ended the training; a larger training.patience" in said.getvalue()
+    )
     assert max(Run.open(folder).checkpoints().steps()) < 50
 
 
@@ -405,9 +409,9 @@ def test_a_run_that_was_left_before_its_card_was_written_is_finished_by_the_next
         raise KeyboardInterrupt
 
     folder = tmp_path / "run"
-    for writer in ("write_report", "write_card"):
+    for writer in ("report.write_report", "card.write_card"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"seqwright.runs.report.{writer}", left)
+            patch.setattr(f"seqwright.runs.{writer}", left)
             with pytest.raises(KeyboardInterrupt):
                 run_design(design(small(pairs)), folder, Console(None))
     assert run_design(design(small(pairs)), folder, Console(None)) is not None

@@ -127,7 +127,7 @@ def test_other_encodings_are_read_or_refused_with_the_flag_to_use(run, tmp_path,
     [
         (["--beam", "0"], ["--beam is 0"]),
         (["--beam", "2", "--nbest", "3"], ["--nbest is 3; it must be at most --beam, 2"]),
-        (["--sample", "--beam", "2"], ["--beam is 2, which is for a beam", "leave one of them out"]),
+        (["--sample", "--beam", "2"], ["--beam is 2; it belongs to beam search", "leave one of them out"]),
         (["--length-penalty", "11"], ["--length-penalty is 11"]),
         (["--beam", "0", "--top-p", "5"], ["--beam is 0; it must be a whole number from 1", "--top-p is 5"]),
         (["--nbest", "0", "--sample", "--max-length", "0"], ["--nbest is 0; it must", "--max-length is 0"]),

@@ -253,7 +253,12 @@ def test_a_model_is_called_for_texts(model):
 
 
 def test_a_model_says_what_it_is(model, folder):
-    for part in (str(folder), "tiny, changed", "parameters", "characters with 12 ids → characters with 12 ids"):
+    for part in (
+        str(folder),
+        "tiny, changed",
+        "parameters",
+        "characters with 12 ids → characters with 12 ids",
+    ):
         assert part in repr(model)
     assert "Predictor" in repr(Predictor(model.model, model.task))
 

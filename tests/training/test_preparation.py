@@ -205,7 +205,7 @@ def test_two_files_of_one_side_each_keep_their_places(tmp_path):
     config = tiny.configuration(sides[0], f"data.train={[str(side) for side in sides]}")
     prepared = prepare(config, tmp_path)
     assert prepared.train.place(0).startswith(f"{sides[0]}:")
-    assert prepared.task.source.decode(prepared.train.source(3)) in words
+    assert prepared.task.source.decode(prepared.train.column("source").row(3)) in words
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])

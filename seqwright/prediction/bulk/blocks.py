@@ -10,7 +10,7 @@ from typing import NamedTuple
 from seqwright.data.read_report import Tally
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, Problem
 from seqwright.prediction.predictor import BLOCK
 
 CHARACTERS = 1 << 22  # per block, approximately: bounds the memory that very long lines need
@@ -27,7 +27,7 @@ class Shard:
     def parse(cls, text: str) -> Shard:
         number, slash, of = text.partition("/")
         if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise ConfigError(f"shard is {text!r}, it must be i/n with i from 1 to n, as in 2/5")
+            raise ConfigError(Problem("shard", text, "it must be i/n with i from 1 to n, as in 2/5"))
         return cls(int(number), int(of))
 
     def lines(self, count: int) -> range:
