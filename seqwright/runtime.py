@@ -1,5 +1,6 @@
-"""The process and its machine: settings that make tensors on a CPU fast, called by programs (commands,
-benchmarks) and never by importing the library; memory, and the name of the processor.
+"""The process and its machine: settings that make tensors on a CPU fast, memory, threads, and the processor.
+
+Programs (commands, benchmarks) call the settings; importing the library does not.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # malloc.h of glibc
+THREADED_WORK = 40_000_000  # parameters × rows; with less, a second thread gains at most 12 % (bench.busy)
 
 
 def keep_freed_memory() -> bool:
-    """Lets glibc keep the pages of freed tensors for the next ones, instead of giving them back and having
-    the kernel clear new ones.
+    """Make glibc keep the pages of freed tensors for new ones, so that the kernel need not clear new pages.
 
     Call it before the first tensor. Returns whether it was possible (Linux with glibc).
     """
@@ -34,7 +35,7 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Inside, torch computes with so many, or as it did with None; after it as before."""
+    """Inside the block torch uses `count` threads, or as many as before with None. Costs less than 1 µs."""
     import torch
 
     before = torch.get_num_threads()
@@ -45,14 +46,42 @@ def threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def inference_threads(parameters: int, rows: int, requested: int | None = None) -> int:
+    """The number of threads for predictions of `rows` sequences (inputs × beam) by a model of this size.
+
+    Threads wait for each other after every matrix product. Small products gain nothing from a second thread,
+    and if other programs use the cores, one thread waits until the other gets its turn. So a small model with
+    few rows gets one thread, and a large one no more than there are free cores.
+    """
+    if requested is not None:
+        return requested
+    import torch
+
+    most = torch.get_num_threads()
+    return 1 if most == 1 or parameters * rows < THREADED_WORK else min(most, free_cores())
+
+
+def free_cores() -> int:
+    """The cores that no other process uses at this moment, at least 1; all of them where Linux is not."""
+    cores = os.cpu_count() or 1
+    try:
+        running = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0])
+        states = [
+            path.read_bytes().rpartition(b") ")[2][:1] for path in Path("/proc/self/task").glob("*/stat")
+        ]
+    except OSError:
+        return cores
+    return max(cores - max(running - states.count(b"R"), 0), 1)
+
+
 def freeze_objects() -> None:
-    """Takes all that exists by now (modules, model, data) out of the garbage collector's rounds."""
+    """Exclude all objects that exist now (modules, model, data) from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def machine() -> str:
-    """The processor and how many cores of it this process may use."""
+    """The name of the processor and the number of cores that this process may use."""
     name = platform.processor() or platform.machine()
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
@@ -64,7 +93,7 @@ def machine() -> str:
 
 
 def peak_memory() -> int | None:
-    """The most bytes that this process has held; None where the system does not say (Windows)."""
+    """The peak memory of this process in bytes; None where the system does not report it (Windows)."""
     try:
         import resource
     except ImportError:

@@ -51,9 +51,9 @@ class Forecast:
 
     def lines(self) -> list[str]:
         threads = amount(self.threads, "thread")
+        workers = threads if self.processes == 1 else f"{self.processes} processes of {threads}"
         cost = (
-            f"{_count(self.parameters)} parameters; "
-            f"{self.tokens_per_second:,.0f} tokens/s of source and target with {threads if self.processes == 1 else f'{self.processes} processes of {threads}'}: "
+            f"{_count(self.parameters)} parameters; {self.tokens_per_second:,.0f} tokens/s with {workers}: "
             f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
             + ("; so few steps teach little: raise --minutes" if self.few else "")
