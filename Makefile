@@ -1,8 +1,8 @@
-# Two commands do everything on a fresh machine: make demo, make test.
+# On a fresh machine, two commands are enough: make demo, make test.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# By a path, so that `import seqwright` finds the package also from the folder that holds this one.
+# An editable install by path: `import seqwright` works from every folder, also from the parent of this one.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat
 
 .PHONY: install demo test test-all check bench pictures clean
@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev]'
 	touch $@
 
-# Without the dictionary the demo takes a generated task, and says so.
+# Without the dictionary the demo uses a generated task and says so.
 $(VENV)/.demo: $(VENV)/.installed
 	$(INSTALL) -e '.[demo]' && touch $@ || true
 
@@ -26,7 +26,7 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 test-all: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'slow or not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'slow or not slow' --hypothesis-profile=thorough
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,9 +1,9 @@
-"""Latency of one prediction at a time with 1 thread, 2 threads and the default rule (runtime.inference_threads),
-on a quiet machine and next to a training in another process.
+"""Latency of one prediction at a time with 1 thread, 2 threads and the default rule
+(`runtime.inference_threads`), on a quiet machine and next to a training in another process.
 
-python -m bench.busy                        # all models; prints a table
-python -m bench.busy --json busy.json       # and writes the milliseconds of every prediction
-python -m bench.busy --products             # matrix products with 1 and 2 threads: the source of the threshold
+python -m bench.busy                    # all models; prints a table
+python -m bench.busy --json busy.json   # also writes the milliseconds of every prediction
+python -m bench.busy --products         # times matrix products, which explain the threshold of the rule
 
 The contenders are separate processes that take turns, one prediction each.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,8 +41,8 @@ SETTINGS: dict[str, int | None] = {"1 thread": 1, "2 threads": 2, "rule": None}
 SENTENCES = 10
 
 
-def predictions(model: str, beam: int, threads: int | None, busy: bool) -> Iterator[Any]:
-    """A contender: one prediction per round. `busy` only names the round."""
+def predictions(model: str, beam: int, threads: int | None) -> Iterator[Any]:
+    """A contender: one prediction per round."""
     from seqwright.data.batch import BEGIN, END, source_tokens
     from seqwright.data.store import Ragged
     from seqwright.models.building import build_model
@@ -106,7 +107,7 @@ def measure(models: list[str], beams: list[int], *, busy: bool, rounds: int) -> 
     with training() if busy else nullcontext():
         for model in models:
             for beam in beams:
-                common = {"model": model, "beam": beam, "busy": busy}
+                common = {"model": model, "beam": beam}
                 entries = [
                     Entry(name, "bench.busy:predictions", {**common, "threads": threads})
                     for name, threads in SETTINGS.items()
@@ -115,6 +116,7 @@ def measure(models: list[str], beams: list[int], *, busy: bool, rounds: int) -> 
                 results += [
                     {
                         **common,
+                        "busy": busy,
                         "setting": entry.name,
                         **entry.facts,
                         "milliseconds": [1000 / rate for rate in entry.rates],
@@ -182,6 +184,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--products", action="store_true", help="time matrix products instead")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends the training, too
     if options.products:
         print(products())
         return

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # malloc.h of glibc
+PROC = Path("/proc")
 THREADED_WORK = 40_000_000  # parameters × rows; with less, a second thread gains at most 12 % (bench.busy)
 
 
@@ -62,16 +63,14 @@ def inference_threads(parameters: int, rows: int, requested: int | None = None) 
 
 
 def free_cores() -> int:
-    """The cores that no other process uses at this moment, at least 1; all of them where Linux is not."""
+    """The cores that no other process uses at this moment, at least 1; all cores if Linux does not say."""
     cores = os.cpu_count() or 1
     try:
-        running = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0])
-        states = [
-            path.read_bytes().rpartition(b") ")[2][:1] for path in Path("/proc/self/task").glob("*/stat")
-        ]
+        running = int((PROC / "loadavg").read_bytes().split()[3].partition(b"/")[0])
+        own = [file.read_bytes().rpartition(b") ")[2][:1] for file in (PROC / "self/task").glob("*/stat")]
     except OSError:
         return cores
-    return max(cores - max(running - states.count(b"R"), 0), 1)
+    return max(cores - max(running - own.count(b"R"), 0), 1)
 
 
 def freeze_objects() -> None:

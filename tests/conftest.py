@@ -1,4 +1,4 @@
-"""What holds for every test: one thread, a fixed seed, few but repeatable drawn examples."""
+"""Settings of all tests: one thread, a fixed seed, few but repeatable generated examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 torch.set_num_threads(1)
 
 settings.register_profile("quick", deadline=None, max_examples=8, derandomize=True)
-settings.register_profile("thorough", deadline=None, max_examples=200)  # pytest --hypothesis-profile=thorough
+settings.register_profile("thorough", deadline=None, max_examples=50)  # make test-all
 settings.load_profile("quick")
 
 
