@@ -1,1 +1,1 @@
-"""Measurements. Every number in docs/benchmarks.md is printed by a command of this package."""
+"""Benchmarks. Commands of this package print every number in docs/benchmarks.md."""

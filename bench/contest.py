@@ -1,7 +1,7 @@
-"""Contenders in processes of their own, measured in turns: the machine's moods then hit all of them alike.
+"""Contenders in separate processes, measured in turns, so that changes of the machine affect all alike.
 
-A contender is a function that yields once when it is ready (None, or a dict of facts about itself), and then
-the (work, seconds) of one round each time it is asked on.
+A contender is a generator. It yields once when it is ready (None, or a dict of facts about itself), and then
+the (work, seconds) of one round each time it is resumed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @dataclass
 class Entry:
     """One process. `target` is "module:function", called with `arguments` by the interpreter `python`, which
-    may be that of another environment. `memory` is the most bytes that the process has held.
+    may belong to another environment. `memory` is the peak memory of the process in bytes.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Entry:
     def round(self) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has died since; there is no answer then
+        with suppress(BrokenPipeError):  # the process died; it has no answer
             self._process.stdin.write("go\n")
             self._process.stdin.flush()
         answer = self._answer()
@@ -88,7 +88,7 @@ class Entry:
 
 
 def in_threads(name: str, target: str, arguments: dict[str, Any]) -> list[Entry]:
-    """One contender with one thread and with two: which suits it is not ours to say."""
+    """One contender with one thread and with two."""
     return [
         Entry(f"{name}, {threads} thread{'s' * (threads > 1)}", target, {**arguments, "threads": threads})
         for threads in (1, 2)
@@ -105,14 +105,12 @@ def in_precisions(name: str, target: str, arguments: dict[str, Any]) -> list[Ent
 
 
 def best(entries: list[Entry]) -> Entry:
-    """The one with the highest rate; one that failed only if all did."""
+    """The entry with the highest rate; a failed one only if all failed."""
     return max(entries, key=lambda entry: entry.rate if entry.rates else -1.0)
 
 
 def compete(entries: list[Entry], rounds: int = 3) -> None:
-    """Starts all, measures them in turns, stops them. One that fails is left out from there on, and its
-    `failure` says why.
-    """
+    """Start all entries, measure them in turns, and stop them. A failed entry takes no further turns."""
     ready = [entry for entry in entries if entry.start()]
     for _ in range(rounds):
         for entry in ready:
@@ -123,9 +121,9 @@ def compete(entries: list[Entry], rounds: int = 3) -> None:
 
 
 def main() -> None:
-    """The child's side: start the contender, then one round for each line of stdin.
+    """Run in the child process: start the contender, then run one round per line of stdin.
 
-    What a contender prints goes to stderr: stdout is for the answers alone.
+    The output of the contender goes to stderr: stdout carries only the answers.
     """
     from seqwright.runtime import peak_memory
 

@@ -1,4 +1,4 @@
-"""Speed of the core on this machine, against the same work done by others. `python -m bench.core --help`."""
+"""Speed of training and decoding on this machine, compared with other implementations of the same work."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="+", default=["tiny", "base"], choices=list(SHAPES))
     parser.add_argument("--what", nargs="+", default=["train", "decode"], choices=["train", "decode"])
-    parser.add_argument("--data", help="folder of Multi30k; without it, random ids with like lengths")
+    parser.add_argument("--data", help="folder of Multi30k (default: random ids with similar lengths)")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of one round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", help="append the results to this file, one line each")
+    parser.add_argument("--json", help="append the results to this file as JSON lines")
     options = parser.parse_args()
     for shape in options.shapes:
         if "train" in options.what:
@@ -78,7 +78,7 @@ def decoding(shape: str, beam: int, rows: int, options: argparse.Namespace) -> N
 def table(
     title: str, entries: list[Entry], own: Entry, rival: Entry, bar: float | None, options: argparse.Namespace
 ) -> None:
-    """Prints the medians, the ratios to the rival, and whether our own reaches its bar."""
+    """Print the medians, the ratios to the rival, and whether Seqwright reaches its target."""
     print(title)
     for entry in entries:
         spread = f"{min(entry.rates):.0f}–{max(entry.rates):.0f}" if entry.rates else entry.failure
@@ -86,7 +86,7 @@ def table(
     ratio = own.rate / rival.rate
     if bar is not None and not math.isnan(ratio):
         verdict = "reached" if ratio >= bar else "NOT REACHED"
-        print(f"  {verdict}: {own.name} × {ratio:.2f} against {rival.name}, the bar is × {bar}")
+        print(f"  {verdict}: {own.name} × {ratio:.2f} against {rival.name}, the target is × {bar}")
     print(flush=True)
     if options.json:
         results: dict[str, Any] = {entry.name: entry.rates or entry.failure for entry in entries}

@@ -1,7 +1,7 @@
-"""Two cores for one step: two threads of one process, or two processes with half of the batch each.
+"""Training steps on two cores: two threads of one process, or two processes with half of the batch each.
 
 python -m bench.cores            # on a quiet machine
-python -m bench.cores --busy 1   # beside another program that never rests
+python -m bench.cores --busy 1   # next to another program that never rests
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAYS = {"1 thread": (0, 1), "2 threads": (0, 2), "2 processes": (1, 1)}  # child
 
 
 class Steps:
-    """Of one model on random pairs, in one of the ways."""
+    """Steps of one model on random pairs, in one of the ways."""
 
     def __init__(self, preset: str, tokens: int, shortest: int, longest: int, symbols: int, way: str):
         children, self.threads = WAYS[way]
@@ -55,7 +55,7 @@ class Steps:
         return LossSum(loss.item(), batch.count, batch.count)
 
     def speed(self, seconds: float) -> float:
-        """Steps a second."""
+        """Steps per second."""
         torch.set_num_threads(self.threads)
         self.step()
         began, first = time.monotonic(), self.number
@@ -74,7 +74,7 @@ class Steps:
 
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """Programs that never rest."""
+    """Run programs that never rest."""
     others = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(count)]
     for other in others:
         other.start()
@@ -95,7 +95,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--busy", type=int, default=0, help="other programs at the same time")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of one round")
+    parser.add_argument("--seconds", type=float, default=6.0, help="length of one round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     keep_freed_memory()

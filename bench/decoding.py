@@ -1,5 +1,5 @@
-"""Decoding speed of one shape by contender: ours, Hugging Face generate, CTranslate2. Random weights, a fixed
-number of forced steps.
+"""Contenders for decoding speed: Seqwright, Hugging Face generate, CTranslate2. Random weights and a
+fixed number of forced steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sources(rows: int, vocabulary: int) -> Ragged:
 
 
 def ours(shape: str, rows: int, beam: int, seconds: float, threads: int | None = None) -> Iterator[Any]:
-    """threads: of the CPU, None: as many as torch takes."""
+    """threads: None uses the default of torch."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
 
     keep_freed_memory()
@@ -58,7 +58,7 @@ def our_outputs(model: Any, inputs: Tokens, beam: int) -> list[list[int]]:
 
 
 def marian(wanted: Shape, dropout: float = 0.0) -> Any:
-    """A Marian model of Hugging Face of that shape, with random weights."""
+    """A Hugging Face Marian model of this shape with random weights."""
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
@@ -136,7 +136,7 @@ def _translate(translator: Any, texts: list[list[str]], beam: int) -> list[list[
 
 
 def _check_same(model: Any, translator: Any, vocabulary: int) -> None:
-    """The weights are ours if the outputs are, but for near ties, which rounding decides either way."""
+    """Check that the weights are the same by the outputs; rounding may decide near ties differently."""
     given = sources(16, vocabulary)
     both = zip(
         _translate(translator, _texts(given), 5), our_outputs(model, source_tokens(given), 5), strict=True
@@ -144,12 +144,12 @@ def _check_same(model: Any, translator: Any, vocabulary: int) -> None:
     same = np.mean([theirs == ours for theirs, ours in both])
     if same < 0.8:
         raise AssertionError(
-            f"only {same:.0%} of CTranslate2's outputs are ours: the weights are not the same"
+            f"only {same:.0%} of the outputs of CTranslate2 equal ours: the weights are not the same"
         )
 
 
 def rounds(run: Callable[[], Any], rows: int, seconds: float) -> Iterator[tuple[float, float] | None]:
-    """The work of a round is the number of tokens of its best hypotheses."""
+    """Measure rounds; the work of a round is the number of tokens of its best hypotheses."""
     for _ in range(2):
         run()
     yield None
@@ -162,7 +162,7 @@ def rounds(run: Callable[[], Any], rows: int, seconds: float) -> Iterator[tuple[
 
 
 def export(model: Any, shape: Shape, folder: Path) -> None:
-    """Writes one of our pre-norm Transformers as a CTranslate2 model."""
+    """Write a pre-norm Transformer as a CTranslate2 model."""
     from ctranslate2.specs import transformer_spec
 
     spec = transformer_spec.TransformerSpec.from_config(
@@ -193,7 +193,7 @@ def export(model: Any, shape: Shape, folder: Path) -> None:
 
 
 def _attention(theirs: Any, attention: Any, norm: Any, *, joint: bool) -> None:
-    """Their rows: all queries, then all keys, then all values; ours hold key and value of a head together."""
+    """CTranslate2 stores all queries, all keys, all values; here key and value of a head are together."""
     _norm(theirs.layer_norm, norm)
     weight = attention.key_value.weight.unflatten(0, (attention.heads, -1))
     bias = attention.key_value.bias.unflatten(0, (attention.heads, -1))

@@ -1,10 +1,10 @@
-"""The classic families on Multi30k En→De, each with the same data, batches and minutes: one table.
+"""The classic model families on Multi30k En→De with the same data, batches and minutes.
 
-python -m bench.families DATA     # trains them: one JSON document, bench/results/families.json
+python -m bench.families DATA     # trains them and writes bench/results/families.json
 python -m bench.families --table  # writes the table of docs/benchmarks.md from it
 
-With --keep FOLDER the runs stay there, and what was broken off is gone on with.
-DATA is the folder with multi30k/. Sizes are brought near that of `tiny`, so that what differs is the kind.
+--keep FOLDER keeps the runs, and resumes those that were interrupted. DATA is the folder with multi30k/. The
+sizes are scaled to that of `tiny`, so that only the architecture differs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JUDGED = ("metrics", "intervals", "level", "signatures", "better")
 
 
 def run(data: Path, out: Path, *, minutes: float, seed: int) -> dict[str, Any]:
-    """Trains into `out`. The texts are tokenised already, so BLEU is that of their own tokens."""
+    """Train into `out`. The texts are already tokenised, so BLEU uses their tokens."""
     home = data / "multi30k" / "lc.norm.tok"
     sides = {part: [str(home / f"{name}.{side}") for side in ("en", "de")] for part, name in FILES.items()}
     files = [f"--{part}={path}" for part, paths in sides.items() for path in paths]
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for the runs")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs here")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:

@@ -1,4 +1,4 @@
-"""The whole training loop, files, log and checkpoints included, against the bare step of the same model.
+"""The whole training loop, with files, log and checkpoints, compared with the bare step of the same model.
 
 python -m bench.loop --data FOLDER_OF_MULTI30K
 """
@@ -33,7 +33,7 @@ def main() -> None:
     for _ in range(options.rounds):
         bare.round()
         whole.append(loop_speed(SHAPES[options.shape], Path(options.data), options.seconds))
-        print(f"bare step {bare.rates[-1]:.0f}, whole loop {whole[-1]:.0f} tokens a second", flush=True)
+        print(f"bare step {bare.rates[-1]:.0f}, whole loop {whole[-1]:.0f} tokens per second", flush=True)
     bare.stop()
     ratios = sorted(loop / step for loop, step in zip(whole, bare.rates, strict=True))
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def loop_speed(shape: Shape, data: Path, seconds: float) -> float:
-    """Tokens a second of `seqwright train` from its first to its last record, a checkpoint every 5 s."""
+    """Tokens per second of `seqwright train` between its first and last record; it saves every 5 s."""
     side = [str(data / "lc.norm.tok" / f"train.{code}") for code in ("en", "de")]
     with tempfile.TemporaryDirectory() as folder:
         changes = [

@@ -1,11 +1,11 @@
-"""What it costs to do without heads: of one trained run, on held-out pairs, chosen in three ways.
+"""The cost of removing attention heads from a trained run, measured on held-out pairs.
 
 python -m bench.pruning RUN DATA          # measures, into bench/results/pruning.json
 python -m bench.pruning RUN DATA --write  # and then the table of docs/heads.md and docs/pictures/pruning.svg
-python -m bench.pruning --write           # these alone, from what was measured
+python -m bench.pruning --write           # only these, from the saved measurement
 
-DATA is a file of pairs, or one for each side. Every other source that is picked of it is for the scores; the
-others are for the importance of the heads, so that no order is judged by what it was found on.
+DATA is a file of pairs, or one file per side. Half of the sources are for the scores; the other half is for
+the importance of the heads, so that no order is scored on the data that determined it.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "pruning.json"
 PAGE = HERE.parent / "docs" / "heads.md"
 CHOICES = {"whole": "all", "gradient": "gradient", "gates": "learned gates"}
-SHARES = (0.5, 0.3, 0.1)  # of the heads that are left, if nothing else is asked for
-BEAM, BATCHES, SECONDS = 5, (1, 32), 4.0  # of the speed, and how long a round takes
+SHARES = (0.5, 0.3, 0.1)  # of the heads to keep by default
+BEAM, BATCHES, SECONDS = 5, (1, 32), 4.0  # of the speed measurement; seconds of a round
 
 Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured. keep: how many heads are left, each by gradient and by gates; steps: how long gates
-    are learned, and how long models without gates are trained on beside them; rounds: of the speed.
+    """The measurement. keep: numbers of heads to keep, each by gradient and by gates; steps: the length of
+    learning gates, and of further training of models without gates; rounds: of the speed.
     """
 
     title: str
@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Made:
-    """A model that is compared. met: gates closed as many heads in their steps as they were to."""
+    """A compared model. met: the gates closed the requested number of heads in time."""
 
     choice: str
     trained_on: bool
@@ -82,11 +82,11 @@ def measure(folder: Path, data: Sequence[str], plan: Plan) -> dict[str, Any]:
     metric = (
         plan.metric or METRICS_FOR[writing_of(predictor.task.target.kind, (said for _, said in scored))][0]
     )
-    tell("importance of the heads")
+    log("importance of the heads")
     importance = analyse(predictor, others, smoothing=config.training.smoothing).importance()
     order = ascending({head: importance[head] for head in prunable(predictor.model)})
-    drawn = curve(Yardstick(predictor, scored, metric), order, seeds=plan.seeds, tell=tell)
-    tell(str(drawn))
+    drawn = curve(Yardstick(predictor, scored, metric), order, seeds=plan.seeds, tell=log)
+    log(str(drawn))
     depths = Counter(site.kind for site in sites(predictor.model))
     with tempfile.TemporaryDirectory() as work:
         made = list(models(folder, order, plan, Path(work)))
@@ -114,7 +114,7 @@ def trained_for(config: Config) -> str:
 
 
 def held_out(config: Config, data: Sequence[str], items: int) -> tuple[Pairs, Pairs]:
-    """Pairs to score with, and others: at most so many sources each, in turns from all over the data."""
+    """Pairs for the scores, and others: at most `items` sources each, spread over the data."""
     corpus = Corpus(replace(config.data, valid=tuple(data)))
     texts, references = group_references([(pair.source, pair.target) for pair in corpus.pairs("valid")])
     picked = evenly(len(texts), 2 * items).tolist()
@@ -126,10 +126,10 @@ def held_out(config: Config, data: Sequence[str], items: int) -> tuple[Pairs, Pa
 
 
 def models(folder: Path, order: Sequence[Head], plan: Plan, work: Path) -> Iterator[Made]:
-    """The whole model, and for each number of heads those by gradient and by gates.
+    """The whole model, and for each number of heads those chosen by gradient and by gates.
 
-    Gates are learned while the weights go on learning. What that alone gives is seen at the models without
-    gates that are trained on for as long: the whole one, and those by gradient.
+    The weights are trained while gates are learned. To separate the two effects, the models without gates
+    are trained for as many steps, too.
     """
     yield Made("whole", False, folder)
     yield Made("whole", True, trained_on(folder, work / "whole", plan.steps))
@@ -138,14 +138,14 @@ def models(folder: Path, order: Sequence[Head], plan: Plan, work: Path) -> Itera
         write_pruned(folder, fewer, order[: len(order) - keep])
         yield Made("gradient", False, fewer)
         yield Made("gradient", True, trained_on(fewer, work / f"tuned-{keep}", plan.steps))
-        tell(f"gates for {keep} of {len(order)} heads, {plan.steps} steps")
+        log(f"gates for {keep} of {len(order)} heads, {plan.steps} steps")
         found = learn_gates(folder, work / f"gates-{keep}", keep=keep, steps=plan.steps)
         yield Made("gates", True, found.run.folder, found.met)
 
 
 def trained_on(folder: Path, out: Path, steps: int) -> Path:
-    """The run at `folder` trained further, as `learn_gates` does it: on its data, with its own schedule."""
-    tell(f"{folder.name} trained on, {steps} steps")
+    """Train the run at `folder` further, as `learn_gates` does: on its data, with its schedule."""
+    log(f"{folder.name}: {steps} further steps")
     known = parse(Run.open(folder).config).to_dict()
     ends = {"minutes": None, "steps": steps, "epochs": None, "patience": None, "traces": 0}
     train(parse({**known, "start": str(folder), "training": {**known["training"], **ends}}), out)
@@ -167,30 +167,30 @@ def record(made: Made, scored: Pairs, metric: str, rates: dict[str, list[float]]
         "bytes": (made.folder / "model.safetensors").stat().st_size,
         "tokens_per_second": rates,
     }
-    tell(json.dumps(found))
+    log(json.dumps(found))
     return found
 
 
 def speed(folders: Sequence[Path], turns: int) -> dict[Path, dict[str, list[float]]]:
-    """Tokens a second of each model in each round, by the number of sentences that are decoded together."""
+    """Tokens per second of each model in each round, by the number of sentences decoded together."""
     found: dict[Path, dict[str, list[float]]] = {folder: {} for folder in folders}
     for rows in BATCHES if turns else ():
-        tell(f"speed, {rows} together")
-        asked = {"rows": rows, "seconds": SECONDS}
+        log(f"speed, {rows} together")
+        common = {"rows": rows, "seconds": SECONDS}
         entries = [
-            Entry(folder.name, "bench.pruning:decoding", {"folder": str(folder), **asked})
+            Entry(folder.name, "bench.pruning:decoding", {"folder": str(folder), **common})
             for folder in folders
         ]
         compete(entries, turns)
         for folder, entry in zip(folders, entries, strict=True):
             found[folder][str(rows)] = entry.rates
             if entry.failure:
-                tell(f"{folder.name} was not measured: {entry.failure}")
+                log(f"{folder.name} was not measured: {entry.failure}")
     return found
 
 
 def decoding(folder: str, rows: int, seconds: float) -> Iterator[Any]:
-    """A contender: beams of one run. As many steps for all: models that lack heads may not know an end."""
+    """A contender: beam search of one run, with forced steps, as pruned models may not find an end."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
 
     keep_freed_memory()
@@ -201,7 +201,7 @@ def decoding(folder: str, rows: int, seconds: float) -> Iterator[Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """What was compared, one model a line, under what it was measured on."""
+    """The compared models, one per line, after a sentence on the data."""
     drawn, whole = found["curve"], found["models"][0]
     metric = drawn["metric"].replace("_", " ")
     about = (
@@ -242,7 +242,7 @@ def write(found: dict[str, Any]) -> None:
     write_text(gallery.FOLDER / "pruning.svg", gallery.PICTURES["pruning"]())
 
 
-def tell(text: str) -> None:
+def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -250,26 +250,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "run", nargs="?", type=Path, help="a run folder, whose training files are still there"
-    )
+    parser.add_argument("run", nargs="?", type=Path, help="a run folder whose training files still exist")
     parser.add_argument("data", nargs="*", help="held-out pairs")
-    parser.add_argument("--title", help="what the table calls it (default: the folder's name)")
-    parser.add_argument("--items", type=int, default=Plan.items, help="sources to score, at most")
+    parser.add_argument("--title", help="title in the table (default: the name of the folder)")
+    parser.add_argument("--items", type=int, default=Plan.items, help="maximum number of sources to score")
     parser.add_argument("--seeds", type=int, default=Plan.seeds, help="random orders")
-    parser.add_argument("--metric", help="(default: the first that fits the targets)")
-    parser.add_argument("--keep", type=int, nargs="+", default=(), help="heads (default: 50, 30 and 10 %%)")
-    parser.add_argument("--steps", type=int, default=Plan.steps, help="of each further training")
-    parser.add_argument("--rounds", type=int, default=Plan.rounds, help="of the speed; 0: it is not measured")
-    parser.add_argument("--write", action="store_true", help="table and picture of the documentation")
+    parser.add_argument("--metric", help="metric (default: the first one for this kind of text)")
+    parser.add_argument(
+        "--keep", type=int, nargs="+", default=(), help="numbers of heads to keep (default: 50, 30 and 10 %%)"
+    )
+    parser.add_argument("--steps", type=int, default=Plan.steps, help="steps of each further training")
+    parser.add_argument(
+        "--rounds", type=int, default=Plan.rounds, help="rounds of the speed measurement; 0 skips it"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the table and the picture of the documentation"
+    )
     options = parser.parse_args()
     if bool(options.run) != bool(options.data) or not (options.run or options.write):
         parser.error("give a run and held-out pairs, or --write alone")
     if options.run:
-        asked = {name: value for name, value in vars(options).items() if name in Plan.__match_args__}
-        asked |= {"title": options.title or options.run.name, "keep": tuple(options.keep)}
+        given = {name: value for name, value in vars(options).items() if name in Plan.__match_args__}
+        given |= {"title": options.title or options.run.name, "keep": tuple(options.keep)}
         RESULTS.parent.mkdir(exist_ok=True)
-        write_json(RESULTS, measure(options.run, options.data, Plan(**asked)))
+        write_json(RESULTS, measure(options.run, options.data, Plan(**given)))
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
     print(table(found))
     if options.write:

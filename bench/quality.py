@@ -1,12 +1,12 @@
-"""How good the defaults are: named experiments with published figures beside them, each one command.
+"""Quality of the default settings: named experiments, compared with published figures.
 
-python -m bench.quality DATA [NAME ...]   # runs them: a line of JSON each, in bench/results/quality.jsonl
-python -m bench.quality --table           # writes the table of docs/benchmarks.md from those lines
+python -m bench.quality DATA [NAME ...]   # runs them and appends to bench/results/quality.jsonl
+python -m bench.quality --table           # writes the table of docs/benchmarks.md from it
 
-With --keep FOLDER the runs stay there, each under its name and seed; one that was broken off is gone on with.
+--keep FOLDER keeps the runs, each under its name and seed, and resumes those that were interrupted.
 
-DATA is a folder with multi30k/, cmudict/, sigmorphon2021/ and inflection/. Nothing but files, time and seed
-is given to the training: what counts is what the recipe chooses.
+DATA is a folder with multi30k/, cmudict/, sigmorphon2021/ and inflection/. A training receives only files,
+time and seed: the recipe chooses everything else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SINGLE = "single fairseq Transformer (juletx/writing-systems)"
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training and one test. `aim` is the score to reach; `judged` are options of the evaluation."""
+    """One training and one test. `aim` is the target score; `judged` are options of the evaluation."""
 
     title: str
     train: tuple[str, ...]
@@ -122,7 +122,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
-    """Trains into `out` with the defaults and evaluates on the test, each in a process of its own."""
+    """Train into `out` with the defaults and evaluate on the test split, each in its own process."""
     held = [f"--valid={data / name}" for name in experiment.valid]
     end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
     printed_by("train", *(str(data / name) for name in experiment.train), *held, *end)
@@ -154,7 +154,7 @@ def printed_by(*arguments: str) -> str:
 
 
 def table() -> str:
-    """The latest line of each experiment, in their order."""
+    """The latest result of each experiment, in their order."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
     latest = {record["name"]: record for record in map(json.loads, lines)}
     head = ["experiment", "minutes", "score", "aim", "published", "steps", "parameters", "memory", "seed"]
@@ -169,7 +169,7 @@ def table() -> str:
 
 
 def _mean_of_languages(latest: dict[str, Any]) -> str | None:
-    """Of the languages of SIGMORPHON, beside the published means of the same five."""
+    """The mean over the languages of SIGMORPHON, next to the published means of the same five."""
     found = [latest[name] for code in _OFFICIAL if (name := f"sigmorphon-{code}") in latest]
     if len(found) < len(_OFFICIAL):
         return None
@@ -207,10 +207,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; none: all")
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(EXPERIMENTS)} (default: all)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, help="instead of the experiment's own; not for the table")
-    parser.add_argument("--keep", type=Path, help="a folder for the runs; none: they are thrown away")
+    parser.add_argument(
+        "--minutes", type=float, help="instead of those of the experiment; the result is not saved"
+    )
+    parser.add_argument("--keep", type=Path, help="keep the runs here (default: they are deleted)")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:

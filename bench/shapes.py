@@ -1,4 +1,4 @@
-"""The two shapes that are measured, and the work that they are measured on."""
+"""The two model shapes of the benchmarks, and their data."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ SHAPES = {
 
 
 def sentences(data: str | None, vocabulary: int, seed: int = 1) -> tuple[Ragged, Ragged]:
-    """Pairs as ids: Multi30k with a joint BPE where its folder is given, else random ids with lengths like
-    those of Multi30k.
-    """
+    """Pairs as ids: Multi30k with a joint BPE, or without its folder random ids of similar lengths."""
     if data is None:
         return _random_pairs(vocabulary, np.random.default_rng(seed))
     from seqwright.data.tokenizer import train_tokenizer
@@ -50,7 +48,7 @@ def sentences(data: str | None, vocabulary: int, seed: int = 1) -> tuple[Ragged,
 
 
 def _random_pairs(vocabulary: int, random: np.random.Generator, count: int = 29000) -> tuple[Ragged, Ragged]:
-    """Log-normal lengths with mean 14 and deviation 5, correlated as those of translations."""
+    """Log-normal lengths with mean 14 and deviation 5, correlated like those of translations."""
     common = random.normal(size=count)
     lengths = [
         np.clip(np.exp(2.56 + 0.35 * (0.85 * common + 0.53 * random.normal(size=count))), 2, 60).astype(
@@ -71,7 +69,7 @@ def training_batches(pairs: tuple[Ragged, Ragged], tokens: int, count: int) -> l
 
 
 def taking(pairs: tuple[Ragged, Ragged]) -> Callable[[np.ndarray], Batch]:
-    """The pairs with the given numbers as a batch."""
+    """Return a function that makes a batch of the pairs with the given numbers."""
     starts = [np.concatenate([[0], np.cumsum(side.lengths)]) for side in pairs]
 
     def rows(side: int, index: np.ndarray) -> Ragged:
@@ -82,6 +80,6 @@ def taking(pairs: tuple[Ragged, Ragged]) -> Callable[[np.ndarray], Batch]:
 
 
 def real_tokens(batch: Batch) -> int:
-    """Non-padding tokens of both sides."""
+    """Source and target tokens without padding."""
     lengths = batch.source.lengths
     return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

@@ -1,6 +1,4 @@
-"""Training steps per second of one shape, by contender: ours, and an equal model built of
-torch.nn.Transformer.
-"""
+"""Contenders for training speed: Seqwright, an equal torch.nn.Transformer, and Hugging Face Marian."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ SMOOTHING = 0.1
 
 
 def our_model(shape: Shape, **options: Any) -> nn.Module:
-    """With dropout at every place where torch.nn.Transformer has it."""
+    """A model with dropout everywhere that torch.nn.Transformer has it."""
     from seqwright.models.building import build_model
 
     description = {
@@ -53,7 +51,7 @@ def ours(
 
 
 def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
-    """Each batch in two parts for two processes of one thread each: what the recipes do."""
+    """Each batch in two micro-batches for two processes of one thread each, as the recipes do."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
     from seqwright.training.workers import LossSum, MicroBatch, Workers, micro_batches
 
@@ -100,7 +98,7 @@ def torch_transformer(
 
 
 def hugging_face(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
-    """A Marian model of the same shape, on our batches; its own collator would pad more."""
+    """A Marian model of the same shape on our batches; its own collator would pad more."""
     from bench.decoding import marian
 
     wanted = SHAPES[shape]
@@ -119,7 +117,7 @@ def hugging_face(shape: str, data: str | None, seconds: float) -> Iterator[Any]:
 
 
 class TorchTransformer(nn.Module):
-    """The same model out of torch's own parts."""
+    """The same model, built from torch.nn.Transformer."""
 
     def __init__(self, shape: Shape):
         super().__init__()
@@ -161,7 +159,7 @@ class TorchTransformer(nn.Module):
 def rounds(
     model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch], seconds: float
 ) -> Iterator[tuple[float, float] | None]:
-    """Steps of training on the loss."""
+    """Measure training steps on this loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     model.train()
 
@@ -177,7 +175,7 @@ def rounds(
 def timed(
     step: Callable[[Batch], None], batches: list[Batch], seconds: float
 ) -> Iterator[tuple[float, float] | None]:
-    """Steps over the batches in turn; the work of a round is its real tokens."""
+    """Measure steps over the batches in turn; the work of a round is its tokens without padding."""
     done = 0
     for batch in batches[:3]:
         step(batch)
@@ -193,7 +191,7 @@ def timed(
 
 
 def step_flops(shape: Shape, batch: Batch) -> int:
-    """Floating-point operations in the matrix products of one step, both ways, padding included."""
+    """Floating-point operations of the matrix products of one step, forward and backward, with padding."""
     from torch.utils.flop_counter import FlopCounterMode
 
     model = our_model(shape)
@@ -203,7 +201,7 @@ def step_flops(shape: Shape, batch: Batch) -> int:
 
 
 def matmul_peak(seconds: float, size: int = 2048) -> Iterator[Any]:
-    """Rounds of square matrix products; the work is GFLOP."""
+    """Measure square matrix products; the work is GFLOP."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     out = a @ b
     yield None

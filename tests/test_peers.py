@@ -1,4 +1,4 @@
-"""Tables of toolkits are made of lines of JSON; whoever could not be run is in them with the reason."""
+"""Tables of toolkits are made from JSON lines and name toolkits that could not run, with the reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cells(text: str, name: str) -> list[str]:
 
 
 def test_a_ratio_is_that_of_medians_of_one_run():
-    """The latest line counts, beside Seqwright's rate in that same run and no other."""
+    """The latest line counts, with the rate of Seqwright in the same run."""
     text = results.tables(
         [
             trained("Seqwright", 100.0),
@@ -65,7 +65,7 @@ def test_a_ratio_is_that_of_medians_of_one_run():
     assert "Not run" not in text
 
 
-def test_rows_stand_in_the_given_order_with_ours_first():
+def test_rows_are_in_the_given_order_with_ours_first():
     records = [trained("b", 1.0), trained("a", 1.0), trained("Seqwright", 1.0), trained("else", 1.0)]
     text = results.tables(records, ["a", "b"])
     assert [line.split(" | ")[0][2:] for line in text.splitlines()[4:]] == ["Seqwright", "a", "b", "else"]
@@ -82,7 +82,7 @@ def test_shapes_and_batches_have_tables_of_their_own():
     ]
 
 
-def test_who_was_not_run_is_named_with_the_reason():
+def test_a_toolkit_that_was_not_run_is_named_with_the_reason():
     text = results.tables(
         [trained("Seqwright", 1.0), trained("fairseq", 5.0), trained("fairseq", failure="ImportError: no")],
         ["fairseq", "joeynmt"],
@@ -91,7 +91,7 @@ def test_who_was_not_run_is_named_with_the_reason():
     assert not [line for line in text.splitlines() if line.startswith("| fairseq")]
 
 
-def test_searches_are_columns_and_a_failure_of_one_stands_in_its_cell():
+def test_searches_are_columns_and_a_failure_is_shown_in_its_cell():
     records = [decoded("Seqwright", search, 90.0) for search in results.SEARCHES]
     records += [
         decoded("joeynmt", (1, 1), 30.0),
@@ -104,12 +104,12 @@ def test_searches_are_columns_and_a_failure_of_one_stands_in_its_cell():
     assert "Not run: fairseq (gone)." in text
 
 
-def test_without_results_the_table_says_so(tmp_path):
+def test_a_table_without_results_says_so(tmp_path):
     assert results.tables(results.read(tmp_path / "none.jsonl"), ["a"]) == "Not measured yet."
 
 
 def test_a_toolkit_without_environment_says_how_to_get_one(tmp_path, capsys, monkeypatch):
-    """The contest goes on without it; it is printed and written down."""
+    """The contest continues without it; the reason is printed and saved."""
 
     def compete(entries, rounds):
         for entry in entries:
@@ -128,11 +128,11 @@ def test_a_toolkit_without_environment_says_how_to_get_one(tmp_path, capsys, mon
 def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         main(["decode", "--shape=tiny", "marian"])
-    assert "'marian' is none of" in capsys.readouterr().err
+    assert "'marian' is not one of" in capsys.readouterr().err
 
 
-def test_a_contender_that_fails_says_why():
-    """At its start, in a round, or because its Python is not there; what it prints disturbs nobody."""
+def test_a_contender_that_fails_gives_the_reason():
+    """At its start, in a round, or because its Python does not exist; its output is ignored."""
     entries = [
         Entry("missing", "bench.contest:nothing", {}),
         Entry("no python", "bench.contest:main", {}, python="/no/python"),
@@ -163,7 +163,7 @@ def test_facts_and_rounds_of_a_contender(tmp_path, monkeypatch):
     assert entry.memory is None or entry.memory > 1_000_000
 
 
-def test_ids_on_disk_are_counted_as_ours(tmp_path):
+def test_ids_on_disk_are_counted_like_ours(tmp_path):
     write_ids(tmp_path / "ids.npz", None, vocabulary=50)
     pairs = Pairs.load(tmp_path / "ids.npz")
     batches = pairs.batches(400)
@@ -177,7 +177,7 @@ def test_ids_on_disk_are_counted_as_ours(tmp_path):
     )
 
 
-def test_lines_come_back(tmp_path):
+def test_saved_lines_are_read_back(tmp_path):
     lines = [trained("a", 1.5), trained("ü", failure="x")]
     results.append(tmp_path / "new" / "lines.jsonl", lines)
     results.append(tmp_path / "new" / "lines.jsonl", lines[:1])

@@ -1,10 +1,10 @@
 """Seqwright and other toolkits on the same ids, the same shapes and the same machine, in turns.
 
-python -m bench.peers install [NAME ...]                  # an environment for each, outside the repository
-python -m bench.peers train  [--data DIR] [NAME ...]      # tokens a second, beside Seqwright in one run
+python -m bench.peers install [NAME ...]                  # makes an environment for each
+python -m bench.peers train  [--data DIR] [NAME ...]      # tokens per second, in one run with Seqwright
 python -m bench.peers decode [NAME ...]                   # random weights and sources, 20 forced steps
-python -m bench.peers --table                             # the tables of docs/benchmarks.md from the results
+python -m bench.peers --table                             # writes the tables of docs/benchmarks.md
 
-A toolkit is run by a driver (`drivers/NAME.py`) in its own environment: the driver gives our ids to the
-toolkit's own model, training step and search. Nothing of the toolkits is in this repository.
+A driver (`drivers/NAME.py`) runs in the environment of its toolkit and passes our ids to the model, training
+step and search of the toolkit. This repository contains no code of the toolkits.
 """

@@ -1,4 +1,4 @@
-"""The command line of `bench.peers`, which says what it does."""
+"""The command line of `bench.peers`."""
 
 from __future__ import annotations
 
@@ -44,26 +44,22 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("verb", nargs="?", choices=["install", "train", "decode"])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; none: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--envs", type=Path, default=DEFAULT, help="folder of the environments: %(default)s")
-    parser.add_argument(
-        "--data", help="folder of Multi30k to train on; without it, random ids of like lengths"
-    )
+    parser.add_argument("--data", help="folder of Multi30k (default: random ids of similar lengths)")
     parser.add_argument("--shape", choices=SHAPES, default="tiny")
-    parser.add_argument(
-        "--batches", choices=list(results.BATCHES), default="own", help="whose batches all are trained on"
-    )
+    parser.add_argument("--batches", choices=list(results.BATCHES), default="own", help="batches to train on")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of one round")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--results", type=Path, default=results.RESULTS, help="file of the lines of JSON")
+    parser.add_argument("--results", type=Path, default=results.RESULTS, help="JSON lines to append to")
     parser.add_argument("--table", action="store_true", help=f"write the tables into {PAGE.name}")
     options = parser.parse_intermixed_args(arguments)
     if not options.table and options.verb is None:
-        parser.error("say install, train, decode or --table")
+        parser.error("choose install, train, decode or --table")
     known = TOOLKITS if options.verb == "install" else NAMES
     for name in options.names:
         if name not in known:
-            parser.error(f"{name!r} is none of {', '.join(known)}")
+            parser.error(f"{name!r} is not one of {', '.join(known)}")
     if options.verb == "train" and "ctranslate2" in options.names:
         parser.error("ctranslate2 decodes only")
     return options
@@ -87,7 +83,7 @@ def train(options: argparse.Namespace) -> None:
             Entry(results.OURS, "bench.peers.drivers.seqwright:train", common),
             *_toolkits("train", common, options),
         ]
-        if _asked("hugging_face", options):
+        if _selected("hugging_face", options):
             entries.append(Entry(HUGGING_FACE, "bench.peers.drivers.hugging_face:train", common))
         title = f"training, batches of {shape.tokens} tokens, {results.BATCHES[options.batches]}"
         data = "Multi30k" if options.data else "random ids"
@@ -101,15 +97,15 @@ def decode(options: argparse.Namespace) -> None:
             Entry(results.OURS, "bench.decoding:ours", common),
             *_toolkits("decode", common, options),
         ]
-        if _asked("hugging_face", options):
+        if _selected("hugging_face", options):
             entries.append(Entry(HUGGING_FACE, "bench.decoding:hugging_face", common))
-        if _asked("ctranslate2", options):
+        if _selected("ctranslate2", options):
             entries += in_precisions(CTRANSLATE2, "bench.decoding:ctranslate2", common)
         title = f"decoding, beam {beam}, {rows} at a time"
         _run(entries, title, {"what": "decode", "beam": beam, "rows": rows}, options)
 
 
-def _asked(name: str, options: argparse.Namespace) -> bool:
+def _selected(name: str, options: argparse.Namespace) -> bool:
     return not options.names or name in options.names
 
 
@@ -123,12 +119,12 @@ def _toolkits(verb: str, common: dict[str, Any], options: argparse.Namespace) ->
             failure=missing(name, options.envs),
         )
         for name, toolkit in TOOLKITS.items()
-        if _asked(name, options)
+        if _selected(name, options)
     ]
 
 
 def _run(entries: list[Entry], title: str, contest: dict[str, Any], options: argparse.Namespace) -> None:
-    """Measures, prints, and writes down."""
+    """Measure, print and save."""
     compete([entry for entry in entries if not entry.failure], options.rounds)
     contest |= {
         "shape": options.shape,
@@ -137,7 +133,7 @@ def _run(entries: list[Entry], title: str, contest: dict[str, Any], options: arg
         "cores": os.cpu_count(),
     }
     records = results.records_of(contest, entries)
-    print(f"{options.shape}: {title}; tokens a second")
+    print(f"{options.shape}: {title}; tokens per second")
     for record in records:
         print(results.summary(record))
     expected = records[0].get("parameters")

@@ -1,6 +1,6 @@
-"""What is the same for every toolkit: which batches it gets, how its work is counted, what it says of itself.
+"""Shared by all drivers: the batches, the count of the work, and the facts about a toolkit.
 
-Runs in the environment of the toolkit, with numpy and torch alone.
+Runs in the environment of the toolkit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.peers.pairs import Pairs, padding_efficiency
 from bench.shapes import SHAPES, real_tokens
 from seqwright.data.batch import Batch
 
-BATCHES = 48  # of an epoch, chosen at random: measured in turn, again and again
+BATCHES = 48  # of an epoch, chosen at random and measured in turn
 WARM_UP = 3
 TheirBatch = TypeVar("TheirBatch")
 
@@ -29,26 +29,25 @@ TheirBatch = TypeVar("TheirBatch")
 class Training(Generic[TheirBatch]):
     """A toolkit ready to train.
 
-    order: the batches that it would make itself, as numbers of pairs; batch: its own collation of such
-    numbers; said: the target tokens in a batch by its own count; step: one update of its own, which returns
-    the loss a token in nats.
+    order: its own batches, as numbers of pairs; batch: its collation of such numbers; target_tokens: its
+    count of the target tokens in a batch; step: its update, which returns the loss per token in nats.
     """
 
     model: nn.Module
     order: Callable[[], list[np.ndarray]]
     batch: Callable[[np.ndarray], TheirBatch]
-    said: Callable[[TheirBatch], int]
+    target_tokens: Callable[[TheirBatch], int]
     step: Callable[[TheirBatch], float]
 
     def rounds(self, pairs: Pairs, shape: str, batches: str, seconds: float) -> Iterator[Any]:
-        """Facts, then (real tokens of both sides, seconds) of each round."""
+        """Yield the facts, then (tokens without padding, seconds) of each round."""
         chosen = choose(self.order() if batches == "own" else pairs.batches(SHAPES[shape].tokens))
         counted = [pairs.batch(numbers) for numbers in chosen]
         theirs = [self.batch(numbers) for numbers in chosen]
         for batch, same in zip(theirs, counted, strict=True):
-            if self.said(batch) != same.count:
+            if self.target_tokens(batch) != same.count:
                 raise AssertionError(
-                    f"it counts {self.said(batch)} target tokens where there are {same.count}"
+                    f"it counts {self.target_tokens(batch)} target tokens; there are {same.count}"
                 )
         losses = [self.step(batch) for batch in theirs[:WARM_UP]]
         yield _facts(self.model, losses[0], counted, batches)
@@ -67,7 +66,7 @@ class Training(Generic[TheirBatch]):
 def looped(
     model: nn.Module, loss: Callable[[Batch], Tensor], pairs: Pairs, shape: str, seconds: float
 ) -> Iterator[Any]:
-    """The same for a model whose loop is `bench.training`'s, on Seqwright's batches."""
+    """The same for a model in the loop of `bench.training`, on the batches of Seqwright."""
     batches = [pairs.batch(numbers) for numbers in choose(pairs.batches(SHAPES[shape].tokens))]
     first = loss(batches[0]).item()
     measured = bench.training.rounds(model, loss, batches, seconds)
@@ -77,18 +76,18 @@ def looped(
 
 
 def choose(batches: list[np.ndarray]) -> list[np.ndarray]:
-    """As many for every contender, short and long ones as they come."""
+    """Choose the same number of batches for every contender, short and long ones at random."""
     order = np.random.default_rng(1).permutation(len(batches))
     return [batches[number] for number in order[:BATCHES]]
 
 
 def decoding(run: Callable[[], list[list[int]]], rows: int, seconds: float) -> Iterator[Any]:
-    """(Tokens of the best hypotheses, seconds) of each round. `run` returns these hypotheses, each as long as
-    it was forced to be.
+    """Yield (tokens of the best hypotheses, seconds) of each round. `run` returns these hypotheses, whose
+    length is forced.
     """
     lengths = {len(row) for row in run()}
     if lengths != {STEPS}:
-        raise AssertionError(f"its outputs have {sorted(lengths)} tokens where {STEPS} were forced")
+        raise AssertionError(f"the outputs have {sorted(lengths)} tokens; {STEPS} were forced")
     yield from bench.decoding.rounds(run, rows, seconds)
 
 
@@ -103,7 +102,5 @@ def _facts(model: nn.Module, first_loss: float, batches: list[Batch], whose: str
 
 
 def parameters(model: nn.Module) -> int:
-    """Those that got a gradient in the latest step, so that spare copies do not count; a shared one counts
-    once.
-    """
+    """The number of parameters with a gradient: unused copies do not count, shared ones count once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.grad is not None)

@@ -1,4 +1,4 @@
-"""The toolkits, and a virtual environment for each, with torch first and their own wishes for it ignored."""
+"""The toolkits, and a virtual environment for each with the torch version of Seqwright."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from typing import Any
 from bench.contest import ROOT
 
 DEFAULT = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "seqwright" / "peers"
-MARK = "seqwright-peer.json"  # in an environment that is whole
+MARK = "seqwright-peer.json"  # written when an environment is complete
 
 
 class InstallError(Exception):
-    """A step of an installation failed. The message is its last line."""
+    """A step of an installation failed; the message is the last line of its output."""
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """`needs` is what the toolkit's imports need beside what Seqwright needs, `extra` what is done after the
+    """`needs` are requirements of the toolkit in addition to those of Seqwright; `extra` runs after the
     installation.
     """
 
@@ -46,8 +46,8 @@ class Toolkit:
 
 
 def _build_batching(folder: Path) -> None:
-    """fairseq cuts batches in a Cython file, which its source archive has and its setup cannot build: files
-    of other extensions are missing there. Needs a C++ compiler.
+    """Build the Cython file in which fairseq makes batches. Its setup cannot: the source archive lacks files
+    of other extensions. Needs a C++ compiler.
     """
     with tempfile.TemporaryDirectory() as work:
         wanted = ["--no-deps", "--no-build-isolation", "--no-binary=fairseq", TOOLKITS["fairseq"].requirement]
@@ -94,7 +94,7 @@ TOOLKITS = {
 
 
 def install(names: Iterable[str], envs: Path) -> dict[str, str]:
-    """Makes the environments that are not there yet; returns why those that failed did."""
+    """Make the missing environments; return the reasons of failures by name."""
     failures = {}
     for name in names:
         print(f"{TOOLKITS[name].title}: {envs / name}", flush=True)
@@ -106,8 +106,8 @@ def install(names: Iterable[str], envs: Path) -> dict[str, str]:
 
 
 def missing(name: str, envs: Path) -> str:
-    """Why this toolkit cannot be run, or nothing."""
-    if _is_whole(TOOLKITS[name], envs / name):
+    """The reason why this toolkit cannot run, or an empty string."""
+    if _is_complete(TOOLKITS[name], envs / name):
         return ""
     return f"not installed in {envs}; python -m bench.peers install {name}"
 
@@ -117,33 +117,33 @@ def python_of(folder: Path) -> str:
 
 
 def _make(toolkit: Toolkit, folder: Path) -> None:
-    if _is_whole(toolkit, folder):
-        print("  is there")
+    if _is_complete(toolkit, folder):
+        print("  already installed")
         return
     recipe = _recipe(toolkit)
     _run([sys.executable, "-m", "venv", "--clear", folder])
-    pinned = ["--constraint", ROOT / "constraints.txt"]  # no other torch than the one that Seqwright runs on
+    pinned = ["--constraint", ROOT / "constraints.txt"]  # the torch version of Seqwright
     _pip(folder, "install", *pinned, "torch")
     _pip(
         folder, "install", *pinned, "pip<24.1", *recipe["needs"]
-    )  # later ones refuse the metadata of omegaconf 2.0
+    )  # later versions refuse the metadata of omegaconf 2.0
     _pip(folder, "install", "--no-deps", "--no-build-isolation", toolkit.requirement)
     toolkit.extra(folder)
     (folder / MARK).write_text(json.dumps(recipe))
 
 
-def _is_whole(toolkit: Toolkit, folder: Path) -> bool:
-    """Whether the environment is there, with all that is needed today."""
+def _is_complete(toolkit: Toolkit, folder: Path) -> bool:
+    """Whether the environment exists with the current requirements."""
     mark = folder / MARK
     return mark.exists() and json.loads(mark.read_text()) == _recipe(toolkit)
 
 
 def _recipe(toolkit: Toolkit) -> dict[str, Any]:
-    return {"requirement": toolkit.requirement, "needs": [*_ours(), *toolkit.needs]}
+    return {"requirement": toolkit.requirement, "needs": [*_own_requirements(), *toolkit.needs]}
 
 
-def _ours() -> list[str]:
-    """What Seqwright needs, for the drivers measure with it; torch is there already."""
+def _own_requirements() -> list[str]:
+    """The requirements of Seqwright, which the drivers import; torch is already installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [each for each in project["dependencies"] if not each.startswith("torch")]
 
@@ -153,7 +153,7 @@ def _pip(folder: Path, *arguments: str | Path) -> None:
 
 
 def _run(command: list[str | Path]) -> str:
-    environment = {**os.environ, "READTHEDOCS": "1"}  # makes the setup of fairseq build no extensions
+    environment = {**os.environ, "READTHEDOCS": "1"}  # the setup of fairseq then builds no extensions
     done = subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         raise InstallError((done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2])

@@ -1,4 +1,4 @@
-"""The pairs that every contender is given: a file of ids, and the one way to count them."""
+"""The pairs for all contenders, as a file of ids, and the count of their tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seqwright.data.store import Column, Lengths, Ragged
 
 @dataclass(frozen=True)
 class Pairs:
-    """Ids without begin and end, row i of the source beside row i of the target."""
+    """Parallel rows of ids without begin and end symbols."""
 
     source: Column
     target: Column
@@ -30,21 +30,21 @@ class Pairs:
         return len(self.source.offsets) - 1
 
     def batch(self, numbers: np.ndarray) -> Batch:
-        """These pairs as Seqwright trains on them."""
+        """A batch of Seqwright with these pairs."""
         return collate(self.source.gather(numbers), self.target.gather(numbers), numbers)
 
     def batches(self, tokens: int) -> list[np.ndarray]:
-        """The batches of Seqwright's first epoch, as numbers of pairs."""
+        """The batches of the first epoch of Seqwright, as numbers of pairs."""
         lengths = Lengths(self.source.lengths(), self.target.lengths())
         return list(Plan(lengths, Batching(tokens=tokens), seed=1).epoch(0))
 
     def closed(self, side: str, number: int, end: int) -> np.ndarray:
-        """One row with its end: source and target are counted with one each, whoever trains on them."""
+        """One row with its end symbol, which counts as a token on both sides for every contender."""
         return np.append(getattr(self, side).row(number), end)
 
 
 def write_ids(path: Path, data: str | None, vocabulary: int) -> None:
-    """Multi30k with a joint BPE, or random ids with lengths like its (`bench.shapes.sentences`)."""
+    """Write Multi30k with a joint BPE, or random ids of similar lengths (`bench.shapes.sentences`)."""
     arrays = {}
     for side, rows in zip(("source", "target"), sentences(data, vocabulary), strict=True):
         arrays[f"{side}.flat"], arrays[f"{side}.offsets"] = rows.flat, _offsets(rows)
@@ -56,6 +56,6 @@ def _offsets(rows: Ragged) -> np.ndarray:
 
 
 def padding_efficiency(batches: list[Batch]) -> float:
-    """Tokens over places, both sides together."""
+    """Tokens per place of the padded batches, both sides together."""
     places = sum(batch.source.ids.numel() + batch.expected.numel() for batch in batches)
     return sum(map(real_tokens, batches)) / places

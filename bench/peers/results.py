@@ -1,7 +1,7 @@
-"""What was measured: a line of JSON for each contender of each contest, and the tables made of them.
+"""The results: a JSON line per contender and contest, and the tables made of them.
 
-A line holds the rate of Seqwright in the same run beside the contender's own: only such ratios mean anything,
-so lines of different days can stand in one table.
+A line has the rates of the contender and those of Seqwright in the same run. Only such ratios are comparable,
+so lines of different days can share a table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Record = dict[str, Any]
 
 
 def records_of(contest: Record, entries: Sequence[Entry]) -> list[Record]:
-    """`contest` says what was run; Seqwright is the first of the entries."""
+    """Records of a contest; Seqwright is the first of the entries."""
     ours = entries[0]
     return [
         {
@@ -54,8 +54,8 @@ def read(path: Path) -> list[Record]:
 
 
 def tables(records: Sequence[Record], names: Sequence[str]) -> str:
-    """Of the latest line of each contender in each contest; `names` are those that should be there, in their
-    order.
+    """Tables of the latest line of each contender in each contest; `names` are the expected contenders, in
+    their order.
     """
     parts = [_training(records, names, *kind) for kind in _kinds(records, "train", ("shape", "asked"))]
     parts += [_decoding(records, names, shape) for (shape,) in _kinds(records, "decode", ("shape",))]
@@ -63,7 +63,7 @@ def tables(records: Sequence[Record], names: Sequence[str]) -> str:
 
 
 def summary(record: Record) -> str:
-    """One line for people."""
+    """One line for the terminal."""
     if record["failure"]:
         return f"  {record['name']:34s} not run: {record['failure']}"
     facts = [
@@ -71,7 +71,7 @@ def summary(record: Record) -> str:
         for name, form, word in (
             ("parameters", ",", "parameters"),
             ("first_loss", ".2f", "first loss"),
-            ("padding_efficiency", ".2f", "tokens a place"),
+            ("padding_efficiency", ".2f", "tokens per place"),
         )
         if name in record
     ]
@@ -118,7 +118,7 @@ def _search(beam: int) -> str:
 
 
 def _kinds(records: Sequence[Record], what: str, fields: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """In the order in which they were first measured."""
+    """The kinds of contests, in the order of their first measurement."""
     return list(dict.fromkeys(tuple(r[field] for field in fields) for r in records if r["what"] == what))
 
 
@@ -127,7 +127,7 @@ def _latest(records: Sequence[Record]) -> dict[str, Record]:
 
 
 def _order(found: Iterable[str], names: Sequence[str]) -> list[str]:
-    """Seqwright, then `names`, then whoever else was measured."""
+    """Seqwright, then `names`, then all others."""
     return [name for name in dict.fromkeys([OURS, *names, *found]) if name in set(found)]
 
 
@@ -136,7 +136,7 @@ def _ran(found: dict[str, Record], names: Sequence[str]) -> list[Record]:
 
 
 def _not_run(found: dict[str, Record], names: Sequence[str]) -> list[str]:
-    """Those that failed, with their reasons, and those that were not tried: nobody is left out in silence."""
+    """A line with the contenders that failed or were not tried, and the reasons."""
     reasons = {name: "not tried" for name in names if name not in found}
     reasons |= {name: record["failure"] for name, record in found.items() if record["failure"]}
     return [f"Not run: {'; '.join(f'{name} ({why})' for name, why in reasons.items())}."] if reasons else []

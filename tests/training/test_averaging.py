@@ -1,4 +1,4 @@
-"""The moving average is its formula, and lends its weights to the model without a trace."""
+"""The moving average follows its formula; applying it leaves the model unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps, epochs and minutes: when a training ends, and what share of it is done at each step."""
+"""Steps, epochs and minutes: the end of a training, and the share done at each step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan(count: int = 60) -> Plan:
 
 
 def timed(path, minutes: float, cost, limit: int = 100_000) -> tuple[Budget, float, int]:
-    """A training that does nothing but let time pass: cost(step) seconds for each."""
+    """A simulated training in which each step takes cost(step) seconds."""
     budget, seconds, step = Budget(TrainingConfig(minutes=minutes), plan(), path), 0.0, 0
     while not budget.over(step):
         step += 1
@@ -73,7 +73,7 @@ def test_whole_epochs_see_each_example_exactly_once_each(tmp_path):
     minutes=st.floats(0.5, 20),
 )
 def test_minutes_end_near_their_time_though_the_speed_changes(tmp_path_factory, cost, slower, turn, minutes):
-    """The computer gets faster or slower somewhere on the way."""
+    """The computer becomes faster or slower at some step."""
     changes_at = turn * minutes * 60 / cost
     _, seconds, _ = timed(
         tmp_path_factory.mktemp("budget") / "b.json",
@@ -107,7 +107,7 @@ def test_the_share_grows_without_jumps_and_so_does_the_rate(tmp_path_factory, no
 
 
 def test_at_its_last_step_a_training_is_over_and_estimates_no_more(tmp_path):
-    """An estimate there would find time left, or count one step more, and never come to an end."""
+    """An estimate there could find time left, or add a step, and never end."""
     budget = Budget(TrainingConfig(minutes=1), plan(), tmp_path / "b")
     budget.estimate(20, 50.0)
     assert budget.last_step == 24
@@ -121,7 +121,7 @@ def test_marks_are_replayed_whatever_the_clock_says(tmp_path):
 
 
 def test_a_slow_beginning_is_forgotten(tmp_path):
-    """A machine that was busy at first: the time asked for is used, not what the first steps suggest."""
+    """The machine is busy at first: the requested time is used, not the estimate of the first steps."""
     _, seconds, _ = timed(tmp_path / "b", 2, lambda step: 2.0 if step <= 20 else 0.05)
     assert 114 <= seconds <= 126
 
@@ -149,7 +149,7 @@ def test_other_minutes_go_on_from_the_share_of_the_time(tmp_path):
 
 
 class Clock:
-    """Time that passes with every look at it."""
+    """A clock that advances with every reading."""
 
     def __init__(self, tick: float):
         self.now, self.tick = 0.0, tick

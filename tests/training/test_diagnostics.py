@@ -1,4 +1,4 @@
-"""Each finding fires on the case it is made for, and none on a training that is well."""
+"""Each finding fires on its own case, and none on a healthy training."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_nothing_is_said_of_good_outputs():
 def test_early_outputs_may_be_anything(done):
     bad = [item(f"s{n}", f"t{n}", "x") for n in range(2 * FEW)]
     assert findings(validation(bad, shuffled=1.0), done, 10 * ENOUGH) == []
-    assert findings(validation(bad, shuffled=1.0), 1.0, ENOUGH - 1) == []  # the end of a very short training
+    assert findings(validation(bad, shuffled=1.0), 1.0, ENOUGH - 1) == []  # a very short training has ended
 
 
 def test_few_outputs_prove_nothing():
@@ -91,7 +91,7 @@ def test_the_first_loss_is_that_of_guessing(vocabulary):
 
 
 def trained(tmp_path, pairs: list[tuple[str, str]], *changes: str) -> set[str]:
-    """All that a training says about itself."""
+    """All findings of a training."""
     said: set[str] = set()
     path = tiny.write_pairs(tmp_path / "pairs.tsv", pairs)
     options = ("training.decode=20", "training.validate_every=60", "training.tokens=250", *changes)
@@ -107,7 +107,7 @@ def trained(tmp_path, pairs: list[tuple[str, str]], *changes: str) -> set[str]:
 
 
 def test_a_healthy_training_says_nothing(tmp_path):
-    """The letters of a word, one by one, in capitals: learned within seconds."""
+    """Words to their capital letters: learned within seconds."""
     pairs = [(word, word.upper()) for word in tiny.words(300, longest=4)]
     assert trained(tmp_path, pairs, "training.steps=180") == set()
 

@@ -1,4 +1,4 @@
-"""Killed anywhere and run again, a training ends with the very same bits."""
+"""A training that is killed anywhere and run again ends with the same bits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiny import train
 from seqwright.config import Config
 
 CHANGES = ("training.steps=20", "training.validate_every=7", "training.decode=4", "training.keep=1")
-SPREAD = 8  # further kills at instants spread over the whole training
+SPREAD = 8  # more kills, spread over the whole training
 PROTOCOL = ("save:", "run:", "retention:", "prepare:", "train:")
 
 
 @pytest.fixture(scope="module")
 def unharmed(tmp_path_factory):
-    """The configuration, the points that a training of it passes in their order, and what it ends with."""
+    """The configuration, the points that its training passes in order, and its digest."""
     folder = tmp_path_factory.mktemp("unharmed")
     config = tiny.configuration(tiny.reversals(folder / "pairs.tsv"), *CHANGES)
     points: list[str] = []
@@ -31,9 +31,9 @@ def unharmed(tmp_path_factory):
 
 
 def instants(points: list[str]) -> list[int]:
-    """One of each kind of point, and some of the files of the stores, which are written alike.
+    """One instant per kind of point, and a quarter of the files of the stores, which are all written alike.
 
-    Of those that come often it is one that is not the first.
+    Of points that occur often, a later occurrence is chosen.
     """
     chosen = {}
     for number, (point, times) in enumerate(zip(points, occurrences(points), strict=True)):
@@ -45,7 +45,7 @@ def instants(points: list[str]) -> list[int]:
 
 
 def occurrences(points: list[str]) -> list[int]:
-    """How often each point was reached by then."""
+    """The number of times that each point was reached so far."""
     seen: Counter[str] = Counter()
     times = []
     for point in points:
@@ -55,7 +55,7 @@ def occurrences(points: list[str]) -> list[int]:
 
 
 def survive(config: Config, folder: Path, points: list[str], instant: int) -> None:
-    """Killed at an instant, at times again at the second step of a rerun, then left alone."""
+    """Kill at an instant, sometimes again at the second step of a rerun, then let it finish."""
     times = occurrences(points)[instant]
     assert tiny.train_and_die(config, folder, tiny.at(points[instant], times, tiny.die)) == -signal.SIGKILL
     if instant % 3 == 0:
@@ -92,7 +92,7 @@ def test_40_killed_at_every_single_point_it_ends_the_same(unharmed, tmp_path, gr
 
 
 def test_40_a_program_of_its_own_is_killed_and_run_again(unharmed, tmp_path):
-    """The same with real processes: nothing is inherited from the one that tests."""
+    """The same with separate programs, which inherit nothing from this process."""
     config, _, wanted = unharmed
     script = Path(tiny.__file__)
     command = [sys.executable, str(script), str(tmp_path / "run"), config.data.train[0]]
@@ -106,7 +106,7 @@ def test_40_a_program_of_its_own_is_killed_and_run_again(unharmed, tmp_path):
 
 
 def test_26_a_killed_training_leaves_no_lock_behind(unharmed, tmp_path):
-    """Eight kills in a row, each at the first step: every rerun starts at once."""
+    """After each of eight kills at the first step, the rerun starts immediately."""
     config, _, wanted = unharmed
     for _ in range(8):
         assert tiny.train_and_die(config, tmp_path / "run", tiny.at("train:step", 1, tiny.die)) < 0
@@ -115,7 +115,7 @@ def test_26_a_killed_training_leaves_no_lock_behind(unharmed, tmp_path):
 
 
 def test_the_digest_can_differ(unharmed, tmp_path):
-    """One batch less, one other seed: the comparison above would see it."""
+    """More steps or another seed change the digest, so the tests above can fail."""
     config, _, wanted = unharmed
     pairs = Path(config.data.train[0])
     for number, change in enumerate(("training.steps=23", "seed=2")):

@@ -1,4 +1,4 @@
-"""A forecast says what will be done, and does nothing."""
+"""A forecast describes a training and changes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     assert f"{found.steps:,} steps" in found.lines()[0]
     assert "so few steps teach little" in found.lines()[0]
     assert "so few" in replace(found, steps=999, epoch_steps=1).lines()[0]
-    enough = [(1000, 10), (3000, 1)]  # steps, and passes that make them so
+    enough = [(1000, 10), (3000, 1)]  # steps, epochs
     for steps, passes in enough:
         assert "so few" not in replace(found, steps=steps, epoch_steps=steps // passes).lines()[0]
         assert "so few" in replace(found, steps=steps - 1, epoch_steps=steps // passes).lines()[0]
@@ -52,7 +52,7 @@ def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
     found = forecast(wanted, prepared, first_model(wanted, prepared))
     assert found.steps == int(0.9 * 120 / found.step_seconds)  # the rest is for validations
     assert found.tokens_per_second > 0
-    assert found.memory > 50e6  # torch alone takes that
+    assert found.memory > 50e6  # torch alone needs that
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_as_many_threads_as_are_fastest(pairs, tmp_path, monkeypatch, two_thread
     assert torch.get_num_threads() == chosen
 
 
-def test_a_training_goes_on_with_the_threads_it_was_begun_with(pairs, tmp_path, two_threads) -> None:
+def test_a_resumed_training_keeps_its_threads(pairs, tmp_path, two_threads) -> None:
     wanted = replace(configuration(pairs, "training.steps=2"), threads=None)
     torch.set_num_threads(1)
     train(wanted, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Optimizers against their oracles, and their state as tensors."""
+"""Optimizers compared with reference implementations, and their state as tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build(name: str, model: nn.Module, **options: object) -> Optimizer:
 
 
 def descend(model: nn.Module, optimizer: Optimizer, steps: int, first: int = 0) -> list[float]:
-    """Learns to say the next of seven symbols; the losses."""
+    """Learn to predict the next of seven symbols; return the losses."""
     losses = []
     for step in range(first, first + steps):
         torch.manual_seed(step)
@@ -72,7 +72,7 @@ def test_orthogonalised_singular_values_are_near_one(rows, columns, seed):
     assert values.min() > 0.6
     assert values.max() < 1.3
     exact = u @ v.mT if rows > columns else (u @ v.mT).mT
-    # the same directions: U Vᵀ and what was found differ by a symmetric positive factor near 1
+    # the same directions: the result and U Vᵀ differ by a symmetric positive factor near 1
     assert torch.linalg.svdvals((exact.mT @ found) if rows > columns else (exact @ found.mT)).min() > 0.6
 
 
@@ -125,7 +125,7 @@ def test_the_state_comes_back_bit_for_bit(name, before):
 
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
 def test_only_matrices_decay(name):
-    """With gradients of zero, what changes is what decays."""
+    """With zero gradients, only decay changes a weight."""
     model = network()
     optimizer = build(name, model, rate=0.1, decay=0.5)
     before = [p.detach().clone() for p in model.parameters()]

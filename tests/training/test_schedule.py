@@ -1,4 +1,4 @@
-"""Schedules: where they start, where they are highest, where they end, and that nothing jumps on the way."""
+"""Schedules: their start, peak and end, and that they have no jumps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seqwright.errors import ConfigError
 from seqwright.training.schedule import SCHEDULES
 
-FALLING = {"cosine": 0.0, "linear": 0.0}  # name -> what is left at the end
+FALLING = {"cosine": 0.0, "linear": 0.0}  # name -> final fraction
 
 
 def factors(name: str, total: int, **options: float) -> list[float]:

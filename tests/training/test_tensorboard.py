@@ -1,4 +1,4 @@
-"""What TensorBoard gets to see of a training, by a writer that takes numbers and nothing else, as its own."""
+"""The scalars that TensorBoard receives, by a writer that accepts only numbers, as the real one does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The loop: resumed anywhere it is the same loop, and what goes wrong is said, counted and survived.
+"""The training loop: it resumes exactly anywhere, and reports, counts and survives failures.
 
-The numbers in the names are those of known failures of training programs.
+The numbers in the names are those of a list of known failures of training programs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from seqwright.training.optimizer import OPTIMIZERS
 from seqwright.training.run import existing_run
 from seqwright.training.validation import Judged, Validator
 
-ONLY_STEPS = ("training.validate_every=1000",)  # no other save than that of the interruption
+ONLY_STEPS = ("training.validate_every=1000",)  # only the interruption saves
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Every step is logged, and nothing waits for the disk."""
+    """Log every step, and do not wait for the disk."""
     monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -50,7 +50,7 @@ def pairs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(pairs, tmp_path_factory):
-    """A training of three epochs without any interruption: (folder, batches)."""
+    """An uninterrupted training of three epochs: (folder, batches)."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch, tiny.batches_seen() as seen:
         patch.setattr(trainer, "LOG_SECONDS", 0.0)
@@ -62,7 +62,7 @@ def whole(pairs, tmp_path_factory):
 
 
 def cut(config, folder: Path, *steps: int) -> list[tuple[int, tuple[int, ...]]]:
-    """Interrupted after each of these numbers of steps, counted anew each time; the batches in all."""
+    """Interrupt after these numbers of steps, counted from each start; return all batches."""
     with tiny.batches_seen() as seen:
         for count in steps:
             assert tiny.interrupted(config, folder, "train:step", count) == 143
@@ -119,7 +119,7 @@ def test_16_the_sequence_of_losses_is_bitwise_the_same_after_a_resume(pairs, who
 
 
 def test_16_what_was_logged_after_the_checkpoint_of_a_kill_is_logged_once(pairs, tmp_path):
-    """Killed at step 15 with a checkpoint of step 10: five steps are taken, and logged, again."""
+    """Killed at step 15 with a checkpoint of step 10: five steps are taken and logged again."""
     config = tiny.configuration(pairs)
     assert tiny.train_and_die(config, tmp_path / "run", tiny.at("train:step", 15, tiny.die)) < 0
     assert len(tiny.step_records(tmp_path / "run")) == 14
@@ -158,7 +158,7 @@ def test_16_resume_is_exact_whatever_the_parts(pairs, tmp_path, changes):
 
 
 def test_17_patience_and_the_best_survive_a_resume(pairs, tmp_path):
-    """With a rate of nearly nothing no validation is better than the first."""
+    """With a rate near zero no validation is better than the first."""
     stuck = ("training.optimizer.rate=1e-30", "training.average=0", "training.validate_every=2")
     config = tiny.configuration(pairs, *stuck, "training.patience=4")
     progress = train(config, tmp_path / "whole")
@@ -172,14 +172,14 @@ def test_17_patience_and_the_best_survive_a_resume(pairs, tmp_path):
 
 
 def judge(monkeypatch, *values: float, error: float = 0.0) -> None:
-    """The validations in their order find these values, of which the lowest is the best."""
+    """Let the validations return these values, in order; the lowest is the best."""
     found = iter(values)
     verdict = lambda self, metric: Judged(next(found), "lower", error)  # noqa: E731
     monkeypatch.setattr(trainer.Validation, "judged", verdict)
 
 
 def test_17_the_exported_weights_are_those_of_the_best_validation(pairs, tmp_path, monkeypatch):
-    """The metric says that the second of three validations was the best."""
+    """By the metric the second of three validations is the best."""
     judge(monkeypatch, 3.0, 1.0, 2.0)
     train(tiny.configuration(pairs), tmp_path / "run")
     run = Run.open(tmp_path / "run")
@@ -190,9 +190,7 @@ def test_17_the_exported_weights_are_those_of_the_best_validation(pairs, tmp_pat
 
 
 @pytest.mark.parametrize(("last", "step"), [(1.4, "30"), (1.6, "20")])
-def test_of_validations_that_chance_may_have_ordered_the_latest_is_exported(
-    pairs, tmp_path, monkeypatch, last, step
-):
+def test_of_validations_within_an_error_the_latest_is_exported(pairs, tmp_path, monkeypatch, last, step):
     judge(monkeypatch, 3.0, 1.0, last, error=0.5)
     progress = train(tiny.configuration(pairs), tmp_path / "run")
     run = Run.open(tmp_path / "run")
@@ -207,8 +205,8 @@ def test_of_validations_that_chance_may_have_ordered_the_latest_is_exported(
     error=st.sampled_from([0.0, 0.5, 1.5, 2.5]),
     sign=st.sampled_from([1, -1]),
 )
-def test_what_is_kept_is_the_latest_that_is_as_good_as_the_best_but_for_chance(values, error, sign):
-    """However long it falls by less than an error each time, it is compared to the best and to no other."""
+def test_the_kept_step_is_the_latest_within_an_error_of_the_best(values, error, sign):
+    """Each validation is compared with the best one only, even if each is a little worse than the last."""
     progress = trainer.Progress()
     for step, value in enumerate(values, 1):
         progress = progress.after(step, Judged(sign * value, "higher" if sign > 0 else "lower", error))
@@ -223,7 +221,7 @@ def test_what_is_kept_is_the_latest_that_is_as_good_as_the_best_but_for_chance(v
     assert progress.worse == len(values) - best - 1
 
 
-def test_a_checkpoint_from_before_says_that_the_best_was_kept():
+def test_an_old_checkpoint_kept_the_best():
     old = trainer.Progress(best=1.0, best_step=7).to_json()
     del old["kept_step"], old["best_error"]
     assert trainer.Progress.from_json(old) == trainer.Progress(best=1.0, best_step=7, kept_step=7)
@@ -246,7 +244,7 @@ def test_18_52_a_finished_training_is_left_as_it_is(pairs, tmp_path, changes):
     assert tiny.snapshot(tmp_path / "run") == before
 
 
-def test_18_more_steps_go_on_where_it_ended(pairs, tmp_path):
+def test_18_more_steps_resume_where_it_ended(pairs, tmp_path):
     with tiny.batches_seen() as seen:
         train(tiny.configuration(pairs, "training.steps=6"), tmp_path / "run")
         progress = train(tiny.configuration(pairs, "training.steps=9"), tmp_path / "run")
@@ -262,7 +260,7 @@ def test_18_fewer_steps_than_were_taken_are_finished(pairs, tmp_path):
     assert (progress.step, progress.finished) == (6, True)
 
 
-# What may not change --------------------------------------------------------------------------------
+# Changes that are refused --------------------------------------------------------------------------------
 
 
 def test_14_50_another_configuration_is_refused_with_the_difference(pairs, tmp_path):
@@ -291,7 +289,7 @@ def test_14_a_key_that_begins_like_a_free_one_is_not_free(pairs, tmp_path, monke
 
 
 def test_14_a_cursor_of_another_plan_is_refused(pairs, tmp_path, monkeypatch):
-    """The same configuration, but a program that cuts batches by another rule."""
+    """The same configuration, but a program that makes other batches."""
     config = tiny.configuration(pairs, "training.steps=3")
     tiny.interrupted(config, tmp_path / "run", "train:step", 2)
     monkeypatch.setattr("seqwright.data.plan.RULE", 2)
@@ -342,9 +340,7 @@ def test_36_a_second_training_in_one_folder_is_refused_and_changes_nothing(pairs
 
 @pytest.mark.parametrize("point", ["prepare:tokenizer", "prepare:train", "train:step", "validating"])
 def test_20_sigterm_leaves_soon_and_resumable(pairs, tmp_path, monkeypatch, point):
-    """A real signal in a real child, in preparation, training and validation; the rest is as if it had not
-    come.
-    """
+    """A signal to a child process in preparation, training or validation does not change the result."""
     config = tiny.configuration(pairs)
     train(config, tmp_path / "whole")
     validate = Validator._batches
@@ -391,7 +387,7 @@ def test_20_an_interruption_in_a_validation_repeats_it_and_nothing_else(pairs, t
 
 
 def spoil(monkeypatch, steps, value: float = math.nan) -> None:
-    """The losses of these training steps become `value`, and so do their gradients."""
+    """Multiply the losses of these training steps, and so their gradients, by `value`."""
     original, step = EncoderDecoder.loss, 0
 
     def loss(self, batch, *, smoothing=0.0):
@@ -460,7 +456,7 @@ def test_22_too_many_bad_steps_end_it_also_when_they_are_scattered(pairs, tmp_pa
 
 
 def test_22_weights_that_are_not_finite_are_never_saved(pairs, tmp_path, monkeypatch):
-    """Finite gradients, but an update that leaves the numbers: the save refuses."""
+    """Gradients are finite, but an update makes a weight infinite: the save refuses it."""
     original = trainer.Trainer._step
 
     def step(self, batches, after):
@@ -476,14 +472,14 @@ def test_22_weights_that_are_not_finite_are_never_saved(pairs, tmp_path, monkeyp
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
-def test_51_a_metric_that_is_no_number_is_never_the_best(pairs, tmp_path, monkeypatch):
+def test_51_a_metric_that_is_not_finite_is_never_the_best(pairs, tmp_path, monkeypatch):
     judge(monkeypatch, math.nan, 2.0, math.nan)
     progress = train(tiny.configuration(pairs), tmp_path / "run")
     assert (progress.best, progress.best_step, progress.worse) == (2.0, 20, 1)
     assert Run.open(tmp_path / "run").weights_metadata()["step"] == "20"
 
 
-def test_51_without_any_number_the_last_weights_are_exported(pairs, tmp_path, monkeypatch):
+def test_51_without_a_finite_metric_the_last_weights_are_exported(pairs, tmp_path, monkeypatch):
     judge(monkeypatch, math.nan, math.nan, math.nan)
     progress = train(tiny.configuration(pairs), tmp_path / "run")
     assert (progress.best, progress.kept_step) == (None, 30)
@@ -495,20 +491,20 @@ def test_51_without_any_number_the_last_weights_are_exported(pairs, tmp_path, mo
 
 @pytest.mark.parametrize("accumulate", [2, 3, 50])
 def test_24_accumulated_parts_make_the_same_step(pairs, tmp_path, accumulate):
-    """Also with more parts than rows, and a number of parts that no batch divides by."""
+    """Also with more micro-batches than rows, and with a number that divides no batch."""
     plain = ("model.dropout=0", "training.epochs=1", "training.optimizer.rate=0.001")
     train(tiny.configuration(pairs, *plain), tmp_path / "one")
     train(tiny.configuration(pairs, *plain, f"training.accumulate={accumulate}"), tmp_path / "parts")
     one, parts = tiny.step_records(tmp_path / "one"), tiny.step_records(tmp_path / "parts")
     assert len(one) == len(parts) == 10
-    # of the weights themselves some have no gradient but that of rounding, which Adam makes large
+    # weights are not compared: some gradients are rounding errors, which Adam makes large
     for (step, loss, rate, norm), (step_, loss_, rate_, norm_) in zip(one, parts, strict=True):
         assert (step, rate) == (step_, rate_)
         assert (loss_, norm_) == pytest.approx((loss, norm), rel=1e-4)
 
 
 def test_24_the_first_gradient_of_parts_is_that_of_the_whole(pairs, tmp_path):
-    """To 1e-6, before any optimizer makes a difference large."""
+    """To 1e-6, before the optimizer amplifies a difference."""
     norms = []
     for accumulate in (1, 3):
         changes = ("model.dropout=0", "training.steps=1", f"training.accumulate={accumulate}")
@@ -615,11 +611,11 @@ def test_an_observer_that_fails_stops_no_training_and_is_reported(pairs, tmp_pat
     assert all(("raise self.error" in record.get("traceback", "")) == bug for record in records)
 
 
-# Disks that refuse ------------------------------------------------------------------------------------
+# Full disks ------------------------------------------------------------------------------------
 
 
 class Full:
-    """A disk that is full while `on`."""
+    """A disk that is full while `on` is true."""
 
     def __init__(self) -> None:
         self.on = False
@@ -630,11 +626,11 @@ class Full:
 
 
 def test_42_a_full_disk_stops_no_training_and_later_saves_work(pairs, tmp_path):
-    """Full when the second of three validations is saved."""
-    full, said = Full(), []
+    """The disk is full when the second of three validations is saved."""
+    full, reported = Full(), []
 
     def listener(report) -> None:
-        said.extend(report.findings)
+        reported.extend(report.findings)
         full.on = report.validation is not None and report.step == 20
         if full.on:
             assert Run.open(tmp_path / "run").checkpoints().steps() == [0, 10]
@@ -642,14 +638,14 @@ def test_42_a_full_disk_stops_no_training_and_later_saves_work(pairs, tmp_path):
     with tiny.hooked(full):
         progress = train(tiny.configuration(pairs), tmp_path / "run", listener=listener)
     assert progress.finished
-    assert any("checkpoint not saved (1 in a row)" in line for line in said)
+    assert any("checkpoint not saved (1 in a row)" in line for line in reported)
     run = Run.open(tmp_path / "run")
     assert any("save_failed" in record for record in run.records())
     assert run.checkpoints().steps() == [30]
     assert tiny.digest(tmp_path / "run")
 
 
-def test_42_a_last_checkpoint_that_cannot_be_saved_is_an_error_and_a_rerun_mends_it(pairs, tmp_path):
+def test_42_a_last_checkpoint_that_cannot_be_saved_is_an_error_and_a_rerun_saves_it(pairs, tmp_path):
     full = Full()
     config = tiny.configuration(pairs)
     train(config, tmp_path / "whole")
@@ -673,7 +669,7 @@ def test_06_a_disk_that_cannot_be_written_is_found_before_the_first_step(pairs, 
 
 
 def test_retries_come_at_longer_and_longer_intervals(pairs, tmp_path):
-    """With a save after every step, a full disk is not asked at every step."""
+    """With a save after every step, a full disk is not tried at every step."""
     full = Full()
     tried = []
 

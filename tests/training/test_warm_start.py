@@ -1,4 +1,4 @@
-"""Fine-tuning: the weights of another run, with room for what is new."""
+"""Fine-tuning: the weights of another run, with rows for new symbols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def first(tmp_path: Path) -> Path:
 
 
 def more(path: Path, *changes: str, start: Path) -> seqwright.prediction.predictor.Predictor:
-    """Goes on from `start` with words that have a letter of their own."""
+    """Fine-tune from `start` on words with a new letter."""
     pairs = write_pairs(
         path.with_suffix(".tsv"), [(word + "z", "z" + word[::-1]) for word in words(100, seed=5)]
     )

@@ -21,8 +21,8 @@ from seqwright.data.tokenizer import UNK
 
 
 def _allow_defaults_that_are_dataclasses() -> None:
-    """fairseq has configurations as defaults in configurations, which Python 3.11 takes for mutable because
-    they have no hash: so they get one.
+    """Give every dataclass a hash. fairseq uses dataclasses as defaults, and Python 3.11 rejects defaults
+    without a hash as mutable.
     """
     original = dataclasses.dataclass
 
@@ -70,7 +70,7 @@ def train(ids: str, shape: str, batches: str, seconds: float) -> Iterator[Any]:
         model,
         order,
         batch=lambda numbers: data.collater([data[number] for number in numbers]),
-        said=lambda sample: sample["ntokens"],
+        target_tokens=lambda sample: sample["ntokens"],
         step=step,
     )
     yield from ready.rounds(pairs, shape, batches, seconds)
@@ -90,7 +90,7 @@ def decode(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
     sample = LanguagePairDataset(texts, given.lengths + 1, words).collater(
         [{"id": number, "source": text, "target": None} for number, text in enumerate(texts)]
     )
-    # the end that closes an output is one of the steps
+    # the end symbol is one of the steps
     search = SequenceGenerator(
         [model], words, beam_size=beam, max_len_a=0, max_len_b=STEPS - 1, min_len=STEPS - 1
     )

@@ -1,5 +1,5 @@
-"""A Marian model of Hugging Face (post-norm: two norms fewer than the others) in a plain loop, with the label
-smoothing of the Trainer of transformers.
+"""Hugging Face Marian (post-norm: two norms fewer than the others) in a plain loop, with the label smoothing
+of its Trainer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seqwright.data.batch import PAD, Batch
 
 
 def train(ids: str, shape: str, batches: str, seconds: float) -> Iterator[Any]:
-    """It has no batches by tokens of its own, so it always gets ours."""
+    """Train on our batches, as it has no batches by tokens."""
     from transformers.trainer_pt_utils import LabelSmoother
 
     model = marian(SHAPES[shape], dropout=SHAPES[shape].dropout)

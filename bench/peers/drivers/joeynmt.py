@@ -37,7 +37,7 @@ def train(ids: str, shape: str, batches: str, seconds: float) -> Iterator[Any]:
     model.loss_function = ("crossentropy", SMOOTHING)
     folder = tempfile.TemporaryDirectory()  # for its log
     manager = _manager(model, SHAPES[shape].tokens, folder.name)
-    # its loss is a divergence: less than the cross-entropy by the entropy of the smoothed target
+    # its loss is a divergence: the cross-entropy minus the entropy of the smoothed target
     rest = SMOOTHING / (len(words) - 2)
     entropy = -(1 - SMOOTHING) * math.log(1 - SMOOTHING) - SMOOTHING * math.log(rest)
 
@@ -46,14 +46,14 @@ def train(ids: str, shape: str, batches: str, seconds: float) -> Iterator[Any]:
         return [np.array(numbers) for numbers in loader.batch_sampler]
 
     def step(batch: Batch) -> float:
-        """As in TrainManager.train_and_validate, where the update is in the middle of the loop."""
+        """The update of TrainManager.train_and_validate."""
         model.zero_grad()
         loss, _ = manager._train_step(batch)
         manager.clip_grad_fun(parameters=model.parameters())
         manager.optimizer.step()
         return loss + entropy
 
-    ready = Training(model, order, data.batch, said=lambda batch: batch.ntokens, step=step)
+    ready = Training(model, order, data.batch, target_tokens=lambda batch: batch.ntokens, step=step)
     yield from ready.rounds(pairs, shape, batches, seconds)
 
 
@@ -88,7 +88,7 @@ def decode(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
 
 
 class _Data(BaseDataset):
-    """Our ids as its datasets hold texts: lists of pieces."""
+    """Our ids in the form of its datasets: lists of pieces."""
 
     def __init__(self, pairs: Pairs, words: Vocabulary):
         super().__init__(

@@ -1,6 +1,6 @@
 """OpenNMT-py: its Trainer, its DynamicDatasetIter, its Translator.
 
-The bias that its output layer always has is taken away, so that all have the same parameters.
+The bias of its output layer is removed, so that all models have the same parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.peers.pairs import Pairs
 from bench.shapes import SHAPES, Shape
 from seqwright.data.tokenizer import BEGIN, END
 
-for unused in ("spacy", "ahocorasick", "fasttext"):  # asked for by transforms of texts that are not used here
+for unused in ("spacy", "ahocorasick", "fasttext"):  # imported by text transforms that are not used here
     sys.modules.setdefault(unused, types.ModuleType(unused))
 
 import onmt.opts  # noqa: E402
@@ -60,10 +60,10 @@ def train(ids: str, shape: str, batches: str, seconds: float) -> Iterator[Any]:
         return tensorify(words, [(_example(pairs, int(number)), int(number)) for number in numbers], CPU)
 
     def step(given: dict[str, Any]) -> float:
-        said = Statistics()
+        statistics = Statistics()
         for parts, normalization in trainer._accum_batches([(given, 0)]):
-            trainer._gradient_accumulation(parts, normalization, said, Statistics())
-        return said.xent()
+            trainer._gradient_accumulation(parts, normalization, statistics, Statistics())
+        return statistics.xent()
 
     ready = Training(model, order, batch, lambda given: int((given["tgtlen"] - 1).sum()), step)
     yield from ready.rounds(pairs, shape, batches, seconds)
@@ -99,7 +99,7 @@ def decode(shape: str, rows: int, beam: int, seconds: float) -> Iterator[Any]:
 
 
 def _example(pairs: Pairs, number: int) -> dict[str, Any]:
-    """As its reader makes them of lines, with an end after the source too."""
+    """An example as its reader makes it, with an end symbol after the source, too."""
     target = [BEGIN, *pairs.closed("target", number, END)]
     return {
         "src": {"src": str(number), "src_ids": pairs.closed("source", number, END)},
@@ -110,7 +110,7 @@ def _example(pairs: Pairs, number: int) -> dict[str, Any]:
 
 
 def _vocabularies(shape: Shape) -> dict[str, Any]:
-    special = ["<blank>", "<unk>", "<s>", "</s>"]  # in the order of ours
+    special = ["<blank>", "<unk>", "<s>", "</s>"]  # in our order
     words = special + [f"piece{number}" for number in range(len(special), shape.vocabulary)]
     return dict_to_vocabs(
         {"src": words, "tgt": words, "data_task": ModelTask.SEQ2SEQ, "decoder_start_token": "<s>"}
@@ -119,7 +119,7 @@ def _vocabularies(shape: Shape) -> dict[str, Any]:
 
 def _options(shape: Shape, dropout: float | None = None) -> Namespace:
     rate = shape.dropout if dropout is None else dropout
-    asked = {
+    values = {
         "data": "none",
         "src_vocab": "none",
         "encoder_type": "transformer",
@@ -151,7 +151,7 @@ def _options(shape: Shape, dropout: float | None = None) -> Namespace:
     parser = ArgumentParser()
     onmt.opts.train_opts(parser)
     switches = [f"--{name}" for name in (*flags, "param_init_glorot", "share_vocab")]
-    options = parser.parse_args([f"--{name}={value}" for name, value in asked.items()] + switches)
+    options = parser.parse_args([f"--{name}={value}" for name, value in values.items()] + switches)
     options.data = {}
     ArgumentParser.update_model_opts(options)
     ArgumentParser.validate_model_opts(options)

@@ -1,4 +1,4 @@
-"""Ours, with dropout wherever torch.nn.Transformer has it."""
+"""Seqwright, with dropout everywhere that torch.nn.Transformer has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seqwright.runtime import freeze_objects, keep_freed_memory
 
 
 def train(ids: str, shape: str, batches: str, seconds: float) -> Iterator[Any]:
-    """Its own batches are ours."""
+    """Train on its own batches, whatever `batches` is."""
     keep_freed_memory()
     torch.manual_seed(1)
     model = our_model(SHAPES[shape])
