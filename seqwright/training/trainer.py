@@ -40,6 +40,7 @@ from seqwright.training.workers import Compute, LossSum, MicroBatch, Workers, mi
 
 BAD_STEPS, BAD_WINDOW = 10, 1000  # steps without a finite gradient, in a row, or in a window, that end it
 LOG_SECONDS = 5.0
+LOGGED = ("step", "loss", "rate", "tokens_per_second", "seconds")  # of a report
 NOT_JUDGED = Judged(math.nan, "higher")
 EARLY = 100  # the step of a first validation in a long training, which shows early outputs
 
@@ -80,9 +81,8 @@ class Progress:
     def from_json(cls, fields: Mapping[str, Any]) -> Progress:
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known.setdefault("kept_step", fields.get("best_step", 0))  # older runs kept only the best
-        return cls(
-            **{**known, "cursor": Cursor.from_json(fields["cursor"]), "bad": tuple(fields.get("bad", ()))}
-        )
+        known |= {"cursor": Cursor.from_json(fields["cursor"]), "bad": tuple(fields.get("bad", ()))}
+        return cls(**known)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ class Trainer:
                     self._step(*next(batches))
                     if self._validation_due():
                         self._validate()
-                    self._save_if_due()
+                    if self._meter.since_save >= self.options.save_seconds * min(2**self._failed_saves, 16):
+                        self._save()
         except Interrupted:
             self._save()
             raise
@@ -208,7 +209,7 @@ class Trainer:
                 self.budget.estimate(step, self._meter.seconds)
             except WriteError as error:  # the next estimate writes it
                 self._warn([f"the estimated number of steps was not saved: {error}"])
-        if self._meter.due:
+        if self._meter.since_log >= LOG_SECONDS:
             self._log_step(norm)
 
     # Validation and saving -------------------------------------------------------------------------
@@ -250,10 +251,6 @@ class Trainer:
                 bug = {} if isinstance(error, SeqwrightError) else {"traceback": traceback.format_exc()}
                 self.run.log({"step": step, "untraced": reason, **bug})
                 self.listener(replace(self._report(), findings=(f"no trace was recorded: {reason}",)))
-
-    def _save_if_due(self) -> None:
-        if self._meter.since_save >= self.options.save_seconds * min(2**self._failed_saves, 16):
-            self._save()
 
     def _save(self, judged: Judged = NOT_JUDGED) -> None:
         """Save a checkpoint. A failure does not stop the training; the next attempt comes later."""
@@ -367,16 +364,8 @@ class Trainer:
 
     def _log_step(self, norm: float) -> None:
         report = self._report()
-        self.run.log(
-            {
-                "step": report.step,
-                "loss": report.loss,
-                "rate": report.rate,
-                "gradient_norm": norm,
-                "tokens_per_second": report.tokens_per_second,
-                "seconds": report.seconds,
-            }
-        )
+        logged = {name: getattr(report, name) for name in LOGGED}
+        self.run.log({**logged, "gradient_norm": norm})
         self.listener(report)
         self._meter.reset()
 
@@ -389,17 +378,16 @@ class Trainer:
 
 
 class _Meter:
-    """Time, speed and mean loss since the last log entry, by the monotonic clock."""
+    """Training time, and the speed and mean loss since the last log entry, by the monotonic clock."""
 
     def __init__(self) -> None:
-        self._began = self._last_save = self._last_log = time.monotonic()
-        self._before = self._total = 0.0
-        self._count = self._tokens = 0
+        self.start(0.0)
 
     def start(self, seconds: float) -> None:
         """Earlier processes took `seconds`."""
-        self._before = seconds
-        self._began = self._last_save = self._last_log = time.monotonic()
+        self._before, self._began = seconds, time.monotonic()
+        self.saved()
+        self.reset()
 
     def add(self, loss: LossSum) -> None:
         self._total += loss.total
@@ -421,8 +409,8 @@ class _Meter:
         return time.monotonic() - self._last_save
 
     @property
-    def due(self) -> bool:
-        return time.monotonic() - self._last_log >= LOG_SECONDS
+    def since_log(self) -> float:
+        return time.monotonic() - self._last_log
 
     @property
     def loss(self) -> float:
@@ -430,7 +418,7 @@ class _Meter:
 
     @property
     def speed(self) -> float:
-        return self._tokens / max(time.monotonic() - self._last_log, 1e-9)
+        return self._tokens / max(self.since_log, 1e-9)
 
 
 def derived_seed(*parts: int) -> int:

@@ -17,10 +17,8 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -42,8 +40,7 @@ class MicroBatch(NamedTuple):
     learner: int = 0
 
 
-@dataclass(frozen=True)
-class LossSum:
+class LossSum(NamedTuple):
     """The summed loss of one or several micro-batches."""
 
     total: float
@@ -80,9 +77,7 @@ class Workers:
             self.children.append(_Child(self.parameters, self.compute))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         while self.children:
             self.children.pop().close()
 
@@ -94,11 +89,7 @@ class Workers:
         losses = [self.compute(batches[0])]
         losses += [child.add_gradient() for child in busy]
         losses += [self.compute(batch) for batch in batches[1 + len(busy) :]]
-        return LossSum(
-            sum(loss.total for loss in losses),
-            sum(loss.count for loss in losses),
-            sum(loss.tokens for loss in losses),
-        )
+        return LossSum(*map(sum, zip(*losses, strict=True)))
 
     def mean_gradient(self, batches: Sequence[MicroBatch], clip: float | None) -> tuple[LossSum, float]:
         """Leave the clipped gradient of the mean loss in `.grad`; return the loss and the norm before."""
@@ -136,22 +127,22 @@ class _Child:
     """A forked process that computes one micro-batch at a time."""
 
     def __init__(self, parameters: list[nn.Parameter], compute: Compute):
-        self.parameters, self.gradients = parameters, _shared_like(parameters)
+        self.parameters, self.gradients, self.compute = parameters, _shared_like(parameters), compute
         self.pipe, theirs = Pipe()
         with warnings.catch_warnings():  # a fork has no threads, which is fine: those of torch are idle
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process = os.fork()
         if not self.process:
-            status = 1
             try:
                 _close_inherited_files(theirs)
-                _serve(theirs, parameters, self.gradients, compute)
-                status = 0
+                self._serve(theirs)
             except Exception:
                 traceback.print_exc()
             finally:
-                os._exit(status)
+                os._exit(0)
         theirs.close()
+
+    # In the parent ---------------------------------------------------------------------------------
 
     def add_gradient(self) -> LossSum:
         """Wait for the loss that was requested, and add its gradient to `.grad` of the parameters."""
@@ -196,58 +187,40 @@ class _Child:
             "from the last checkpoint, and with OMP_NUM_THREADS=1 in its environment it trains in one process"
         )
 
+    # In the child ----------------------------------------------------------------------------------
 
-def _serve(
-    pipe: Connection, parameters: list[nn.Parameter], gradients: list[Tensor], compute: Compute
-) -> None:
-    """Answer messages until the parent closes the pipe or dies.
+    def _serve(self, pipe: Connection) -> None:
+        """Answer messages until the parent closes the pipe or dies."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
+        before = peak_memory() or 0
+        with suppress(EOFError, OSError):
+            while True:
+                request, *arguments = pipe.recv()
+                pipe.send((peak_memory() or 0) - before if request == "memory" else self._answer(*arguments))
 
-    Errors are answers too: those of the package as they are, the traceback of any other.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
-    before = peak_memory() or 0
-    while True:
+    def _answer(self, batch: MicroBatch, threads: int) -> object:
+        """The loss, the error if it is one of the package, or the traceback of any other."""
         try:
-            request, *arguments = pipe.recv()
-        except (EOFError, OSError):
-            return
-        answer: object
-        try:
-            if request == "memory":
-                answer = (peak_memory() or 0) - before
-            else:
-                answer = _compute(parameters, gradients, compute, *arguments)
+            return self._compute(batch, threads)
         except SeqwrightError as error:
-            answer = error
+            return error
         except Exception:
-            answer = traceback.format_exc()
-        try:
-            pipe.send(answer)
-        except OSError:
-            return
+            return traceback.format_exc()
 
-
-def _compute(
-    parameters: list[nn.Parameter],
-    gradients: list[Tensor],
-    compute: Compute,
-    batch: MicroBatch,
-    threads: int,
-) -> tuple[LossSum, list[int]]:
-    """Copy a gradient into `gradients`; return the loss, and the parameters that have no gradient."""
-    if threads != torch.get_num_threads():
-        torch.set_num_threads(threads)
-    for parameter in parameters:
-        parameter.grad = None
-    loss = compute(batch)
-    without = []
-    for number, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
-        if parameter.grad is None:
-            without.append(number)
-        else:
-            gradient.copy_(parameter.grad)
-    return loss, without
+    def _compute(self, batch: MicroBatch, threads: int) -> tuple[LossSum, list[int]]:
+        """Copy a gradient into shared memory; return the loss, and the parameters without a gradient."""
+        if threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss, without = self.compute(batch), []
+        for number, (parameter, gradient) in enumerate(zip(self.parameters, self.gradients, strict=True)):
+            if parameter.grad is None:
+                without.append(number)
+            else:
+                gradient.copy_(parameter.grad)
+        return loss, without
 
 
 def _shared_like(parameters: list[nn.Parameter]) -> list[Tensor]:

@@ -195,14 +195,14 @@ def test_kept_marks_decide_also_when_everything_is_lost_but_the_first_checkpoint
 def test_42_a_disk_that_refuses_an_estimate_stops_nothing(tmp_path, monkeypatch):
     config = tiny.configuration(tiny.reversals(tmp_path / "pairs.tsv"), "training.minutes=0.3")
     with_clock(monkeypatch, 0.15)
-    said: list[str] = []
+    reported: list[str] = []
 
     def refuse(path, value):
         raise WriteError(f"{path} cannot be written: no space left on device")
 
     monkeypatch.setattr(module, "write_json", refuse)
-    train(config, tmp_path / "run", listener=lambda report: said.extend(report.findings))
-    assert any("estimate" in finding and "no space" in finding for finding in said)
+    train(config, tmp_path / "run", listener=lambda report: reported.extend(report.findings))
+    assert any("estimate" in finding and "no space" in finding for finding in reported)
 
 
 def test_18_more_minutes_go_on(tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("words", "found"),
     [
         ("are the same, 'x'", validation([item(i.example, i.references[0], "x") for i in GOOD])),
         ("copies of the source", validation([item(i.example, i.references[0], i.example) for i in GOOD])),
@@ -48,12 +48,12 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
         ("7% of the tokens", validation(GOOD, unknown=0.07)),
     ],
 )
-def test_each_finding_fires_alone(said, found):
+def test_each_finding_fires_alone(words, found):
     (finding,) = findings(found, 0.5, ENOUGH)
-    assert said in finding
+    assert words in finding
 
 
-def test_nothing_is_said_of_good_outputs():
+def test_good_outputs_have_no_findings():
     assert findings(validation(GOOD), 0.5, ENOUGH) == []
 
 
@@ -92,18 +92,18 @@ def test_the_first_loss_is_that_of_guessing(vocabulary):
 
 def trained(tmp_path, pairs: list[tuple[str, str]], *changes: str) -> set[str]:
     """All findings of a training."""
-    said: set[str] = set()
+    reported: set[str] = set()
     path = tiny.write_pairs(tmp_path / "pairs.tsv", pairs)
     options = ("training.decode=20", "training.validate_every=60", "training.tokens=250", *changes)
     rate = ("training.optimizer.rate=0.01", "training.schedule.warmup=20", "model.dropout=0")
     train(
         tiny.configuration(path, *options, *rate),
         tmp_path / "run",
-        listener=lambda report: said.update(report.findings),
+        listener=lambda report: reported.update(report.findings),
     )
     logged = {line for record in Run.open(tmp_path / "run").records() for line in record.get("findings", ())}
-    assert logged == said
-    return said
+    assert logged == reported
+    return reported
 
 
 def test_a_healthy_training_says_nothing(tmp_path):
@@ -116,8 +116,8 @@ def test_shuffled_pairs_are_noticed(tmp_path):
     pairs = tiny.words(300)
     targets = [word[::-1] for word in pairs]
     random.Random(1).shuffle(targets)
-    said = trained(tmp_path, list(zip(pairs, targets, strict=True)), "training.steps=120")
-    assert any("ignores its source" in finding for finding in said)
+    reported = trained(tmp_path, list(zip(pairs, targets, strict=True)), "training.steps=120")
+    assert any("ignores its source" in finding for finding in reported)
 
 
 def test_an_alphabet_that_training_never_saw_is_noticed(tmp_path):
@@ -125,12 +125,12 @@ def test_an_alphabet_that_training_never_saw_is_noticed(tmp_path):
     valid = [(word.translate(greek), word[::-1]) for word in tiny.words(30)]
     path = tiny.write_pairs(tmp_path / "valid.tsv", valid)
     pairs = [(word, word[::-1]) for word in tiny.words(200)]
-    said = trained(tmp_path, pairs, f"data.valid={[str(path)]}", "training.steps=10")
-    assert any("unknown to the tokenizer" in finding for finding in said)
+    reported = trained(tmp_path, pairs, f"data.valid={[str(path)]}", "training.steps=10")
+    assert any("unknown to the tokenizer" in finding for finding in reported)
 
 
 def test_a_model_that_learned_to_copy_where_it_should_not_is_noticed(tmp_path):
     valid = tiny.write_pairs(tmp_path / "valid.tsv", [(w, w[::-1] + "f") for w in tiny.words(30, longest=3)])
     pairs = [(word, word) for word in tiny.words(300, longest=3)]
-    said = trained(tmp_path, pairs, f"data.valid={[str(valid)]}", "training.steps=180")
-    assert any("copies of the source" in finding for finding in said)
+    reported = trained(tmp_path, pairs, f"data.valid={[str(valid)]}", "training.steps=180")
+    assert any("copies of the source" in finding for finding in reported)
