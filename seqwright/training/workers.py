@@ -17,6 +17,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Self
@@ -40,12 +41,16 @@ class MicroBatch(NamedTuple):
     learner: int = 0
 
 
-class LossSum(NamedTuple):
+@dataclass(frozen=True)
+class LossSum:
     """The summed loss of one or several micro-batches."""
 
     total: float
     count: int  # target tokens
     tokens: int  # source and target tokens
+
+    def __add__(self, other: LossSum) -> LossSum:
+        return LossSum(self.total + other.total, self.count + other.count, self.tokens + other.tokens)
 
 
 Compute = Callable[[MicroBatch], LossSum]
@@ -89,7 +94,7 @@ class Workers:
         losses = [self.compute(batches[0])]
         losses += [child.add_gradient() for child in busy]
         losses += [self.compute(batch) for batch in batches[1 + len(busy) :]]
-        return LossSum(*map(sum, zip(*losses, strict=True)))
+        return sum(losses[1:], losses[0])
 
     def mean_gradient(self, batches: Sequence[MicroBatch], clip: float | None) -> tuple[LossSum, float]:
         """Leave the clipped gradient of the mean loss in `.grad`; return the loss and the norm before."""
