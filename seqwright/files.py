@@ -1,10 +1,10 @@
-"""Files and folders that are whole or not there, whatever happens while they are written.
+"""Atomic files and folders, locks, JSON: a file is complete or absent, whatever happens while it is written.
 
-A thing is written beside its place, brought to the disk (fsync) and renamed; then the folder that holds its
-name is brought to the disk as well. Each of these steps is needed on some file system (Pillai et al. 2014,
-"All File Systems Are Not Created Equal", OSDI). What a killed process leaves behind has its pid in its name.
+Data is written under a temporary name, synced to disk (fsync) and renamed; then the parent folder is synced.
+Some file systems need each of these steps (Pillai et al. 2014, "All File Systems Are Not Created Equal",
+OSDI). What a killed process leaves behind has its pid in its name.
 
-Its place is behind the links that lead there, which stay; a pipe or a device is written to as it is.
+Symbolic links are followed and stay; a pipe or a device is written to directly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from seqwright.errors import ConfigError, ModelError, WriteError
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock: there, two processes must not write one folder at the same time
+except ImportError:  # Windows has no flock: two processes must not write one folder at the same time
     fcntl = None  # type: ignore[assignment]
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks: some Lustre, NFS
@@ -43,47 +43,46 @@ _held: set[int] = set()  # descriptors of the locks of this process
 
 
 def reached(point: str) -> None:
-    """Names a point of a protocol, just after what the name says was done: "save:renamed"."""
+    """Mark a point of a protocol, right after the step that it names: "save:renamed"."""
     if hook is not None:
         hook(point)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """A failure of the system in this block is a failure to write `path`; a reader who left is none."""
+    """Turn system errors in this block into a WriteError for `path`, except a closed pipe."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise WriteError(f"{path} cannot be written: {error.strerror or error}; {_way_out(error)}") from error
+        refused = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+        way_out = "choose another folder" if error.errno in refused else "free space or choose another folder"
+        if error.errno == errno.ENOENT:
+            way_out = "create its folder first, or choose another one"
+        raise WriteError(f"{path} cannot be written: {error.strerror or error}; {way_out}") from error
     except MemoryError as error:
-        raise WriteError(f"{path} cannot be written: no memory is left; end other programs") from error
-
-
-def _way_out(error: OSError) -> str:
-    if error.errno == errno.ENOENT:
-        return "make its folder first, or name another one"
-    refused = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
-    return "choose another folder" if error.errno in refused else "free space or choose another folder"
+        raise WriteError(f"{path} cannot be written: out of memory; close other programs") from error
 
 
 def check_place(path: Path, read: Iterable[str] = ()) -> None:
-    """Refuses to begin work whose result could not be written, or would replace what is `read` for it."""
+    """Check, before work starts, that `path` can be written and is not one of the files to `read`."""
     if is_stream(path):
         return
     place = destination(path)
     if not place.parent.is_dir():
-        raise WriteError(f"{path} cannot be written: there is no folder {place.parent}; make it first")
+        raise WriteError(
+            f"{path} cannot be written: the folder {place.parent} does not exist; create it first"
+        )
     if not os.access(place.parent, os.W_OK | os.X_OK):
         folder = place.absolute().parent
-        raise WriteError(f"{path} cannot be written: nothing may be added to {folder}; choose another folder")
+        raise WriteError(f"{path} cannot be written: no write permission in {folder}; choose another folder")
     if any(_is_same(name, path) for name in read):
-        raise ConfigError(f"{path} is one of the files that are read; give what is written another name")
+        raise ConfigError(f"{path} is one of the input files; choose another name for the output")
 
 
 def _is_same(name: str, path: Path) -> bool:
-    """Whether a file that is read is `path`; "-" is standard input, which may come from a file, too."""
+    """Whether an input file is `path`; "-" is standard input, which may be redirected from a file."""
     if name != "-":
         return os.path.realpath(name) == os.path.realpath(path)
     try:
@@ -93,14 +92,14 @@ def _is_same(name: str, path: Path) -> bool:
 
 
 def uncompressed(name: str) -> Path:
-    """The name of a file without the ending of what compressed it."""
+    """Return the name of a file without a compression suffix."""
     path = Path(name)
     return path.with_suffix("") if path.suffix in COMPRESSED else path
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is written to `path` flows away and cannot be replaced: into a pipe, a terminal or another
-    device of characters, or into the standard output or error of this process, be that sent to a file.
+    """Whether `path` cannot be replaced: a pipe, a character device such as a terminal, or standard output or
+    error of this process, even if redirected to a file.
     """
     try:
         mode = os.stat(path).st_mode
@@ -110,7 +109,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _standard(path: Path) -> int | None:
-    """The descriptor of standard output or error that `path` is a name of, as /dev/stdout is."""
+    """Return the descriptor of standard output or error if `path` names it, as /dev/stdout does."""
     for descriptor in (1, 2):
         with suppress(OSError):  # it may be closed
             if os.path.samestat(os.stat(path), os.fstat(descriptor)):
@@ -119,24 +118,24 @@ def _standard(path: Path) -> int | None:
 
 
 def _open_stream(path: Path) -> BinaryIO:
-    """Where the process writes already, it goes on at the same place: opened anew, a file begins at 0."""
+    """Open a stream; standard output continues at its position, since a file opened again starts at 0."""
     descriptor = _standard(path)
     return open(path, "wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
 
 
 def destination(path: Path) -> Path:
-    """Where the file stands that `path` leads to, or will stand; what is there must be one."""
+    """Resolve the links of `path` and check that its target is a regular file or does not exist."""
     with writing(path):
         place = Path(os.path.realpath(path)) if path.is_symlink() else path
         if place.is_dir():
-            raise WriteError(f"{path} is a folder; name a file in it")
+            raise WriteError(f"{path} is a folder; pass a file name in it")
         if place.is_symlink() or (place.exists() and not place.is_file()):  # a link to itself, a socket
-            raise WriteError(f"{path} is no file and cannot become one; choose another name")
+            raise WriteError(f"{path} is not a regular file; choose another name")
         return place
 
 
 def sync(folder: Path) -> None:
-    """Make the names in a folder last. Windows cannot open a folder, and writes its names through."""
+    """Sync the names in a folder to disk. Windows cannot open folders and does not need it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -148,9 +147,9 @@ def sync(folder: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends well, and vanishes when it does not.
+    """Open a file that replaces `path` when the block succeeds, and is removed when it fails.
 
-    A stream takes what is written as it comes.
+    A stream is written to directly.
     """
     if is_stream(path):
         with writing(path), _open_stream(path) as file:
@@ -173,9 +172,9 @@ def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_folder(path: Path, label: str | None = None) -> Iterator[Path]:
-    """A folder that becomes `path` when the block ends well, and vanishes when it does not.
+    """Create a folder that becomes `path` when the block succeeds, and is removed when it fails.
 
-    `path` must not exist. The files must be on the disk when the block ends: write them with `HashedFile`.
+    `path` must not exist. Files must be synced when the block ends: write them with `HashedFile`.
     """
     label = label or path.name
     fresh = path.with_name(f"{path.name}.tmp.{os.getpid()}")
@@ -198,7 +197,7 @@ def atomic_folder(path: Path, label: str | None = None) -> Iterator[Path]:
 
 
 class HashedFile:
-    """A file that is on the disk, and knows its size and SHA-256, when it is finished."""
+    """A file that is hashed while it is written; `finish` syncs it and returns its size and SHA-256."""
 
     def __init__(self, path: Path, label: str | None = None):
         self.name, self.label, self.file = path.name, label or path.name, path.open("wb")
@@ -240,13 +239,13 @@ def write_json(path: Path, value: Any, label: str | None = None) -> None:
 
 
 def encode_json(value: Any, indent: int | None = None) -> bytes:
-    """A value and a line end. A lone surrogate, which UTF-8 cannot say, becomes its JSON escape."""
+    """Encode a value and a newline. A lone surrogate, which UTF-8 lacks, becomes its JSON escape."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def strict(value: Any) -> Any:
-    """The value with null in the place of every number that JSON does not know."""
+    """Replace NaN and infinities, which JSON does not have, by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -255,7 +254,7 @@ def strict(value: Any) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file of a run; anything else is a ModelError."""
+    """Read a JSON object from a file of a run; anything else is a ModelError."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
@@ -263,8 +262,30 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); restore it from a copy") from error
     if not isinstance(value, dict):
-        raise ModelError(f"{path} holds {type(value).__name__} instead of an object; restore it from a copy")
+        raise ModelError(
+            f"{path} holds a {type(value).__name__} instead of an object; restore it from a copy"
+        )
     return value
+
+
+class NewerFormatError(ModelError):
+    """A file of a format that only a later version reads."""
+
+
+def check_format(path: Path, written: Any, known: int) -> None:
+    """Raise ModelError unless a file has the format number that this version reads."""
+    if not isinstance(written, int):
+        raise ModelError(f"{path} has no format number (it has {written!r}); restore it from a copy")
+    if written > known:
+        raise NewerFormatError(
+            f"{path} has format {written}, written by a newer Seqwright; this version reads format {known}: "
+            "upgrade Seqwright"
+        )
+    if written < known:
+        raise ModelError(
+            f"{path} has format {written}, which this version no longer reads (it reads {known}): use the "
+            "Seqwright version that wrote it"
+        )
 
 
 def sha256(path: Path) -> str:
@@ -273,18 +294,18 @@ def sha256(path: Path) -> str:
 
 
 def check_space(folder: Path, size: int) -> None:
-    """Refuses to begin what the disk has no room for."""
+    """Raise WriteError if the disk has fewer than `size` bytes free."""
     with writing(folder):
         free = shutil.disk_usage(folder).free
     if free < size:
         raise WriteError(
-            f"{folder} has {free / 1e6:,.1f} MB free and {size / 1e6:,.1f} MB are needed; "
+            f"{folder} has {free / 1e6:,.1f} MB free, but {size / 1e6:,.1f} MB are needed; "
             "free space or choose another folder"
         )
 
 
 def discard(path: Path, label: str) -> None:
-    """Remove a folder, first from sight in one step: a kill leaves no half of it under its name."""
+    """Remove a folder. It is renamed first, so that a kill never leaves half of it under its name."""
     trash = path.with_name(f"{TRASH}{path.name}")
     shutil.rmtree(trash, ignore_errors=True)
     os.rename(path, trash)
@@ -294,21 +315,22 @@ def discard(path: Path, label: str) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in a folder: discarded things, and unfinished ones of the dead.
+    """Remove what killed processes left in a folder: discarded and unfinished files and folders.
 
-    An unfinished thing with the pid of this process was left by a dead one of the same pid, as is common in
-    containers; so do not call it while writing.
+    Unfinished files with the pid of this process are removed, too: in containers a dead process often had the
+    same pid. Do not call this while writing.
     """
     for path in folder.iterdir() if folder.is_dir() else ():
         unfinished = re.search(r"\.tmp\.(\d+)$", path.name)
-        if path.name.startswith(TRASH) or (unfinished and not _lives_elsewhere(int(unfinished[1]))):
+        if path.name.startswith(TRASH) or (unfinished and not _is_running(int(unfinished[1]))):
             with suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _lives_elsewhere(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
+    """Whether another process has this pid."""
     if os.name != "posix":
-        return True  # there, os.kill with signal 0 does not ask but kill
+        return True  # on Windows os.kill with signal 0 would kill it
     if pid == os.getpid():
         return False
     try:
@@ -316,13 +338,13 @@ def _lives_elsewhere(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Waits for the lock file `path` and holds it. The lock goes with its process, also a killed one."""
+    """Wait for the lock file `path` and hold it. The lock ends with its process, even if that is killed."""
     with _lock_file(path, path.parent) as descriptor:
         _flock(descriptor, path, wait=True)
         yield
@@ -330,9 +352,9 @@ def alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, of: Path | None = None) -> Iterator[None]:
-    """Holds the lock file `path`, or raises WriteError naming the process that holds it.
+    """Hold the lock file `path`, or raise WriteError naming the process that holds it.
 
-    It is the lock `of` that place, which errors name: of its folder if none is said.
+    `of` is the path that errors name, by default the folder of the lock file.
     """
     of = of or path.parent
     with _lock_file(path, of) as descriptor:
@@ -340,15 +362,15 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
             _flock(descriptor, path, wait=False)
         except BlockingIOError as error:
             raise WriteError(
-                f"{of} is in use by {_holder(path)}; wait for it, stop it or choose another folder"
+                f"{of} is in use by {_holder(path)}; wait for it, stop it, or choose another folder"
             ) from error
-        if _stands_at(path, descriptor):
+        if _is_at(path, descriptor):
             with writing(of):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
             yield
             return
-    with locked(path, of):  # its last holder removed it after we had opened it: others would take a new one
+    with locked(path, of):  # the last holder removed the file after we opened it: lock the new one
         yield
 
 
@@ -373,10 +395,12 @@ def _flock(descriptor: int, path: Path, wait: bool) -> None:
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-        log.warning("%s cannot be locked: %s; let no second process write there", path, error.strerror)
+        log.warning(
+            "%s cannot be locked: %s; make sure that no second process writes there", path, error.strerror
+        )
 
 
-def _stands_at(path: Path, descriptor: int) -> bool:
+def _is_at(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -389,12 +413,14 @@ def _holder(path: Path) -> str:
     return "another process"
 
 
-def _let_go_after_fork() -> None:
-    """A forked worker must not hold the lock on when its parent is killed. Closing a copy unlocks nothing."""
+def _release_after_fork() -> None:
+    """Close the locks in a forked worker, which must not keep them after its parent is killed. Closing a
+    copy of a descriptor does not unlock it in the parent.
+    """
     for descriptor in _held:
         os.close(descriptor)
     _held.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_after_fork)
+    os.register_at_fork(after_in_child=_release_after_fork)

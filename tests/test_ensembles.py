@@ -51,7 +51,7 @@ def test_the_folder_is_whole_and_says_what_it_is(run, capsys):
 def test_looking_is_into_one_member_and_says_so(run, number, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["look", str(run), "abc", "--member", number, "-o", str(page)]) == 0
-    assert f"is 2 models that speak together; this is number {number}, alone" in capsys.readouterr().err
+    assert f"is an ensemble of 2 models; this is model {number} alone" in capsys.readouterr().err
     whole = seqwright.load(run)
     found, alone = whole.look("abc", member=int(number)), whole.member(int(number)).look("abc")
     assert (found.document["model"].pop("member"), alone.document["model"].pop("member")) == (

@@ -91,14 +91,14 @@ def test_a_disk_that_refuses_is_a_write_error_and_leaves_nothing(tmp_path, monke
 
 def test_a_folder_that_is_missing_is_no_matter_of_space(tmp_path):
     place = tmp_path / "no" / "a.json"
-    with pytest.raises(WriteError, match="make its folder first"):
+    with pytest.raises(WriteError, match="create its folder first"):
         files.write_json(place, {})
-    with pytest.raises(WriteError, match=f"there is no folder {place.parent}; make it first"):
+    with pytest.raises(WriteError, match=f"the folder {place.parent} does not exist; create it first"):
         files.check_place(place)
     files.check_place(tmp_path / "a.json")
     (tmp_path / "b").mkdir()
     for refuse in (files.check_place, lambda place: files.write_json(place, {})):
-        with pytest.raises(WriteError, match="b is a folder; name a file in it"):
+        with pytest.raises(WriteError, match="b is a folder; pass a file name in it"):
             refuse(tmp_path / "b")
 
 
@@ -121,7 +121,7 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, linked):
         assert (names(tmp_path), names(place.parent)) == ({"a.json", "far"}, {"b.json"})
         place.unlink()
     place.parent.rmdir()
-    with pytest.raises(WriteError, match=f"there is no folder {place.parent}; make it first"):
+    with pytest.raises(WriteError, match=f"the folder {place.parent} does not exist; create it first"):
         files.check_place(link)
 
 
@@ -176,7 +176,7 @@ def test_what_is_no_file_and_no_pipe_is_neither_replaced_nor_written(tmp_path, m
         Path("loop").symlink_to("loop")
         for name in ("socket", "loop"):
             for refuse in (files.check_place, lambda place: files.write_json(place, {})):
-                with pytest.raises(WriteError, match=f"{name} is no file and cannot become one"):
+                with pytest.raises(WriteError, match=f"{name} is not a regular file"):
                     refuse(Path(name))
         assert Path("socket").is_socket()
         assert Path("loop").is_symlink()
@@ -188,7 +188,7 @@ def test_what_is_read_is_not_written(tmp_path):
     (tmp_path / "link").symlink_to(path)
     for place in (path, tmp_path / "link", tmp_path / "x" / ".." / "in.txt"):
         (tmp_path / "x").mkdir(exist_ok=True)
-        with pytest.raises(ConfigError, match="is one of the files that are read; give"):
+        with pytest.raises(ConfigError, match="is one of the input files; choose"):
             files.check_place(place, ["other", str(path)])
     files.check_place(tmp_path / "out.txt", [str(path), "-"])
 
@@ -208,7 +208,7 @@ def test_standard_input_may_be_the_file_that_would_be_written(tmp_path):
 def test_a_folder_that_takes_nothing_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may write everywhere
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WriteError, match=f"^a cannot be written: nothing may be added to {tmp_path};"):
+    with pytest.raises(WriteError, match=f"^a cannot be written: no write permission in {tmp_path};"):
         files.check_place(Path("a"))
 
     def refuse(*_: object) -> int:
@@ -237,7 +237,7 @@ def test_an_error_of_the_writer_keeps_the_old_file(tmp_path):
 
 
 def test_no_memory_is_a_write_error(tmp_path):
-    with pytest.raises(WriteError, match="no memory"), files.writing(tmp_path):
+    with pytest.raises(WriteError, match="out of memory"), files.writing(tmp_path):
         raise MemoryError
 
 
@@ -286,7 +286,7 @@ def test_what_is_no_object_is_refused_by_name(tmp_path, content, rule):
 
 def test_too_little_room_is_said_before_anything_is_written(tmp_path):
     files.check_space(tmp_path, 1)
-    with pytest.raises(WriteError, match=r"MB free and 1,000,000,000,000\.0 MB are needed"):
+    with pytest.raises(WriteError, match=r"MB free, but 1,000,000,000,000\.0 MB are needed"):
         files.check_space(tmp_path, 10**18)
 
 

@@ -115,9 +115,9 @@ def test_a_page(runs, tmp_path, capsysbinary):
         ),
         (["{words}", "ae", "-o", "x.pdf"], 2, "end it in .html for a page, or in .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),
-        (["{words}", "ae", "-o", "{folder}"], 4, "is a folder; name a file in it"),
+        (["{words}", "ae", "-o", "{folder}"], 4, "is a folder; pass a file name in it"),
         (["{forms}", "ae"], 2, "1 field where the model takes 2"),
-        (["{nowhere}", "ae"], 3, "there is no folder"),
+        (["{nowhere}", "ae"], 3, "does not exist"),
     ],
 )
 def test_refusals_are_one_line_and_a_code(arguments, code, part, runs, tmp_path, capsysbinary):

@@ -393,7 +393,7 @@ def test_folders_that_cannot_become_a_run(fails):
     os.mkdir("mine")
     write("mine/letter.txt", "dear")
     for folder, words in (
-        ("mine", ("mine is not empty and not a run: it holds letter.txt", "choose another folder")),
+        ("mine", ("mine is not empty and not a run: it contains letter.txt", "choose another folder")),
         ("pairs.tsv", ("cannot be written: pairs.tsv is a file", "choose another folder")),
         ("pairs.tsv/below", ("cannot be written: pairs.tsv is a file", "choose another folder")),
     ):
@@ -445,21 +445,21 @@ def test_a_training_resumes_only_with_its_own_configuration_and_data(fails, caps
 
 def test_a_model_and_its_input_in_the_wrong_order(fails, model):
     path = write("in.txt", "ab\n")
-    fails(2, "predict", path, model, words=(f"{model} is a run and in.txt is none", "name the run first"))
-    fails(2, "look", "abc", model, words="name the run first")
+    fails(2, "predict", path, model, words=(f"{model} is a run folder and in.txt is not", "pass the run folder first"))
+    fails(2, "look", "abc", model, words="pass the run folder first")
 
 
 def test_folders_that_are_not_a_run(fails):
-    fails(3, "predict", "nowhere", words=("there is no folder nowhere", "name a folder made by training"))
+    fails(3, "predict", "nowhere", words=("the folder nowhere does not exist", "pass a run folder that training created"))
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (lambda old: b"", "is empty"),
-        (lambda old: old[:100], "not a whole safetensors file"),
-        (lambda old: old[:-4], "not a whole safetensors file"),
-        (lambda old: b"\xff" * 8 + old[8:], "not a whole safetensors file"),
+        (lambda old: old[:100], "not a valid safetensors file"),
+        (lambda old: old[:-4], "not a valid safetensors file"),
+        (lambda old: b"\xff" * 8 + old[8:], "not a valid safetensors file"),
         (lambda old: b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.", "is a pickle, which can run code"),
         (lambda old: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
     ],

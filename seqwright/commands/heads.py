@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out:
         one_model(options.folder)  # refuses several, before the work begins
     predictor = whole.member(member)
-    members.say(options.folder, whole, member)
+    members.note_member(options.folder, whole, member)
     config = parse(Run.open(options.folder).config)
     pairs = _pairs(config, options)
     yardstick = Yardstick(predictor, pairs, options.metric or config.training.metric, beam=options.beam)

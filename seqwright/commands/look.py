@@ -124,7 +124,7 @@ def _look(folder: str, options: argparse.Namespace) -> Trace:
     trace = model.look(
         model.task.from_line(options.text), beam=options.beam, reference=options.reference, member=member
     )
-    members.say(folder, model, member)
+    members.note_member(folder, model, member)
     return trace
 
 

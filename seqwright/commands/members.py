@@ -1,4 +1,4 @@
-"""`--member N`: one of several models that speak together, to look into."""
+"""`--member N`: the model of an ensemble that a command looks into."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ if TYPE_CHECKING:
 
 def argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--member",
-        type=int,
-        metavar="N",
-        help="which model to look into, where several speak together (default: 1)",
+        "--member", type=int, metavar="N", help="the model of an ensemble to look into (default: 1)"
     )
 
 
-def say(folder: str, model: Predictor, number: int) -> None:
-    """That there are others: nobody should take one of several models for all of them."""
+def note_member(folder: str, model: Predictor, number: int) -> None:
+    """Print which model of an ensemble is shown."""
     if model.members > 1:
-        told = f"{folder} is {model.members} models that speak together; this is number {number}, alone"
-        print(f"seqwright: {told} (--member)", file=sys.stderr)
+        text = f"{folder} is an ensemble of {model.members} models; this is model {number} alone (--member)"
+        print(f"seqwright: {text}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`seqwright report`: the page of a run, anew."""
+"""`seqwright report`: write the report page of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`seqwright verify`: is a run folder whole, and does its model say what it said when it was new?"""
+"""`seqwright verify`: check that a run folder is complete and its model still gives the recorded outputs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Items that are alike in one respect: length, rarity, how their outputs ended. A score of each bucket shows
-where a model fails.
+"""Buckets of items by length, by rarity, and by how their outputs ended: scores per bucket show where a model
+fails.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ LENGTHS: dict[Writing, str] = {
     "symbols": "length of the source in symbols",
     "characters": "length of the source in characters",
 }
-RARITY = "rarest symbol of the source, times in training"
-CHARACTERS = "rarest character of the source, times in the files of the training"
+RARITY = "count of the rarest source symbol in training"
+CHARACTERS = "count of the rarest source character in the data files"
 ENDING = "how the output ended"
 PARTS = 5  # buckets of lengths
 
 
 class Rarity(NamedTuple):
-    """How often the rarest symbol of each source came, and what is counted in what."""
+    """How often the rarest symbol of each source occurs; `name` states what is counted."""
 
     name: str
     times: Callable[[Sequence[str]], list[int]]
 
 
 def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
-    """About five equally full buckets. A length counts words in running text, symbols or characters
-    elsewhere; features do not count.
+    """Return about five buckets of equal size. Lengths are in words for running text, otherwise in symbols or
+    characters; features do not count.
     """
     symbols = str.split if writing == "text" else edits_for(writing).symbols
     lengths = [sum(len(symbols(part)) for part in split_parts(source)[::2]) for source in sources]
@@ -50,7 +50,7 @@ def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
 
 
 def _equal_parts(values: Sequence[int]) -> list[tuple[int, int]]:
-    """Least and greatest value of each part; a value is in one part only."""
+    """Return the least and greatest value of each part; equal values are in one part."""
     parts: list[tuple[int, int]] = []
     left, size, low = len(values), 0, None
     for value, count in sorted(Counter(values).items()):
@@ -62,22 +62,16 @@ def _equal_parts(values: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
-    """By powers of ten."""
+    """Return buckets by powers of ten."""
     groups: dict[int, list[int]] = {}
     for item, times in enumerate(rarity.times(sources)):
         groups.setdefault(min(len(str(times)), 5) if times else 0, []).append(item)
-    return tuple(Bucket(_times(digits), tuple(groups[digits])) for digits in sorted(groups))
-
-
-def _times(digits: int) -> str:
-    if digits == 0:
-        return "never"
-    low = 10 ** (digits - 1)
-    return f"{low:,} or more" if digits == 5 else f"{low:,}–{10 * low - 1:,}"
+    names = ("never", "1–9", "10–99", "100–999", "1,000–9,999", "10,000 or more")
+    return tuple(Bucket(names[digits], tuple(groups[digits])) for digits in sorted(groups))
 
 
 def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
-    """By finish reason; where all are the same there is nothing to tell apart."""
+    """Return buckets by finish reason; none if all are the same."""
     kinds = sorted(set(reasons))
     if len(kinds) < 2:
         return ()
@@ -85,8 +79,8 @@ def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
 
 
 def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
-    """From the prepared pairs of a training, by tokens; where they are gone, by characters, from the alphabet
-    of all its files in data.json; None where that is not there either.
+    """Count source tokens in the prepared training data; without it, source characters by the alphabet in
+    data.json; without that, return None.
     """
     if (folder / "data" / "train" / "store.json").exists():
         counts = token_counts(Store.open(folder / "data" / "train"), tokenizer.size)
@@ -108,7 +102,7 @@ def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
 
 
 def token_counts(store: Store, vocabulary: int) -> np.ndarray:
-    """How often each token stands in the sources (V,)."""
+    """Count each token in the sources (V,)."""
     counts = np.zeros(vocabulary, dtype=np.int64)
     for sources in store.column("source").blocks():
         counts += np.bincount(sources.flat, minlength=vocabulary)[:vocabulary]

@@ -1,4 +1,4 @@
-"""Two models on the same items: which one is better, how sure that is, and where they differ."""
+"""Comparison of two models on the same items: significance, and where they differ."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from seqwright.evaluation.wording import percent
 from seqwright.files import strict
 
 FORMAT = 1
-SURE = 0.05  # a p-value below it is called a difference
-EXAMPLES, CONFUSIONS = 10, 20  # that are kept
+SIGNIFICANT = 0.05  # p-values below are called a difference
+EXAMPLES, CONFUSIONS = 10, 20  # kept at most
 
 
 class Contrast(NamedTuple):
-    """How often each model says one symbol in the place of another."""
+    """How often each model outputs one symbol in place of another."""
 
     expected: str
-    said: str
+    output: str
     first: int
     second: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"expected": self.expected, "said": self.output, "first": self.first, "second": self.second}
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """The first and the second model. `comparisons` has one entry for each metric of the evaluations."""
+    """Two evaluations, and their comparison by each metric."""
 
     names: tuple[str, str]
     first: Evaluation
@@ -41,33 +44,33 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """One sentence, by the first metric."""
+        """One sentence on the first metric."""
         each, (first, second) = self.comparisons[0], self.names
         name, level = self.first.label(each.first.name), percent(each.interval.level)
-        said = [[item.output.text for item in side.items] for side in (self.first, self.second)]
-        if said[0] == said[1]:
+        outputs = [[item.output.text for item in side.items] for side in (self.first, self.second)]
+        if outputs[0] == outputs[1]:
             items = amount(len(self.first.items), "item")
-            return f"No difference: {first} and {second} always say the same, for {items}."
+            return f"No difference: {first} and {second} give the same outputs for {items}."
         figures = (
             f"{name} {each.second.value:.2f} against {each.first.value:.2f} ({each.difference:+.2f}, "
             f"{level} interval {each.interval.low:+.2f} to {each.interval.high:+.2f}, p = {each.p_value:.3f})"
         )
-        if each.p_value >= SURE or each.difference == 0:
-            return f"No clear difference between {second} and {first}: {figures}; more items may tell."
+        if each.p_value >= SIGNIFICANT or each.difference == 0:
+            return f"No significant difference between {second} and {first}: {figures}; try more items."
         better = (each.difference > 0) == (each.first.better == "higher")
         return f"{second} is {'better' if better else 'worse'} than {first}: {figures}."
 
     @property
     def findings(self) -> list[str]:
-        """Those of both, and by name those of one."""
+        """The findings of both models; those of only one start with its name."""
         sides = dict(zip(self.names, (self.first.findings, self.second.findings), strict=True))
         every = dict.fromkeys(finding for found in sides.values() for finding in found)
-        having = {each: [name for name, found in sides.items() if each in found] for each in every}
-        return [each if len(names) > 1 else f"{names[0]}: {each}" for each, names in having.items()]
+        owners = {each: [name for name, found in sides.items() if each in found] for each in every}
+        return [each if len(names) > 1 else f"{names[0]}: {each}" for each, names in owners.items()]
 
     @property
     def wins(self) -> int:
-        """Items for which the second model is closer to a reference than the first."""
+        """The number of items for which the second model is closer to a reference than the first."""
         return sum(gain > 0 for gain in self._gains)
 
     @property
@@ -80,38 +83,38 @@ class Compared:
 
     @property
     def examples(self) -> list[int]:
-        """The numbers of the items for which one is much closer to a reference than the other."""
+        """The numbers of the items for which the distances to a reference differ most."""
         apart = [number for number, gain in enumerate(self._gains) if gain]
         return sorted(apart, key=lambda number: (-abs(self._gains[number]), number))[:EXAMPLES]
 
     @property
     def buckets(self) -> dict[str, tuple[Bucket, ...]]:
-        """Those of the first that do not depend on what it said."""
+        """The buckets that do not depend on the outputs."""
         return {name: found for name, found in self.first.buckets.items() if name != ENDING}
 
     @cached_property
     def confusions(self) -> list[Contrast]:
-        """What one model confuses more often than the other, the greatest difference first."""
+        """The confusions that one model makes more often than the other, the greatest difference first."""
         one, other = (count_changes(each.mistakes, each.writing) for each in (self.first, self.second))
         found = [Contrast(*change, one[change], other[change]) for change in one.keys() | other.keys()]
         uneven = [each for each in found if each.first != each.second]
-        uneven.sort(key=lambda each: (-abs(each.first - each.second), each.expected, each.said))
+        uneven.sort(key=lambda each: (-abs(each.first - each.second), each.expected, each.output))
         return uneven[:CONFUSIONS]
 
     @cached_property
     def _gains(self) -> list[float]:
-        """By how much of its length each output of the second is closer to a reference."""
+        """For each item, how much smaller the share of edits of the second model is."""
         pairs = zip(self.first.mistakes, self.second.mistakes, strict=True)
         return [one.share - other.share for one, other in pairs]
 
     def row(self, number: int) -> tuple[str, str, str, str]:
-        """An item for people: its source, the closest reference, and what each said."""
+        """Return the source of an item, the closest reference, and both outputs."""
         closer = self.first if self._gains[number] < 0 else self.second
-        said = [each.items[number].output.text for each in (self.first, self.second)]
-        return (*closer.row(number)[:2], said[0], said[1])
+        first, second = (each.items[number].output.text for each in (self.first, self.second))
+        return (*closer.row(number)[:2], first, second)
 
     def to_json(self) -> dict[str, Any]:
-        """Strict JSON; the format is described in docs/evaluation.md."""
+        """Return strict JSON; docs/evaluation.md describes the format."""
         document = {
             "format": FORMAT,
             "runs": self.names,
@@ -125,7 +128,7 @@ class Compared:
             "losses": self.losses,
             "ties": self.ties,
             "examples": [self._example_json(number) for number in self.examples],
-            "confusions": [each._asdict() for each in self.confusions],
+            "confusions": [each.to_json() for each in self.confusions],
             "buckets": {
                 name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
             },
@@ -164,29 +167,25 @@ class Compared:
 
 
 def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("first", "second")) -> Compared:
-    """Two evaluations of the same items by the same metrics, on the same resamples."""
-    _check_comparable(first, second, names)
+    """Compare two evaluations of the same items by the same metrics, on the same resamples."""
+    references = [[item.references for item in each.items] for each in (first, second)]
+    if references[0] != references[1]:
+        raise InputError(
+            f"{names[0]} and {names[1]} were not evaluated on the same items ({len(references[0]):,} and "
+            f"{len(references[1]):,}); pass one file for both, and its --columns"
+        )
+    signatures = [[(each.metric.name, each.signature) for each in side.measured] for side in (first, second)]
+    if signatures[0] != signatures[1]:
+        raise InputError(
+            f"{names[0]} and {names[1]} have different metrics ({signatures[0]} and {signatures[1]}); "
+            "evaluate both with the same metrics"
+        )
     judging = first.judging
     comparisons = tuple(
         one.against(other, samples=judging.samples, level=judging.level, seed=judging.seed)
         for one, other in zip(first.measured, second.measured, strict=True)
     )
     return Compared(names, first, second, comparisons)
-
-
-def _check_comparable(first: Evaluation, second: Evaluation, names: tuple[str, str]) -> None:
-    wanted = [[item.references for item in each.items] for each in (first, second)]
-    if wanted[0] != wanted[1]:
-        raise InputError(
-            f"{names[0]} and {names[1]} have not the same items ({len(wanted[0]):,} and "
-            f"{len(wanted[1]):,}); name a file of pairs for both, and its --columns"
-        )
-    signatures = [[(each.metric.name, each.signature) for each in e.measured] for e in (first, second)]
-    if signatures[0] != signatures[1]:
-        raise InputError(
-            f"{names[0]} and {names[1]} were not judged alike ({signatures[0]} and {signatures[1]}); "
-            "evaluate both with the same metrics"
-        )
 
 
 def _comparison_json(each: Comparison) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,7 +141,7 @@ class Evaluation:
             "buckets": {
                 name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
             },
-            "confusions": [asdict(confusion) for confusion in self.confusions],
+            "confusions": [confusion.to_json() for confusion in self.confusions],
             "examples": [
                 *(self._example_json("worst", item) for item in self.worst),
                 *(self._example_json("sample", item) for item in self.sample),

@@ -1,24 +1,28 @@
-"""Outputs laid against their closest references: how wrong each is, and what was said for what."""
+"""Alignment of outputs with their closest references: edits, and confusions between symbols."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from seqwright.data.task import Mistake
 from seqwright.evaluation.text_outputs import Writing, edits_for
 
-CONFUSIONS = 50  # that are kept
+CONFUSIONS = 50  # kept at most
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """A symbol that was said in the place of another; "" is nothing: a symbol left out, or one too many."""
+    """One symbol in place of another: an empty `output` is a missing symbol, an empty `expected` an extra."""
 
     expected: str
-    said: str
+    output: str
     count: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"expected": self.expected, "said": self.output, "count": self.count}
 
 
 def mistakes_of(
@@ -29,23 +33,23 @@ def mistakes_of(
     rate = edits_for(writing)
     found = []
     for output, given in zip(outputs, references, strict=True):
-        edits, wanted = rate.closest(output, given)
-        said = rate.symbols(output)
+        edits, expected = rate.closest(output, given)
+        symbols = rate.symbols(output)
         changes = tuple(
             (
-                wanted[change.src_pos] if change.tag != "insert" else "",
-                said[change.dest_pos] if change.tag != "delete" else "",
+                expected[change.src_pos] if change.tag != "insert" else "",
+                symbols[change.dest_pos] if change.tag != "delete" else "",
             )
-            for change in Levenshtein.editops(wanted, said)
+            for change in Levenshtein.editops(expected, symbols)
         )
-        closest = next(reference for reference in given if rate.symbols(reference) == wanted)
-        found.append(Mistake(closest, edits, edits / max(len(said), len(wanted), 1), changes))
+        closest = next(reference for reference in given if rate.symbols(reference) == expected)
+        found.append(Mistake(closest, edits, edits / max(len(symbols), len(expected), 1), changes))
     return found
 
 
 def count_changes(mistakes: Iterable[Mistake], writing: Writing) -> Counter[tuple[str, str]]:
-    """How often what was said for what. In running text only a word for a word is a confusion: words that are
-    left out, added or moved say nothing about another word, and signs do not either.
+    """Count the changes (expected, output). In running text only a word in place of a word counts: words that
+    are missing, added or moved, and punctuation, are not confusions.
     """
     changes = (change for mistake in mistakes for change in mistake.changes)
     if writing != "text":
@@ -54,7 +58,7 @@ def count_changes(mistakes: Iterable[Mistake], writing: Writing) -> Counter[tupl
 
 
 def confusions_of(mistakes: Iterable[Mistake], writing: Writing) -> tuple[Confusion, ...]:
-    """The most frequent first; a word that came once for another is chance."""
+    """Return the most frequent confusions first; in running text a single occurrence counts as chance."""
     counts = count_changes(mistakes, writing)
     ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     least = 2 if writing == "text" else 1
@@ -62,6 +66,6 @@ def confusions_of(mistakes: Iterable[Mistake], writing: Writing) -> tuple[Confus
 
 
 def worst(mistakes: Sequence[Mistake], count: int) -> list[int]:
-    """The numbers of the items that are most wrong for their length; of equally wrong ones the longer."""
+    """Return the numbers of the items with the largest share of edits; of equals the longer first."""
     wrong = [item for item, mistake in enumerate(mistakes) if mistake.edits]
     return sorted(wrong, key=lambda item: (-mistakes[item].share, -mistakes[item].edits, item))[:count]

@@ -1,4 +1,4 @@
-"""Evaluations and comparisons for notebooks: plain tables, with every text escaped."""
+"""Evaluations and comparisons as HTML tables for notebooks, with every text escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from seqwright.evaluation.comparison import Compared
     from seqwright.evaluation.evaluate import Evaluation
 
-SHOWN = 10  # rows of a table of confusions
+SHOWN = 10  # confusions
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
@@ -22,7 +22,7 @@ def evaluation_html(evaluation: Evaluation) -> str:
         for name, each, around in zip(names, evaluation.measured, evaluation.intervals, strict=True)
     ]
     parts = [table(("", "score", f"{percent(evaluation.judging.level)} interval", "signature"), scores)]
-    for respect, buckets in evaluation.buckets.items():
+    for title, buckets in evaluation.buckets.items():
         rows = [
             (
                 bucket.name,
@@ -31,10 +31,10 @@ def evaluation_html(evaluation: Evaluation) -> str:
             )
             for bucket in buckets
         ]
-        parts.append(table((respect, "items", *names), rows))
-    confused = [(symbol(e.expected), symbol(e.said), str(e.count)) for e in evaluation.confusions[:SHOWN]]
-    parts.append(table(("expected", "said", "times"), confused))
-    parts.append(table(("most wrong", "expected", "said"), map(evaluation.row, evaluation.worst)))
+        parts.append(table((title, "items", *names), rows))
+    confused = [(symbol(e.expected), symbol(e.output), str(e.count)) for e in evaluation.confusions[:SHOWN]]
+    parts.append(table(("expected", "output", "count"), confused))
+    parts.append(table(("most wrong", "expected", "output"), map(evaluation.row, evaluation.worst)))
     return _titled(str(evaluation).splitlines()[0], [*evaluation.findings], parts)
 
 
@@ -54,17 +54,18 @@ def comparison_html(compared: Compared) -> str:
     level = f"{percent(compared.first.judging.level)} interval"
     parts = [table(("", first, second, "difference", level, "p"), scores)]
     counts = (f"{compared.wins:,}", f"{compared.losses:,}", f"{compared.ties:,}")
-    parts.append(table((f"{second} closer to a reference", f"{first} closer", "alike"), [counts]))
+    parts.append(table((f"{second} closer to a reference", f"{first} closer", "equal"), [counts]))
     confused = [
-        (symbol(e.expected), symbol(e.said), str(e.first), str(e.second)) for e in compared.confusions[:SHOWN]
+        (symbol(e.expected), symbol(e.output), str(e.first), str(e.second))
+        for e in compared.confusions[:SHOWN]
     ]
-    parts.append(table(("expected", "said", first, second), confused))
+    parts.append(table(("expected", "output", first, second), confused))
     parts.append(table(("most different", "expected", first, second), map(compared.row, compared.examples)))
     return _titled(compared.verdict, compared.findings, parts)
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Nothing where there are no rows."""
+    """Return an HTML table; an empty string without rows."""
     body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
     return f"<table><tr>{_cells('th', titles)}</tr>{body}</table>" if body else ""
 
@@ -74,5 +75,5 @@ def _cells(tag: str, texts: Iterable[str]) -> str:
 
 
 def _titled(title: str, findings: Iterable[str], parts: Iterable[str]) -> str:
-    said = "".join(f"<p>{html.escape(line)}</p>" for line in (title, *findings))
-    return f"<div>{said}{''.join(parts)}</div>"
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in (title, *findings))
+    return f"<div>{lines}{''.join(parts)}</div>"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seqwright.data.text_display import amount
 from seqwright.evaluation.wording import bar, fitted, percent, symbol
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from seqwright.evaluation.mistakes import Confusion
 
 WIDTH, LINES = 100, 40
-NAME = 19  # columns of the names on the left
+NAME = 19  # width of the names on the left
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
@@ -26,7 +27,7 @@ def evaluation_text(evaluation: Evaluation) -> str:
     room = min(LINES - len(lines) - len(end) - 2, 5)
     rows = [evaluation.row(number) for number in evaluation.worst[: max(room, 0)]]
     if rows:
-        lines += [*_side_by_side(("most wrong", "expected", "said"), rows), ""]
+        lines += [*_side_by_side(("most wrong", "expected", "output"), rows), ""]
     return _joined([*lines, *end])
 
 
@@ -37,12 +38,11 @@ def comparison_text(compared: Compared) -> str:
         f"first   {first}",
         f"second  {second}",
         "",
-        *_wrapped(compared.verdict),
+        *textwrap.wrap(compared.verdict, WIDTH),
         "",
         *_differences(compared),
-        f"closer to a reference: the second in {amount(compared.wins, 'item')}, the first in "
-        f"{compared.losses:,}; "
-        f"{compared.ties:,} alike",
+        f"closer to a reference: the second for {amount(compared.wins, 'item')}, the first for "
+        f"{compared.losses:,}; {compared.ties:,} equal",
         "",
         *_paired_buckets(compared),
         "",
@@ -60,29 +60,29 @@ def _headline(evaluation: Evaluation) -> str:
     counts = amount(len(evaluation.items), "item")
     if evaluation.pairs != len(evaluation.items):
         counts += f" ({amount(evaluation.pairs, 'pair')})"
-    return f"{evaluation.file or 'pairs from memory'}: {counts}, beam {evaluation.beam}"
+    return f"{evaluation.file or 'in-memory data'}: {counts}, beam {evaluation.beam}"
 
 
 def _scores(evaluation: Evaluation) -> list[str]:
-    within = f"{percent(evaluation.judging.level)} range"
-    lines = [f"{'':{NAME}} {'score':>6} {within:>11}"]
-    for each, around in zip(evaluation.measured, evaluation.intervals, strict=True):
-        between = f"{around.low:.1f}–{around.high:.1f}"
-        lines.append(f"{_metric(evaluation, each.metric)} {each.value():6.2f} {between:>11} {each.signature}")
+    level = f"{percent(evaluation.judging.level)} range"
+    lines = [f"{'':{NAME}} {'score':>6} {level:>11}"]
+    for each, interval in zip(evaluation.measured, evaluation.intervals, strict=True):
+        ends = f"{interval.low:.1f}–{interval.high:.1f}"
+        lines.append(f"{_metric(evaluation, each.metric)} {each.value():6.2f} {ends:>11} {each.signature}")
     return lines
 
 
-def _metric(evaluation: Evaluation, metric: Metric) -> str:
-    """Its name, and where it should go."""
+def _metric(evaluation: Evaluation, metric: Metric[Any]) -> str:
+    """The name of a metric, with an arrow in the direction that is better."""
     return fitted(f"{evaluation.label(metric.name)} {'↑' if metric.better == 'higher' else '↓'}", NAME)
 
 
 def _buckets(evaluation: Evaluation) -> list[str]:
-    """The first metric, by what the items have in common."""
+    """The first metric by bucket."""
     each = evaluation.measured[0]
     lines = []
-    for respect, buckets in evaluation.buckets.items():
-        lines.append(f"{evaluation.label(each.metric.name)} by {respect}")
+    for title, buckets in evaluation.buckets.items():
+        lines.append(f"{evaluation.label(each.metric.name)} by {title}")
         values = [each.value(bucket.items) for bucket in buckets]
         most = max(*values, 1e-9, 100.0 if each.metric.better == "higher" else 0.0)
         for bucket, value in zip(buckets, values, strict=True):
@@ -92,25 +92,17 @@ def _buckets(evaluation: Evaluation) -> list[str]:
 
 
 def _count(bucket: Bucket) -> str:
-    """In a column of such."""
     return f"{len(bucket.items):7,} {'item ' if len(bucket.items) == 1 else 'items'}"
 
 
 def _confusions(confusions: Sequence[Confusion], most: int = 12) -> list[str]:
-    """On two lines."""
-    if not confusions:
-        return []
-    shown = [f"{_change(each.expected, each.said)} {each.count:,}" for each in confusions[:most]]
-    return [*_filled("expected → said, times: ", shown, lines=2), ""]
-
-
-def _change(expected: str, said: str) -> str:
-    return f"{symbol(expected)} → {symbol(said)}"
+    shown = [f"{symbol(each.expected)} → {symbol(each.output)} {each.count:,}" for each in confusions[:most]]
+    return [*_filled("expected → output, count: ", shown, lines=2), ""] if shown else []
 
 
 def _speed(evaluation: Evaluation) -> str:
     speed = evaluation.speed
-    memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB at most"
+    memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB peak"
     threads = amount(speed.threads, "thread")
     return (
         f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s; one at a time "
@@ -122,10 +114,10 @@ def _differences(compared: Compared) -> list[str]:
     level = f"{percent(compared.first.judging.level)} interval"
     lines = [f"{'':{NAME}} {'first':>7} {'second':>7}  {'difference':>10}  {level:>17}  {'p':>6}"]
     for each, measured in zip(compared.comparisons, compared.first.measured, strict=True):
-        between = f"{each.interval.low:+.2f} to {each.interval.high:+.2f}"
+        ends = f"{each.interval.low:+.2f} to {each.interval.high:+.2f}"
         lines.append(
             f"{_metric(compared.first, measured.metric)} {each.first.value:7.2f} {each.second.value:7.2f}  "
-            f"{each.difference:+10.2f}  {between:>17}  {each.p_value:6.3f}"
+            f"{each.difference:+10.2f}  {ends:>17}  {each.p_value:6.3f}"
         )
     return lines
 
@@ -133,8 +125,8 @@ def _differences(compared: Compared) -> list[str]:
 def _paired_buckets(compared: Compared) -> list[str]:
     one, other = compared.first.measured[0], compared.second.measured[0]
     lines = []
-    for respect, buckets in compared.buckets.items():
-        lines.append(f"{compared.first.label(one.metric.name)} by {respect}")
+    for title, buckets in compared.buckets.items():
+        lines.append(f"{compared.first.label(one.metric.name)} by {title}")
         for bucket in buckets:
             left, right = one.value(bucket.items), other.value(bucket.items)
             scores = f"{left:7.2f} {right:7.2f}  {right - left:+10.2f}"
@@ -144,16 +136,14 @@ def _paired_buckets(compared: Compared) -> list[str]:
 
 def _paired_confusions(compared: Compared, most: int = 8) -> list[str]:
     shown = [
-        f"{_change(each.expected, each.said)} {each.first:,}/{each.second:,}"
+        f"{symbol(each.expected)} → {symbol(each.output)} {each.first:,}/{each.second:,}"
         for each in compared.confusions[:most]
     ]
-    if not shown:
-        return []
-    return [*_filled("expected → said, times by first/second: ", shown, lines=2), ""]
+    return [*_filled("expected → output, count of first/second: ", shown, lines=2), ""] if shown else []
 
 
 def _filled(title: str, entries: Iterable[str], lines: int) -> list[str]:
-    """A title and as many entries as fit on so many lines."""
+    """Return a title and as many entries as fit on `lines` lines."""
     found = [title]
     for entry in entries:
         joint = "" if found[-1] in (title, "  ") else "   "
@@ -169,12 +159,6 @@ def _filled(title: str, entries: Iterable[str], lines: int) -> list[str]:
 def _side_by_side(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     width = (WIDTH - 2 * len(titles)) // len(titles)
     return ["  ".join(fitted(cell, width) for cell in row) for row in (titles, *rows)]
-
-
-def _wrapped(sentence: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(sentence, WIDTH)
 
 
 def _joined(lines: Iterable[str]) -> str:

@@ -61,7 +61,10 @@ def metric_label(name: str, item: ItemKind = "word") -> str:
     """Return the display name of a metric. The rate of wrong items is a word error rate only where items are
     words: for longer texts that name means edits over words.
     """
-    return "wrong outputs" if (name, item) == ("word_error_rate", "text") else name.replace("_", " ")
+    if (name, item) == ("word_error_rate", "text"):
+        return "wrong outputs"
+    known = METRICS.get(name).label if name in METRICS.names() else ""
+    return known or name.replace("_", " ")
 
 
 def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) -> Metric[str]:

@@ -1,4 +1,4 @@
-"""Which inputs a model was trained on or chosen by, found in the prepared data of its run folder."""
+"""Overlap of evaluated items with the training and validation data in the run folder."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def known_from(part: Part, folder: Path, task: Task[Any, Any], examples: Sequenc
 
 
 def row_hashes(rows: Ragged) -> np.ndarray:
-    """64 bits for each row (N,): the sum over its tokens of a hash of token and place, by the finalizer of
-    SplitMix64 (Steele, Lea & Flood 2014).
+    """Hash each row to 64 bits (N,): the sum of a hash of each token and its position (the finalizer of
+    SplitMix64, Steele, Lea & Flood 2014).
     """
     ends = np.cumsum(rows.lengths)
     places = np.arange(len(rows.flat)) - np.repeat(ends - rows.lengths, rows.lengths)

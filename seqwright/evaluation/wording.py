@@ -1,14 +1,14 @@
-"""Names, texts and numbers as they stand in a terminal and in JSON."""
+"""Texts and numbers as terminals show them."""
 
 from __future__ import annotations
 
 from seqwright.data.text_display import visible
 
-NOTHING = "∅"  # where a symbol was left out, or stands where none should
+NOTHING = "∅"  # for a symbol that is missing or extra
 
 
 def fitted(text: str, width: int) -> str:
-    """A text in exactly so many columns of a terminal, where wide characters take two."""
+    """Pad or cut a text to `width` terminal columns; wide characters take two."""
     from rich.cells import cell_len, set_cell_size
 
     text = visible(text)
@@ -20,12 +20,12 @@ def percent(share: float) -> str:
 
 
 def symbol(text: str) -> str:
-    """One that can be seen."""
+    """Return a visible form of a symbol."""
     return NOTHING if not text else "␣" if text == " " else text
 
 
 def bar(value: float, most: float, width: int) -> str:
-    """A length that is to `width` as the value is to `most`, in eighths of a character."""
+    """Return a bar of width · value / most characters, in eighths of a character."""
     eighths = round(8 * width * min(value / most, 1.0)) if most > 0 else 0
     whole, rest = divmod(max(eighths, 0), 8)
     return "█" * whole + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")

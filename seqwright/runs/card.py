@@ -1,5 +1,5 @@
 """README.md of a run folder: the model card, in Markdown with a YAML head as model hubs read it
-(https://huggingface.co/docs/hub/model-cards). It states what the folder records, and nothing else.
+(https://huggingface.co/docs/hub/model-cards). It states only what the folder records.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from seqwright.data.text_display import amount
+from seqwright.evaluation.wording import percent
 from seqwright.files import write_text
-from seqwright.runs.report import record as records
 from seqwright.runs.report.bars import FEW
-from seqwright.runs.report.dataset import rare
-from seqwright.runs.report.markup import seen
-from seqwright.runs.report.record import Data, Evaluation, Record
+from seqwright.runs.report.dataset import described, rare
+from seqwright.runs.report.markup import show_invisible
+from seqwright.runs.report.reader import Document, Evaluation, Record, read_record
 from seqwright.runs.report.summary import again_command, leaked, tested, trained
-from seqwright.runs.report.wording import duration, family, metric, number, percent, score
+from seqwright.runs.report.wording import duration, family, metric, number, score, sentence
 
 CARD = "README.md"
 
 
 def write_card(folder: str | Path) -> Path:
-    """Writes README.md into a run folder, from what lies there, and says where it is."""
+    """Write README.md into a run folder and return its path."""
     path = Path(folder) / CARD
-    write_text(path, card(records.read(folder)))
+    write_text(path, card(read_record(folder)))
     return path
 
 
@@ -45,22 +45,22 @@ def card(record: Record) -> str:
 
 
 def plain(text: str) -> str:
-    """A text in one line of Markdown, with nothing in it that Markdown or HTML would take for more: no sign
-    of its own, no address that becomes a link, no number or dash that begins a list.
+    """Return a text as one line of Markdown, with everything escaped that Markdown or HTML would interpret:
+    signs, addresses that would become links, numbers and dashes that would start a list.
     """
-    line = re.sub(r"([\\`*_{}\[\]<>#|&~$@])", r"\\\1", seen(" ".join(text.split())))
+    line = re.sub(r"([\\`*_{}\[\]<>#|&~$@])", r"\\\1", show_invisible(" ".join(text.split())))
     return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", line.replace("://", ":\\//"))
 
 
 def code(text: str) -> str:
-    """A text as code inside a line. Fences are longer than any run of ` in it (CommonMark 0.31, 6.1)."""
-    line = seen(" ".join(text.split()))
+    """Return a text as inline code. The fence is longer than any run of ` in it (CommonMark 0.31, 6.1)."""
+    line = show_invisible(" ".join(text.split()))
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
 def _head(record: Record) -> str:
-    """The license is the user's to say, and so is not said."""
+    """The YAML head. The license is for the user to add."""
     kinds = re.findall("Transformer|RNN", family(record.setting("model")))
     tags = ["seqwright", "sequence-to-sequence", *dict.fromkeys(kind.lower() for kind in kinds)]
     lines = ["---", "library_name: seqwright", "pipeline_tag: translation", "tags:", *map(_item, tags)]
@@ -69,149 +69,145 @@ def _head(record: Record) -> str:
 
 
 def _item(text: str) -> str:
-    """An entry of a YAML list; what is not a plain word is quoted as in JSON, which YAML 1.2 reads, too."""
-    return f"- {text if re.fullmatch(r'[a-z][a-z0-9_-]*', text) else json.dumps(seen(text))}"
+    """An entry of a YAML list; anything but a plain word is quoted as in JSON, which YAML 1.2 also reads."""
+    return f"- {text if re.fullmatch(r'[a-z][a-z0-9_-]*', text) else json.dumps(show_invisible(text))}"
 
 
 def _scores(record: Record) -> list[str]:
     evaluation = record.evaluation
     if evaluation is None:
-        return [f"Not tested: {plain(record.absent['evaluation.json'])}."]
+        return [f"Not evaluated: {plain(record.absent['evaluation.json'])}."]
     rows = [
         "| metric | score | interval | better | signature |",
         "|---|---|---|---|---|",
-        *(_score(evaluation, name) for name in evaluation.metrics),
+        *(_score(evaluation, name, value) for name, value in evaluation.metrics.items()),
     ]
-    intervals = f"Intervals hold {percent(evaluation.level)} of the scores of resampled tests."
+    intervals = f"Intervals are {percent(evaluation.level)} bootstrap intervals."
     return ["\n".join(rows), plain(f"{tested(record, evaluation)} {intervals}")]
 
 
-def _score(evaluation: Evaluation, name: str) -> str:
-    low, high = evaluation.intervals.get(name, (None, None))
-    lies = "–" if low is None or high is None else f"{low:.1f} – {high:.1f}"
-    signature = evaluation.signatures.get(name)
+def _score(evaluation: Evaluation, name: str, value: float | None) -> str:
+    interval = evaluation.interval(name)
+    signature = evaluation.document("signatures").text(name)
     cells = [
         plain(metric(name, evaluation.item).label),
-        score(name, evaluation.metrics[name]),
-        lies,
-        plain(evaluation.better.get(name, "–")),
+        score(name, value),
+        "–" if interval is None else f"{interval[0]:.1f} – {interval[1]:.1f}",
+        plain(evaluation.better(name) or "–"),
         code(signature).replace("|", "\\|") if signature else "–",
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def _use(record: Record) -> list[str]:
-    run = shlex.quote(record.name)
-    stored = record.examples.examples if record.examples else []
-    source = stored[0].source if stored else "a text"
+    run, stored = shlex.quote(record.name), record.examples
+    source = stored[0].text("source") if stored else "a text"
+    output = f"  # {json.dumps(stored[0].text('output'), ensure_ascii=False)}" if stored else ""
     python = [
         "import seqwright",
         "",
         f"model = seqwright.load({json.dumps(record.name)})",
-        f"model.predict({json.dumps(source)})[0].text"
-        + (f"  # {json.dumps(stored[0].output, ensure_ascii=False)}" if stored else ""),
+        f"model.predict({json.dumps(source)})[0].text{output}",
     ]
     return [
-        "Beside this folder:",
-        _block("sh", [seen(f"seqwright predict {run} < input.txt > output.txt")]),
-        _block("python", [seen(line) for line in python]),
+        "In the folder that contains this one:",
+        _block("sh", [f"seqwright predict {run} < input.txt > output.txt"]),
+        _block("python", python),
     ]
 
 
 def _block(language: str, lines: Iterable[str]) -> str:
-    """Fenced with ~, which no line of ours begins with."""
-    return "\n".join([f"~~~{language}", *(" ".join(line.splitlines()) for line in lines), "~~~"])
+    """A block fenced with ~, which none of the lines starts with."""
+    texts = (" ".join(show_invisible(line).splitlines()) for line in lines)
+    return "\n".join([f"~~~{language}", *texts, "~~~"])
 
 
 def _data(record: Record) -> list[str]:
     data = record.data
     if data is None:
         return [f"Not described: {plain(record.absent['data.json'])}."]
-    split = ", ".join(f"{count:,} {name}" for name, count in data.split.items())
+    split = ", ".join(f"{count:,} {name}" for name, count in data.counts("split").items())
     lines = [
-        f"{code(data.name)}: {amount(data.pairs, 'pair')} of {amount(data.sources, 'different source')}"
-        + (f" ({plain(split)})." if split else "."),
-        *(f"The {name}s have {_side(data, name)}." for name in ("source", "target")),
-        f"{leaks}." if (leaks := leaked(data)) else "",
+        f"{code(data.text('name'))}: {plain(described(data))}" + (f" ({plain(split)})." if split else "."),
+        *(f"The {plain(name)}s have {_column(column)}." for name, column in data.columns.items()),
+        f"{plain(leaks)}." if (leaks := leaked(data)) else "",
     ]
-    troubles = [plain(finding.sentence) for finding in data.findings if finding.severity == "warning"]
-    noted = [*map(plain, data.dropped), *troubles]
+    warnings = [each for each in data.documents("findings") if each.text("severity") == "warning"]
+    noted = [*data.texts("dropped"), *(each.text("sentence") for each in warnings)]
     return [
         " ".join(line for line in lines if line),
-        *(["\n".join(f"- {line}" for line in noted)] if noted else []),
+        *(["\n".join(f"- {plain(line)}" for line in noted)] if noted else []),
     ]
 
 
-def _side(data: Data, name: str) -> str:
-    side = data.source if name == "source" else data.target
+def _column(column: Document) -> str:
+    lengths, distinct = column.document("characters"), len(column.counts("alphabet"))
     return (
-        f"{number(side.characters.mean)} characters on average and {side.characters.longest:,} at most, "
-        f"{len(side.alphabet):,} different ones"
+        f"{number(lengths.number('mean'))} characters on average and {lengths.count('longest'):,} at most; "
+        f"{amount(distinct, 'distinct character')}"
     )
 
 
 def _training(record: Record) -> list[str]:
     if record.pruned is not None:
-        return [plain(f"Made out of another run: {record.pruned}. This is run {record.run}.")]
+        return [plain(f"Made from another run: {record.pruned}. This is run {record.run}.")]
     time = f" in {duration(record.seconds)}" if record.seconds else ""
     kept = f"; the weights are those of step {record.kept['step']:,}" if record.kept else ""
-    version = (
-        f" with Seqwright {record.evaluation.version}"
-        if record.evaluation and record.evaluation.version
-        else ""
+    version = record.evaluation.text("version") if record.evaluation else ""
+    machine = record.data.text("machine") if record.data else ""
+    how = (
+        "Trained" + (f" with Seqwright {version}" if version else "") + (f" on {machine}" if machine else "")
     )
-    machine = f" on {record.data.machine}" if record.data and record.data.machine else ""
-    seed = record.setting("seed")
-    how = f"Trained{version}{machine}, seed {seed}, run {record.run}."
+    steps = f"{amount(record.last_step, 'step')}{time}{kept}."
     again = (
-        f"{code('report.html')} has the curves, every choice with its reason, and the configuration, from "
-        f"which {code(again_command(record))} trains it again."
+        f"{code('report.html')} has the curves, the automatic choices with reasons, and the configuration; "
+        f"{code(again_command(record))} trains the model again from it."
     )
-    return [plain(f"{amount(record.last_step, 'step')}{time}{kept}. {how}"), again]
+    return [plain(f"{steps} {how}, seed {record.setting('seed')}, run {record.run}."), again]
 
 
 def _limits(record: Record) -> list[str]:
-    """What is known to go wrong, in numbers."""
+    """The known weaknesses, in numbers."""
     lines = []
-    if record.data is not None:
-        side = record.data.source
+    if record.data is not None and record.data.columns:
+        name, column = next(iter(record.data.columns.items()))
+        longest = amount(column.document("characters").count("longest"), "character")
+        distinct = amount(len(column.counts("alphabet")), "distinct character")
         lines.append(
-            f"No source of its data is longer than {amount(side.characters.longest, 'character')}, and "
-            f"{amount(len(side.alphabet), 'different character')} came in them; "
-            "it knows those of the pairs that it was trained on, and no others."
+            f"No {name} in its data is longer than {longest}. The {name}s have {distinct}; "
+            "the model knows only those in its training split."
         )
-        if seldom := rare(side):
-            lines.append(f"Hardly ever seen in its data: {' '.join(seldom[:40])}")
+        if scarce := rare(column):
+            lines.append(f"Rare in its data: {' '.join(scarce[:40])}")
     if record.evaluation is not None:
-        lines += _worst_parts(record.evaluation, record.judge)
+        lines += _worst_buckets(record.evaluation, record.judge)
     if not lines:
-        return ["None are recorded: there are no data.json and no evaluation.json to tell them."]
+        return ["None are recorded: the run folder has no usable data.json and evaluation.json."]
     return ["\n".join(f"- {plain(line)}" for line in lines)]
 
 
-def _worst_parts(evaluation: Evaluation, judge: str) -> list[str]:
-    """Of each way to part the test, the part with the worst score among those of enough items, if it is worse
-    than chance lets the whole test be.
+def _worst_buckets(evaluation: Evaluation, judge: str) -> list[str]:
+    """For each set of buckets, name the bucket with the worst score among those with enough items, if it lies
+    outside the interval of the whole test.
     """
-    sign = 1.0 if evaluation.better.get(judge) == "higher" else -1.0
-    ends = [end for end in evaluation.intervals.get(judge, ()) if end is not None]
-    usual = min((sign * end for end in ends), default=sign * (evaluation.metrics.get(judge) or 0.0))
+    sign = 1.0 if evaluation.better(judge) == "higher" else -1.0
+    ends = evaluation.interval(judge) or (evaluation.metrics.get(judge) or 0.0,)
+    usual = min(sign * end for end in ends)
     label, lines = metric(judge, evaluation.item).label, []
     for title, buckets in evaluation.buckets.items():
-        scores = {bucket.name: bucket.metrics.get(judge) for bucket in buckets if bucket.items >= FEW}
-        known = {name: sign * value for name, value in scores.items() if value is not None}
-        if len(known) < 2 or min(known.values()) >= usual:
+        found = [(each.numbers("metrics").get(judge), each) for each in buckets if each.count("items") >= FEW]
+        large = [(sign * value, each) for value, each in found if value is not None]
+        value, worst = min(large, key=lambda each: each[0], default=(usual, Document()))
+        if len(large) < 2 or value >= usual:
             continue
-        worst = next(bucket for bucket in buckets if known.get(bucket.name) == min(known.values()))
-        beside = "" if len(known) == len(buckets) else f" of those of {FEW} items or more"
-        said = f"{label} {score(judge, worst.metrics[judge])}, {amount(worst.items, 'item')}"
-        lines.append(f"By {title}, {worst.name} is the worst{beside}: {said}")
+        among = "" if len(large) == len(buckets) else f" among those with {FEW} items or more"
+        figures = f"{label} {score(judge, sign * value)}, {amount(worst.count('items'), 'item')}"
+        lines.append(f"By {title}, {worst.text('name')} is the worst{among}: {figures}")
     return lines
 
 
 def _verify(record: Record) -> list[str]:
-    command = code(f"seqwright verify {shlex.quote(record.name)}")
-    if record.examples is None:
-        return [f"{plain(record.absent['examples.json'][:1].upper() + record.absent['examples.json'][1:])}."]
-    count = amount(len(record.examples.examples), "stored example")
-    return [f"{command} checks the files of this folder and compares {count} with what the model says now."]
+    if "examples.json" in record.absent:
+        return [sentence(plain(record.absent["examples.json"]))]
+    command, count = code(f"seqwright verify {shlex.quote(record.name)}"), len(record.examples)
+    return [f"{command} checks this folder and compares {amount(count, 'stored output')} with new ones."]

@@ -1,11 +1,10 @@
-"""Checkpoints: tensors and a few numbers in a folder that is whole or not there, and pointers to the folders.
+"""Checkpoints: folders of tensors and state that are complete or absent, and pointers to two of them.
 
-A checkpoint is a folder `step_00012000` with a file of tensors for each part (`model.safetensors`, ...), with
-`state.json`, and with `manifest.json`, which has the size and SHA-256 of them and of itself; `LATEST` and
-`BEST` beside it hold the names of two such folders. A save writes all of it beside its place, brings it to
-the disk, renames it, moves the pointers, and only then removes old ones; so a kill at any point leaves the
-old checkpoint or the new one. A step that is saved again never touches the first: it becomes
-`step_00012000.2`.
+A checkpoint is a folder `step_00012000` with a tensor file per part (`model.safetensors`, ...), `state.json`,
+and `manifest.json`, which has the size and SHA-256 of each file and of itself. The files `LATEST` and `BEST`
+hold the names of two checkpoints. A save writes to a temporary folder, syncs it, renames it, moves the
+pointers, and only then removes old checkpoints; a kill at any point leaves the old checkpoint or the new one.
+A step that is saved again does not replace the first: it becomes `step_00012000.2`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,9 @@ import seqwright
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
 from seqwright.files import (
     HashedFile,
+    NewerFormatError,
     atomic_folder,
+    check_format,
     check_space,
     discard,
     encode_json,
@@ -43,7 +45,7 @@ from seqwright.runs.tensors import allocating, load_tensors, not_finite, tied_na
 FORMAT = 1
 SEAL = "sha256"
 LATEST, BEST, MANIFEST, STATE, TENSORS = "LATEST", "BEST", "manifest.json", "state.json", ".safetensors"
-SPARE = 1.1  # room asked of the disk for each byte of tensors
+SPARE = 1.1  # bytes of free disk space required per byte of tensors
 FOLDER = re.compile(r"step_(\d{8,})(?:\.(\d+))?")
 FILE = re.compile(r"\w[\w.-]*\.safetensors|state\.json")
 
@@ -60,7 +62,7 @@ class Entry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What `manifest.json` says. `parameters` counts the numbers in the part `model`."""
+    """The contents of `manifest.json`. `parameters` is the number of parameters in the part `model`."""
 
     format: int
     run: str
@@ -74,7 +76,7 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved at a step: part -> name -> tensor, and the state as JSON gives it back."""
+    """One checkpoint: part -> name -> tensor, and the state as read from JSON."""
 
     step: int
     tensors: dict[str, dict[str, Tensor]]
@@ -82,18 +84,14 @@ class Checkpoint:
     path: Path
 
 
-class NewerFormatError(ModelError):
-    """A checkpoint of a format that only a later version knows."""
-
-
 class Checkpoints:
-    """The checkpoints of one run. One process may write them at a time; any number may read."""
+    """The checkpoints of one run. Only one process may write at a time; any number may read."""
 
     def __init__(
         self, folder: str | Path, run_id: str, keep: int = 3, log: Callable[[str], None] = log.warning
     ):
         if keep < 1:
-            raise ConfigError(f"keep is {keep}; at least 1 checkpoint must be kept to resume from")
+            raise ConfigError(f"keep is {keep}; at least 1 checkpoint is needed to resume")
         self.folder, self.run_id, self.keep, self.log = Path(folder), run_id, keep, log
 
     def save(
@@ -106,16 +104,16 @@ class Checkpoints:
         *,
         kept: bool = False,
     ) -> Path:
-        """Write a checkpoint, point LATEST at it, and BEST if it is to be `kept`, or if its metric is better
-        than that of the one that BEST names.
+        """Write a checkpoint and point LATEST at it, and BEST if it is `kept` or its metric beats the best.
 
-        Raises DivergedError if a tensor is not finite, and WriteError if the disk refuses; then what was
-        saved before is untouched, and a later save may succeed.
+        Raises DivergedError if a tensor is not finite, and WriteError if writing fails. Earlier checkpoints
+        are untouched then, and a later save may succeed.
         """
         self._check_finite(step, tensors)
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        check_space(self.folder, int(SPARE * sum(_size(group) for group in tensors.values())))
+        size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
+        check_space(self.folder, int(SPARE * size))
         metric = metric if metric is not None and math.isfinite(metric) else None
         place, is_best = self._free_place(step), kept or self._beats_best(metric, better)
         with atomic_folder(place, "save") as fresh:
@@ -135,93 +133,101 @@ class Checkpoints:
         if is_best:
             self._point(BEST, place)
         self._point(LATEST, place)
-        self._retain_quietly()
+        try:
+            self.retain()
+        except WriteError as error:
+            self.log(f"an old checkpoint was not removed: {error}")
         return place
 
     def load(self, *, parts: Iterable[str] | None = None, verify: bool = True) -> Checkpoint | None:
-        """The checkpoint that LATEST names; if that is damaged, the newest whole one; None if there are none.
+        """Load the checkpoint that LATEST names, or if it is damaged the newest complete one. Return None if
+        there is no checkpoint.
 
-        Each one that is passed over is said to `log`. If all are, that is a ModelError: a run that has been
-        trained never starts from zero in silence.
+        Each skipped checkpoint is logged. If all are skipped, that is a ModelError: a trained run never
+        restarts from zero silently.
         """
-        candidates = self._candidates()
+        latest = self._pointed(LATEST)
+        others = [path for path in reversed(self._folders()) if path != latest]
+        candidates = others if latest is None else [latest, *others]
         for path in candidates:
             try:
                 return self.read(path, parts=parts, verify=verify)
             except NewerFormatError:
-                raise  # an older one would do, but to go on from it would throw away newer work
+                raise  # resuming from an older one would discard newer work
             except ModelError as error:
-                self.log(f"checkpoint {path.name} is passed over: {error}")
+                self.log(f"checkpoint {path.name} is skipped: {error}")
         if candidates:
             raise ModelError(
                 f"none of the {len(candidates)} checkpoints in {self.folder} can be used; "
-                "restore one from a copy, or choose another folder to start anew"
+                "restore one from a copy, or choose another folder for a new training"
             )
         return None
 
     def read(self, path: Path, *, parts: Iterable[str] | None = None, verify: bool = True) -> Checkpoint:
-        """One checkpoint, whole, or only some of its parts. Sizes are always checked, hashes if `verify`."""
+        """Read a checkpoint, or only some of its parts. Sizes are always checked, hashes if `verify`."""
         manifest = self._manifest(path)
-        there = [name.removesuffix(TENSORS) for name in manifest.files if name.endswith(TENSORS)]
-        wanted = there if parts is None else list(parts)
-        if missing := [part for part in wanted if part not in there]:
-            raise ModelError(f"{path} has no part {missing[0]!r}; it has: {', '.join(there)}")
+        known = [name.removesuffix(TENSORS) for name in manifest.files if name.endswith(TENSORS)]
+        wanted = known if parts is None else list(parts)
+        if missing := [part for part in wanted if part not in known]:
+            raise ModelError(f"{path} has no part {missing[0]!r}; it has: {', '.join(known)}")
         if verify:
             for name in (STATE, *(part + TENSORS for part in wanted)):
                 _check_hash(path / name, manifest.files[name])
         tensors = {part: load_tensors(path / (part + TENSORS)) for part in wanted}
         for part, group in tensors.items():
             if wrong := not_finite(group):
-                raise ModelError(f"{path / (part + TENSORS)} holds {wrong}, which is not finite")
+                raise ModelError(f"{path / (part + TENSORS)} has a non-finite value in {wrong}")
         return Checkpoint(manifest.step, tensors, read_json(path / STATE), path)
 
     def steps(self) -> list[int]:
-        """The steps of this run that were saved and look whole, ascending."""
-        return sorted({manifest.step for manifest in self._whole().values()})
+        """Return the steps of this run with a complete checkpoint, ascending."""
+        return sorted({manifest.step for manifest in self._complete().values()})
 
     def path(self, step: int) -> Path:
-        """The folder of a step; the latest one if it was saved more than once."""
-        found = [path for path, manifest in self._whole().items() if manifest.step == step]
+        """Return the folder of a step; the latest one if the step was saved more than once."""
+        found = [path for path, manifest in self._complete().items() if manifest.step == step]
         if not found:
-            raise ModelError(f"{self.folder} has no whole checkpoint of step {step}; it has: {self.steps()}")
+            raise ModelError(
+                f"{self.folder} has no complete checkpoint of step {step}; it has: {self.steps()}"
+            )
         return found[-1]
 
     def best(self) -> Path | None:
-        """The checkpoint that BEST names, or if that is damaged the best one of the others."""
-        whole = self._whole()
+        """Return the checkpoint that BEST names, or if it is damaged the best of the others."""
+        complete = self._complete()
         named = self._pointed(BEST)
-        if named in whole:
+        if named in complete:
             return named
         if named is not None:
-            self.log(f"{BEST} names {named.name}, which is damaged; the best of the others is taken")
-        scored = [path for path, manifest in whole.items() if manifest.metric is not None]
+            self.log(f"{BEST} names {named.name}, which is damaged; using the best of the others")
+        scored = [path for path, manifest in complete.items() if manifest.metric is not None]
         if not scored:
             return None
-        pick = max if whole[scored[-1]].better == "higher" else min
-        return pick(scored, key=lambda path: whole[path].metric or 0.0)
+        pick = max if complete[scored[-1]].better == "higher" else min
+        return pick(scored, key=lambda path: complete[path].metric or 0.0)
 
     def mark_best(self, step: int) -> None:
         self._point(BEST, self.path(step))
 
     def retain(self) -> None:
-        """Remove the checkpoints of this run but for LATEST, BEST, and the `keep` - 1 before LATEST.
+        """Remove the checkpoints of this run except LATEST, BEST, and the `keep` - 1 before LATEST.
 
-        Those beyond LATEST go as well: they are of a line of training that was given up for an earlier step.
-        Nothing is removed unless LATEST is whole, nor anything of another run, nor what cannot be read.
+        Checkpoints after LATEST are removed, too: they belong to a training that was resumed from an earlier
+        step. Nothing is removed unless LATEST is complete; other runs and unreadable folders stay.
         """
-        whole = list(self._whole())
+        complete = list(self._complete())
         latest = self._pointed(LATEST)
-        if latest not in whole:
+        if latest not in complete:
             return
-        until = whole.index(latest) + 1
-        kept = {*whole[max(0, until - self.keep) : until], self._pointed(BEST)}
-        for path in whole:
+        until = complete.index(latest) + 1
+        kept = {*complete[max(0, until - self.keep) : until], self._pointed(BEST)}
+        for path in complete:
             if path not in kept:
                 with writing(path):
                     discard(path, "retention")
 
     def clean(self) -> None:
-        """Remove what killed saves left behind. For the process that writes, before it begins."""
+        """Remove what killed saves left behind. Only the writing process may call it, before it writes."""
         remove_leftovers(self.folder)
 
     def _check_finite(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -235,35 +241,21 @@ class Checkpoints:
                     f"the last good checkpoint is {last.name if last else 'none'}"
                 )
 
-    def _retain_quietly(self) -> None:
-        try:
-            self.retain()
-        except WriteError as error:
-            self.log(f"an old checkpoint was not removed: {error}")
-
     def _folders(self) -> list[Path]:
-        """All folders named like checkpoints, oldest first: by step, then by how often it was saved."""
+        """All folders named like checkpoints, oldest first: by step, then by repetition."""
         if not self.folder.is_dir():
             return []
         found = [(FOLDER.fullmatch(path.name), path) for path in self.folder.iterdir()]
         order = {path: (int(match[1]), int(match[2] or 1)) for match, path in found if match}
         return sorted(order, key=lambda path: order[path])
 
-    def _whole(self) -> dict[Path, Manifest]:
-        """The checkpoints of this run with a manifest and files of the right sizes, oldest first."""
-        whole = {}
+    def _complete(self) -> dict[Path, Manifest]:
+        """The checkpoints of this run with a valid manifest and files of the right sizes, oldest first."""
+        complete = {}
         for path in self._folders():
-            try:
-                whole[path] = self._manifest(path)
-            except ModelError:
-                continue
-        return whole
-
-    def _candidates(self) -> list[Path]:
-        """What to try when loading: LATEST, then all others from the newest on."""
-        latest = self._pointed(LATEST)
-        others = [path for path in reversed(self._folders()) if path != latest]
-        return others if latest is None else [latest, *others]
+            with suppress(ModelError):
+                complete[path] = self._manifest(path)
+        return complete
 
     def _free_place(self, step: int) -> Path:
         place, times = self.folder / f"step_{step:08d}", 1
@@ -275,13 +267,13 @@ class Checkpoints:
     def _manifest(self, path: Path) -> Manifest:
         manifest = _read_manifest(path / MANIFEST)
         if manifest.run != self.run_id:
-            raise ModelError(f"{path} belongs to the run {manifest.run}, and this is the run {self.run_id}")
+            raise ModelError(f"{path} belongs to run {manifest.run}, but this is run {self.run_id}")
         for name, entry in manifest.files.items():
             _check_size(path / name, entry)
         return manifest
 
     def _pointed(self, pointer: str) -> Path | None:
-        """The folder that a pointer names, whether it is there or not."""
+        """The folder that a pointer names, whether it exists or not."""
         try:
             name = (self.folder / pointer).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
@@ -290,7 +282,7 @@ class Checkpoints:
             self.log(f"{self.folder / pointer} cannot be read: {error}")
             return None
         if not FOLDER.fullmatch(name):
-            self.log(f"{self.folder / pointer} names no checkpoint: {name[:40]!r}")
+            self.log(f"{self.folder / pointer} does not name a checkpoint: {name[:40]!r}")
             return None
         return self.folder / name
 
@@ -298,41 +290,35 @@ class Checkpoints:
         write_text(self.folder / pointer, place.name + "\n", f"save:{pointer}")
 
     def _beats_best(self, metric: float | None, better: Better) -> bool:
-        best = self.best()
-        return _beats(metric, None if best is None else self._manifest(best).metric, better)
-
-
-def _beats(metric: float | None, best: float | None, better: Better) -> bool:
-    if metric is None or best is None:
-        return metric is not None
-    return metric > best if better == "higher" else metric < best
+        path = self.best()
+        best = None if path is None else self._manifest(path).metric
+        if metric is None or best is None:
+            return metric is not None
+        return metric > best if better == "higher" else metric < best
 
 
 def _read_manifest(path: Path) -> Manifest:
     fields = read_json(path)
-    written = fields.get("format")
-    if isinstance(written, int) and written > FORMAT:
-        raise NewerFormatError(
-            f"{path} has format {written}, written by a newer Seqwright; "
-            f"upgrade this one, which reads {FORMAT}"
-        )
+    check_format(path, fields.get("format"), FORMAT)
     if fields != _sealed(fields):
-        raise ModelError(f"{path} is damaged: its SHA-256 is not the one that it names")
+        raise ModelError(f"{path} is damaged: its SHA-256 does not match")
     try:
         manifest = Manifest.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ModelError(f"{path} is no manifest: {where}: {first['msg']}") from error
+        raise ModelError(f"{path} is not a manifest: {where}: {first['msg']}") from error
     if wrong := [name for name in manifest.files if not FILE.fullmatch(name)]:
-        raise ModelError(f"{path} names {wrong[0]!r}, which no checkpoint holds; only safetensors are loaded")
+        raise ModelError(
+            f"{path} names {wrong[0]!r}, which does not belong in a checkpoint; only safetensors are loaded"
+        )
     if STATE not in manifest.files:
         raise ModelError(f"{path} does not name {STATE}")
     return manifest
 
 
 def _sealed(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a manifest with the SHA-256 of all of them."""
+    """Return the fields of a manifest with the SHA-256 of all of them."""
     content = {key: value for key, value in fields.items() if key != SEAL}
     return {**content, SEAL: hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
@@ -352,7 +338,7 @@ def _check_hash(path: Path, entry: Entry) -> None:
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from error
     if found != entry.sha256:
-        raise ModelError(f"{path} is damaged: its SHA-256 is not the one of the manifest")
+        raise ModelError(f"{path} is damaged: its SHA-256 does not match the manifest")
 
 
 def _write_part(folder: Path, part: str, tensors: Mapping[str, Tensor]) -> Entry:
@@ -365,10 +351,6 @@ def _write_json(path: Path, value: dict[str, Any]) -> Entry:
     with HashedFile(path, f"save:{path.name}") as file:
         file.write(encode_json(value, indent=1))
         return Entry(**file.finish())
-
-
-def _size(tensors: Mapping[str, Tensor]) -> int:
-    return sum(tensor.nbytes for tensor in tensors.values())
 
 
 def _count(tensors: Mapping[str, Tensor]) -> int:

@@ -1,7 +1,7 @@
 """Tensors in safetensors files (https://github.com/huggingface/safetensors, "Format").
 
-They are read by the library; they are written here, because that way a file is hashed while it is written, an
-error keeps its cause, and nothing is copied but what is not contiguous. Nothing is ever unpickled.
+The library reads them. They are written here, so that a file is hashed while it is written, errors keep their
+cause, and only tensors that are not contiguous are copied. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from seqwright.errors import ModelError, WriteError
 
-TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the tensor that it is
+TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the same tensor
 CODES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -36,7 +36,7 @@ PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
 
 class Writable(Protocol):
-    """Where bytes go."""
+    """Anything with a `write` method for bytes."""
 
     def write(self, data: memoryview, /) -> Any: ...
 
@@ -44,10 +44,10 @@ class Writable(Protocol):
 def write_tensors(
     file: Writable, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write a safetensors file: the length of the header (8 bytes), the header (JSON), the numbers.
+    """Write a safetensors file: the length of the header (8 bytes), the header (JSON), the data.
 
-    Names of the very same tensor (tied weights) are written once. The widest numbers come first, so that each
-    tensor begins at a multiple of its width.
+    Tied weights (one tensor under several names) are written once. Wider types come first, so that each
+    tensor starts at a multiple of its item size.
     """
     tied = tied_names(tensors)
     names = sorted(tensors.keys() - tied.keys(), key=lambda name: (-tensors[name].element_size(), name))
@@ -69,9 +69,9 @@ def write_tensors(
 
 
 def load_tensors(path: Path, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, in memory of their own; tied names give one tensor again.
+    """Load the tensors of a safetensors file into memory of their own; tied names share one tensor again.
 
-    With `expected` (name -> shape), the names and shapes are compared before any number is read.
+    With `expected` (name -> shape), names and shapes are checked before any data is read.
     """
     _refuse_foreign(path)
     try:
@@ -82,37 +82,36 @@ def load_tensors(path: Path, expected: Mapping[str, Sequence[int]] | None = None
                 shapes = {name: file.get_slice(name).get_shape() for name in names}
                 shapes |= {name: shapes[kept] for name, kept in tied.items()}
                 _check_shapes(path, shapes, expected)
-            # A copy: memory that the file does not back, and aligned as when it was trained, because the last
-            # bits of a product can depend on the alignment (Intel MKL, "Obtaining Numerically Reproducible
-            # Results").
+            # The copy is independent of the file and aligned as in training: the last bits of a product can
+            # depend on the alignment (Intel MKL, "Obtaining Numerically Reproducible Results").
             tensors = {name: file.get_tensor(name).clone() for name in names}
         return tensors | {name: tensors[kept] for name, kept in tied.items()}
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(
-            f"{path} is not a whole safetensors file: {error}; restore it from a copy"
+            f"{path} is not a valid safetensors file: {error}; restore it from a copy"
         ) from error
 
 
 def load_metadata(path: Path) -> dict[str, str]:
-    """The notes in the header of a safetensors file."""
+    """Load the metadata in the header of a safetensors file."""
     _refuse_foreign(path)
     try:
         with safe_open(path, framework="pt") as file:
             notes = file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise ModelError(
-            f"{path} is not a whole safetensors file: {error}; restore it from a copy"
+            f"{path} is not a valid safetensors file: {error}; restore it from a copy"
         ) from error
     return {key: value for key, value in notes.items() if key != TIED}
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """The name of the first tensor that holds a NaN or an infinity."""
+    """Return the name of the first tensor with a NaN or an infinity."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
-            # The extremes show both, in one pass and without the mask that isfinite() would have to make.
+            # The extremes show both in one pass, without the mask that isfinite() would allocate.
             low, high = torch.aminmax(tensor.detach())
             if not (math.isfinite(low) and math.isfinite(high)):
                 return name
@@ -120,7 +119,7 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """What is not a safetensors file and often lies in its place, told by name and first bytes."""
+    """Raise ModelError for files that are often found in place of a safetensors file."""
     if path.suffix in PICKLES:
         raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
     try:
@@ -131,8 +130,8 @@ def _refuse_foreign(path: Path) -> None:
     if not head:
         raise ModelError(f"{path} is empty; restore it from a copy")
     if head.startswith(b"version https://git-lfs"):
-        raise ModelError(f"{path} is a pointer of git-lfs, not the file itself; run: git lfs pull")
-    # the length that a safetensors file begins with can be the first bytes of a pickle; its header follows
+        raise ModelError(f"{path} is a git-lfs pointer, not the file itself; run: git lfs pull")
+    # the first bytes of a safetensors file, a length, can look like a pickle; its header starts with {
     pickled = head[0] == 0x80 and head[1:2] in (b"\2", b"\3", b"\4", b"\5") and head[8:9] != b"{"
     if pickled or head.startswith(b"PK\x03\x04"):
         raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
@@ -142,7 +141,7 @@ def _check_shapes(
     path: Path, found: Mapping[str, Sequence[int]], expected: Mapping[str, Sequence[int]]
 ) -> None:
     problems = [f"{name} is missing" for name in expected if name not in found]
-    problems += [f"{name} is not of this model" for name in found if name not in expected]
+    problems += [f"{name} is not in this model" for name in found if name not in expected]
     problems += [
         f"{name} has the shape {list(found[name])} instead of {list(shape)}"
         for name, shape in expected.items()
@@ -154,7 +153,7 @@ def _check_shapes(
 
 
 def tied_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Name -> the earlier name of the very same numbers."""
+    """Return name -> earlier name of the same tensor."""
     first: dict[tuple, str] = {}
     tied = {}
     for name, tensor in tensors.items():
@@ -168,7 +167,7 @@ def tied_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
 def _code(name: str, tensor: Tensor) -> str:
     if tensor.dtype not in CODES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in CODES)
-        raise WriteError(f"{name} is of {tensor.dtype}, which is not saved; use one of: {known}")
+        raise WriteError(f"{name} has dtype {tensor.dtype}, which cannot be saved; use one of: {known}")
     return CODES[tensor.dtype]
 
 
@@ -180,9 +179,9 @@ def _bytes(name: str, tensor: Tensor) -> memoryview:
 
 @contextmanager
 def allocating(name: str) -> Iterator[None]:
-    """Memory that cannot be had to copy a tensor is a reason not to write it; torch calls it RuntimeError."""
+    """Turn a failed allocation, which torch raises as RuntimeError, into a WriteError."""
     try:
         yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise WriteError(f"{name} cannot be written, as it cannot be copied: {reason}") from error
+        raise WriteError(f"{name} cannot be written because it cannot be copied: {reason}") from error

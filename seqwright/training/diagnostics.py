@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqwright.data.task import Item
+from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.training.validation import Validation
 
 FEW = 8  # with fewer outputs, the shares below mean nothing
-ENOUGH = 100  # steps; before them every model outputs the same for every source
 
 
 def first_loss(loss: float, guess: float) -> list[str]:
@@ -26,9 +26,9 @@ def first_loss(loss: float, guess: float) -> list[str]:
 def findings(validation: Validation, done: float, step: int) -> list[str]:
     """The findings of a validation, when the share `done` of the training is done."""
     found, items = _unknowns(validation.unknown), validation.items
-    if done < 0.2 or step < ENOUGH:
+    if done < 0.2 or step < DIAGNOSED_FROM:
         return found
-    if done >= 0.5 or step >= 5 * ENOUGH:  # attention to the source is learned late
+    if done >= 0.5 or step >= 5 * DIAGNOSED_FROM:  # attention to the source is learned late
         found += _ignored_source(validation)
     if len(items) >= FEW:
         found += [*_same_outputs(items), *_copies(validation), *_empty(items), *_endless(items)]

@@ -57,7 +57,7 @@ def test_of_text_only_words_that_come_again_for_a_word():
 
 def test_the_most_frequent_come_first_and_equals_by_their_symbols():
     mistakes = mistakes_of(["xx", "x", "y"], [["ab"], ["a"], ["b"]], "characters")
-    assert [(each.expected, each.said) for each in confusions_of(mistakes, "characters")] == [
+    assert [(each.expected, each.output) for each in confusions_of(mistakes, "characters")] == [
         ("a", "x"),
         ("b", "x"),
         ("b", "y"),

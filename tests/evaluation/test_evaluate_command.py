@@ -44,7 +44,7 @@ def test_outputs_never_replace_the_data(test_file, tmp_path, capsys):
     folder = make_run(tmp_path / "run", data={"train": [str(pairs)], "held_out": 0.2})
     for named in ([str(pairs)], []):  # the test split is read from the training file
         assert cli.main(["evaluate", str(folder), *named, "--output", str(pairs)]) == 2
-        assert "pairs.tsv is one of the files that are read" in capsys.readouterr().err
+        assert "pairs.tsv is one of the input files" in capsys.readouterr().err
     assert pairs.read_bytes() == test_file.read_bytes()
     assert cli.main(["evaluate", str(folder), "--output", str(tmp_path / "out.txt")]) == 0
     assert f"test part of {pairs}: " in capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_compare_uses_the_test_split_of_both_runs(test_file, tmp_path, capsys):
     assert cli.main(["evaluate", str(one), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["items"] == counted
     assert cli.main(["compare", str(one), str(elsewhere)]) == 2
-    assert "have not the same items" in capsys.readouterr().err
+    assert "not evaluated on the same items" in capsys.readouterr().err
 
 
 def test_compare_finds_the_worse_one(run, other, test_file, capsys):
@@ -124,24 +124,28 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
         (["evaluate", "{run}", "{file}", "--metrics", "blue"], 2, "did you mean 'bleu'"),
         (["evaluate", "{run}", "{file}", "--threads", "0"], 2, "--threads is 0"),
         (["evaluate", "{run}", "{file}", "--output", "{tmp}/no/such/folder"], 4, "cannot be written"),
-        (["evaluate", "{file}", "{run}"], 2, "name the run first"),
-        (["compare", "{run}", "{file}", "{run}"], 2, "name the run first"),
+        (["evaluate", "{file}", "{run}"], 2, "pass the run folder first"),
+        (["compare", "{run}", "{file}", "{run}"], 2, "pass the run folder first"),
         (["compare", "{run}", "{tmp}", "{file}"], 3, "is not a run"),
-        (["compare", "{run}"], 2, "1 of two runs was named; give two run folders"),
-        (["compare", "{run}", "{file}"], 3, "test.tsv is a file and not a run"),
+        (["compare", "{run}"], 2, "1 run folder given; pass two"),
+        (["compare", "{run}", "{file}"], 3, "test.tsv is a file, not a run"),
         (["compare", "{run}", "{other}"], 2, "has no test split"),
-        (["compare", "{run}", "{run}/../run", "{file}"], 2, "are the same run; name two different ones"),
-        (["compare", "{run}", "{run}", "{file}", "--seed", "0", "--out", "x"], 2, "--out and --seed are for"),
-        (["compare", "{run}", "{other}", "-"], 2, "standard input is a pipe, and each of the two runs"),
-        (["compare", "{run}", "{run}", "{file}", "--paper-size"], 2, "--paper-size is for families"),
+        (["compare", "{run}", "{run}/../run", "{file}"], 2, "are the same run; pass two different runs"),
+        (
+            ["compare", "{run}", "{run}", "{file}", "--seed", "0", "--out", "x"],
+            2,
+            "--out and --seed require --train",
+        ),
+        (["compare", "{run}", "{other}", "-"], 2, "standard input is a pipe, which cannot be read twice"),
+        (["compare", "{run}", "{run}", "{file}", "--paper-size"], 2, "--paper-size requires --train"),
         (["evaluate", "{run}", "{file}", "{file}"], 2, "test.tsv is named twice"),
         (["evaluate", "{run}", "--columns", "2:1"], 2, "'2:1' is about reading files, but no file is named"),
         (["evaluate", "{run}", "--encoding", "latin-1"], 2, "'latin-1' is about reading files"),
         (["compare", "--train", "{file}"], 2, "--train needs --families"),
         (["compare", "--train", "{file}", "--families", "tiny", "model=tiny"], 2, "are presets already"),
         (["compare", "--train", "{file}", "--families", "tiny", "start={run}"], 2, "trained from nothing"),
-        (["compare", "--families", "tiny"], 2, "--train is not there"),
-        (["compare", "--train", "{file}", "--families", "tiny", "--lowercase"], 2, "when they are trained"),
+        (["compare", "--families", "tiny"], 2, "--families requires --train"),
+        (["compare", "--train", "{file}", "--families", "tiny", "--lowercase"], 2, "after training"),
         (["compare", "--train", "nowhere.tsv", "--families", "tiny"], 2, "nowhere.tsv does not exist"),
     ],
 )

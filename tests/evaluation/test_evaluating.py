@@ -188,7 +188,7 @@ def test_texts_have_no_word_error_rate_that_is_none_of_words():
 
 
 def test_one_item_is_no_items():
-    assert str(evaluate(Answers({"a": "b"}), [("a", "b")])).startswith("pairs from memory: 1 item, beam 3\n")
+    assert str(evaluate(Answers({"a": "b"}), [("a", "b")])).startswith("in-memory data: 1 item, beam 3\n")
 
 
 def test_a_file_is_read_like_pairs(run, test_file):

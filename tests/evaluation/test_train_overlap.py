@@ -57,7 +57,7 @@ def test_it_is_said_where_a_good_part_chose_the_weights(model):
 
 def test_nothing_is_said_where_the_pairs_are_gone(tmp_path: Path):
     model = load(make_run(tmp_path / "run"))
-    assert known_from("train", model.folder, model.task, TRAINED) is None
+    assert known_from("train", model.folder, model.task.source, TRAINED) is None
     assert model.evaluate([(word, "x") for word in TRAINED[:3]]).findings == ()
 
 

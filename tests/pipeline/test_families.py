@@ -152,7 +152,7 @@ def test_an_interrupted_comparison_says_how_to_go_on(pairs, tmp_path, capsys, mo
     assert cli.main(command) == 143
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "stopped by SIGTERM; the same command goes on from here" in captured.err
+    assert "stopped by SIGTERM; run the same command again to resume" in captured.err
 
 
 def test_two_families_end_to_end_and_again(pairs, tmp_path, capsys):

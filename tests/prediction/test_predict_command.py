@@ -386,7 +386,7 @@ def test_an_output_never_replaces_the_input(run, inputs, tmp_path, name, capsys)
     output = inputs if ".part" in name else tmp_path / name
     content = inputs.read_text()
     predict(run, source, "--output", output, code=2)
-    assert "is one of the files that are read" in capsys.readouterr().err
+    assert "is one of the input files" in capsys.readouterr().err
     assert inputs.read_text() == Path(source).read_text() == content
     predict(run, source, "--output", output, "--shard", "1/2")  # which has a name of its own
     assert inputs.read_text() == content
@@ -397,14 +397,14 @@ def test_an_output_that_cannot_be_created_is_refused_before_the_model_is_loaded(
 ):
     missing = tmp_path / "no" / "out.txt"
     predict("no run", inputs, "--output", missing, code=4)
-    assert f"{missing} cannot be written: there is no folder {missing.parent}; make it first" in (
+    assert f"{missing} cannot be written: the folder {missing.parent} does not exist; create it first" in (
         capsys.readouterr().err
     )
     assert not missing.parent.exists()
     monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may write everywhere
     predict("no run", inputs, "--output", tmp_path / "out.txt", code=4)
     error = capsys.readouterr().err
-    assert f"nothing may be added to {tmp_path}; choose another folder" in error
+    assert f"no write permission in {tmp_path}; choose another folder" in error
     assert ".lock" not in error
 
 

@@ -278,12 +278,12 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(two, said, name, harm):
     harm(two.folder / "step_00000002" / name)
     check(two, 1)
     (line,) = said
-    assert "step_00000002 is passed over" in line
+    assert "step_00000002 is skipped" in line
     assert name in line
     assert "\n" not in line
     save(two, 2)  # training comes by the damaged one again
     check(two, 2)
-    assert not any("passed over" in line for line in said[1:])
+    assert not any("skipped" in line for line in said[1:])
 
 
 def test_every_flipped_bit_of_a_manifest_is_found(two):
@@ -348,7 +348,7 @@ def test_numbers_that_are_not_finite_are_not_loaded(two, said, monkeypatch):
         blind.setattr(checkpoint_module, "not_finite", lambda _: None)
         two.save(3, {"model": {"bad": torch.tensor([math.nan])}}, {})
     check(two, 2)
-    assert "bad, which is not finite" in said[0]
+    assert "non-finite value in bad" in said[0]
 
 
 # What is kept
@@ -390,7 +390,7 @@ def test_best_is_a_pointer_and_can_be_moved(two):
     assert (two.folder / "BEST").read_text() == "step_00000002\n"
     two.mark_best(1)
     assert two.best() == two.path(1) == two.folder / "step_00000001"
-    with pytest.raises(ModelError, match=r"no whole checkpoint of step 7; it has: \[1, 2\]"):
+    with pytest.raises(ModelError, match=r"no complete checkpoint of step 7; it has: \[1, 2\]"):
         two.mark_best(7)
 
 
@@ -399,7 +399,7 @@ def test_what_another_run_left_is_neither_loaded_nor_removed(two, tmp_path, said
     new = Checkpoints(two.folder, "another", keep=1, log=said.append)
     with pytest.raises(ModelError, match="none of the 2"):
         new.load()
-    assert "belongs to the run mine" in said[0]
+    assert "belongs to run mine" in said[0]
     for step in (10, 20, 1000):
         save(new, step, metric=0.5)
         check(new, step)
@@ -468,7 +468,7 @@ def test_a_manifest_names_nothing_but_the_files_of_a_checkpoint(two, name):
     fields = json.loads((path / "manifest.json").read_text())
     fields["files"][name] = fields["files"]["state.json"]
     (path / "manifest.json").write_text(json.dumps(checkpoint_module._sealed(fields)))
-    with pytest.raises(ModelError, match="which no checkpoint holds"):
+    with pytest.raises(ModelError, match="does not belong in a checkpoint"):
         two.read(path)
 
 
@@ -520,7 +520,7 @@ def test_loaded_tensors_have_memory_of_their_own(tmp_path):
 
 
 def test_a_kind_of_number_that_is_not_kept_is_named(two):
-    with pytest.raises(WriteError, match=r"wave is of torch\.complex64"):
+    with pytest.raises(WriteError, match=r"wave has dtype torch\.complex64"):
         two.save(3, {"model": {"wave": torch.ones(2, dtype=torch.complex64)}}, {})
     check(two, 2)
 
@@ -582,7 +582,7 @@ class Bomb:
 def test_a_pickle_is_refused_and_does_nothing(tmp_path, name, kind):
     path, crater = tmp_path / name, tmp_path / "crater"
     torch.save(Bomb(crater), path) if kind == "torch" else path.write_bytes(pickle.dumps(Bomb(crater), kind))
-    with pytest.raises(ModelError, match=r"pickle" if kind else r"pickle|not a whole"):
+    with pytest.raises(ModelError, match=r"pickle" if kind else r"pickle|not a valid"):
         load_tensors(path)
     assert not crater.exists()
     bomb = io.BytesIO(path.read_bytes())

@@ -64,10 +64,12 @@ def test_what_is_not_ours_is_not_touched(tmp_path, run):
     (tmp_path / "thesis").mkdir()
     for number in range(5):
         (tmp_path / "thesis" / f"chapter {number}").touch()
-    with pytest.raises(WriteError, match=r"not a run: it holds chapter 0, chapter 1, chapter 2 and 2 more;"):
+    with pytest.raises(
+        WriteError, match=r"not a run: it contains chapter 0, chapter 1, chapter 2 and 2 more;"
+    ):
         Run.create(tmp_path / "thesis", CONFIG)
     assert len(names(tmp_path / "thesis")) == 5
-    with pytest.raises(WriteError, match=r"holds a config\.json already"):
+    with pytest.raises(WriteError, match=r"already has a config\.json"):
         Run.create(run.folder, {})
     assert Run.open(run.folder).config == READ
     with pytest.raises(WriteError, match="is a file; choose another folder"):
@@ -138,7 +140,7 @@ def test_a_creation_that_was_overtaken_does_not_overwrite(tmp_path, monkeypatch)
         return files.locked(path)
 
     monkeypatch.setattr(run_module, "locked", late)
-    with pytest.raises(WriteError, match=r"holds a config\.json already"):
+    with pytest.raises(WriteError, match=r"already has a config\.json"):
         Run.create(tmp_path / "run", {"other": 1})
     assert Run.open(tmp_path / "run").config == READ
 
@@ -149,10 +151,11 @@ def test_a_creation_that_was_overtaken_does_not_overwrite(tmp_path, monkeypatch)
         ("", "not JSON"),
         ('{"format": 1, "run', "not JSON"),
         ("[]", "list instead"),
-        ("{}", "not of a run"),
-        ('{"model_type": "bert"}', "not of a run"),
-        ('{"format": 1}', "not of a run"),
-        ('{"format": 2, "run": "0"}', "format 2, written by a newer Seqwright"),
+        ("{}", "not the configuration of a run"),
+        ('{"model_type": "bert"}', "not the configuration of a run"),
+        ('{"format": 1}', "not the configuration of a run"),
+        ('{"format": 2, "run": "0"}', "format 2, written by a newer Seqwright; this version reads format 1"),
+        ('{"format": 0, "run": "0"}', "format 0, which this version no longer reads"),
     ],
 )
 def test_what_is_no_run_is_said_in_one_line(tmp_path, content, rule):
@@ -172,12 +175,12 @@ def test_a_run_that_is_not_there_is_not_called_a_bad_one(tmp_path, monkeypatch):
     for name, said in (
         (
             "runs/g3p",
-            r"^there is no folder runs/g3p; did you mean runs/g2p\? name a folder made by training$",
+            r"^the folder runs/g3p does not exist; did you mean runs/g2p\? pass a run folder .*$",
         ),
-        ("g2p", r"^there is no folder g2p; did you mean runs/g2p\? name"),
-        ("nothing/like/it", r"^there is no folder nothing/like/it; name a folder"),
-        ("words.txt", r"^words.txt is a file and not a run; name a folder"),
-        ("x" * 5000, r"^there is no folder x+; name a folder"),
+        ("g2p", r"^the folder g2p does not exist; did you mean runs/g2p\? pass"),
+        ("nothing/like/it", r"^the folder nothing/like/it does not exist; pass a run"),
+        ("words.txt", r"^words.txt is a file, not a run; pass a run"),
+        ("x" * 5000, r"^the folder x+ does not exist; pass a run"),
     ):
         with pytest.raises(ModelError, match=said):
             Run.open(name)
@@ -188,7 +191,9 @@ def test_a_run_behind_what_belongs_behind_it_is_noticed(tmp_path):
     check_order(run, other)
     check_order(run, run)
     check_order(other, "", other)  # no run at all: said when it is opened
-    with pytest.raises(ConfigError, match=r"run is a run and .*words\.txt is none; name the run first"):
+    with pytest.raises(
+        ConfigError, match=r"run is a run folder and .*words\.txt is not; pass the run folder first"
+    ):
         check_order(other, run)
 
 
@@ -308,7 +313,7 @@ def test_weights_come_back_with_their_notes(run):
     [
         ({"a": (2, 3)}, r"a has the shape \[3, 2\] instead of \[2, 3\]"),
         ({"a": (3, 2), "b": (1,)}, "b is missing"),
-        ({}, "a is not of this model"),
+        ({}, "a is not in this model"),
         (dict.fromkeys("bcdefg", (1,)), "b is missing; c is missing; d is missing and 4 more"),
     ],
 )

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from seqwright.data.results import Text
 from seqwright.data.task import Item
-from seqwright.runs.folder import Run
-from seqwright.training.diagnostics import ENOUGH, FEW, findings, first_loss
+from seqwright.runs.folder import DIAGNOSED_FROM, Run
+from seqwright.training.diagnostics import FEW, findings, first_loss
 from seqwright.training.run import train
 from seqwright.training.validation import Validation
 
@@ -65,19 +65,19 @@ def test_early_outputs_may_be_anything(done):
 
 
 def test_few_outputs_prove_nothing():
-    assert findings(validation([item(f"s{n}", f"t{n}", "x") for n in range(FEW - 1)]), 0.9, ENOUGH) == []
+    assert findings(validation([item(f"s{n}", f"t{n}", "x") for n in range(FEW - 1)]), 0.9, DIAGNOSED_FROM) == []
 
 
 def test_the_same_output_is_right_where_the_references_are_the_same():
-    assert findings(validation([item(f"s{n}", "yes", "yes") for n in range(2 * FEW)]), 0.9, ENOUGH) == []
+    assert findings(validation([item(f"s{n}", "yes", "yes") for n in range(2 * FEW)]), 0.9, DIAGNOSED_FROM) == []
 
 
 def test_copies_are_right_where_the_task_is_to_copy():
-    assert findings(validation([item(f"s{n}", f"s{n}", f"s{n}") for n in range(2 * FEW)]), 0.9, ENOUGH) == []
+    assert findings(validation([item(f"s{n}", f"s{n}", f"s{n}") for n in range(2 * FEW)]), 0.9, DIAGNOSED_FROM) == []
 
 
 def test_a_loss_without_other_sources_says_nothing_about_the_source():
-    assert findings(validation(GOOD, shuffled=math.nan), 0.9, ENOUGH) == []
+    assert findings(validation(GOOD, shuffled=math.nan), 0.9, DIAGNOSED_FROM) == []
 
 
 @given(vocabulary=st.integers(5, 100_000))

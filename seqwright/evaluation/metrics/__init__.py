@@ -37,9 +37,15 @@ class Score:
 
 
 class Metric(ABC, Generic[T]):
-    """Statistics per item, and the score of their sum."""
+    """Statistics per item, and the score of their sum.
+
+    `label`, `unit` and `meaning` are for people; without a label it is the name with spaces.
+    """
 
     better: ClassVar[Better]
+    label: ClassVar[str] = ""
+    unit: ClassVar[str] = " %"
+    meaning: ClassVar[str] = ""
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ class Bleu(SacreMetric):
     """
 
     better = "higher"
+    label, unit, meaning = "BLEU", "", "0 to 100: word n-grams shared with the references"
 
     def __init__(
         self, *, tokenize: Literal["13a", "none", "char", "intl", "zh"] = "13a", lowercase: bool = False

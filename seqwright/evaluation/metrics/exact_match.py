@@ -12,6 +12,7 @@ class ExactMatch(Share[T]):
     """Items that equal one of their references, over items."""
 
     better = "higher"
+    meaning = "of the items are exactly right"
 
     def counts(self, output: T, references: Sequence[T]) -> bool:
         return output in references

@@ -13,6 +13,8 @@ class SymbolErrorRate(EditRate):
     `separator` stands between symbols; an empty one makes every character a symbol.
     """
 
+    meaning = "edits per 100 reference symbols"
+
     def __init__(self, *, separator: str = " "):
         self.separator = separator
 

@@ -9,6 +9,7 @@ class Ter(SacreMetric):
     """TER: edits and shifts of phrases over reference words (Snover et al. 2006)."""
 
     better = "lower"
+    label, meaning = "TER", "edits per 100 reference words"
 
     def __init__(self, *, normalized: bool = False, case_sensitive: bool = False):
         from sacrebleu.metrics import TER

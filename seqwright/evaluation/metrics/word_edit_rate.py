@@ -10,5 +10,7 @@ from seqwright.evaluation.metrics.bases import EditRate
 class WordEditRate(EditRate):
     """Edits over reference words, to the closest reference: the WER of speech recognition, for sentences."""
 
+    meaning = "edits per 100 reference words"
+
     def symbols(self, text: str) -> Sequence[str]:
         return text.split()

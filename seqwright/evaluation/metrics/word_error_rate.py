@@ -15,6 +15,7 @@ class WordErrorRate(Share[str]):
     """
 
     better = "lower"
+    meaning = "of the items are not exactly right"
 
     def counts(self, output: str, references: Sequence[str]) -> bool:
         return output not in references

@@ -1,3 +1,3 @@
-"""A run for people page for people: report.html, which needs no network."""
+"""report.html: a run folder as one self-contained page."""
 
 from seqwright.runs.report.page import write_report as write_report

@@ -1,4 +1,4 @@
-"""The part of an axis that all charts share."""
+"""The value axis that all charts share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from seqwright.runs.report.wording import tick
 
 
 def levels(y: Scale, left: float, right: float, most: int) -> Markup:
-    """A line from left to right at each of at most so many round values, and the value before it."""
+    """Draw a grid line at each of at most `most` round values, with the value to its left."""
     return join(
         join(
             [

@@ -1,4 +1,4 @@
-"""Drawings of counts and shares: columns for what has an order or many members, bars for what has a name."""
+"""Charts of counts and shares: columns for ordered values, horizontal bars for named ones."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from seqwright.runs.report.markup import Markup, drawing, element, tip
 from seqwright.runs.report.scale import Scale, round_step
 
 WIDTH = 540
-LEFT, RIGHT, TOP, BASE, BOTTOM = 46, 12, 12, 172, 200  # of a drawing of columns
-ROW, NAMES, COUNTS = 26, 130, 108  # of a drawing of bars: the height of a row, the room for names and notes
+LEFT, RIGHT, TOP, BASE, BOTTOM = 46, 12, 12, 172, 200  # of a column chart
+ROW, NAMES, COUNTS = 26, 130, 108  # of a bar chart: height of a row, width of names and notes
 MOST_COLUMNS = 40
-TAIL = 0.005  # the share of the longest texts that one last column may stand for
-FEW = 30  # items; the score of fewer says little
-MARKS = ((0, "start"), (50, "middle"), (100, "end"))  # below the line of a score, and how they are aligned
+TAIL = 0.005  # the share of the longest texts that share the last column
+FEW = 30  # items; a score of fewer is unreliable
+MARKS = ((0, "start"), (50, "middle"), (100, "end"))  # ticks below the line of a score, with their alignment
 
 
 @dataclass(frozen=True)
 class Column:
-    """One of many columns: what stands below it, if anything, how high it is, and what it is in words."""
+    """One column: an optional label below it, its height, and its tooltip."""
 
     label: str
     value: float
-    said: str
+    note: str
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A value with a name before it and a note behind it; a faint one is not to be relied upon."""
+    """A value with a name on the left and a note on the right; a faint one is unreliable."""
 
     name: str
     value: float
@@ -37,22 +37,22 @@ class Bar:
     faint: bool = False
 
 
-def column_chart(described: str, columns: Sequence[Column], below: str = "") -> Markup:
+def column_chart(description: str, columns: Sequence[Column], below: str = "") -> Markup:
     y = Scale.around((column.value for column in columns), BASE, TOP, zero=True, log=False)
     room = (WIDTH - LEFT - RIGHT) / max(len(columns), 1)
     wide = min(room * 0.82, 30.0)
     parts = []
     for number, column in enumerate(columns):
         middle = LEFT + room * (number + 0.5)
-        top = min(y(column.value), BASE - 1.0) if column.value else float(BASE)  # one text is seen, too
+        top = min(y(column.value), BASE - 1.0) if column.value else float(BASE)  # a single text stays visible
         box = {"x": middle - wide / 2, "y": top, "width": wide, "height": BASE - top, "rx": 1.5}
-        parts.append(tip("rect", column.said, class_="one", **box))
+        parts.append(tip("rect", column.note, class_="one", **box))
         if column.label:
             parts.append(element("text", column.label, x=middle, y=BASE + 17, class_="axis middle"))
     return drawing(
         WIDTH,
         BOTTOM + (14 if below else 0),
-        described,
+        description,
         levels(y, LEFT, WIDTH - RIGHT, 5),
         *parts,
         element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=BASE, y2=BASE, class_="base"),
@@ -61,7 +61,7 @@ def column_chart(described: str, columns: Sequence[Column], below: str = "") -> 
 
 
 def length_columns(counts: Mapping[int, int]) -> list[Column]:
-    """Lengths in at most MOST_COLUMNS columns of a round width; a long tail goes into one last column."""
+    """Group lengths into at most MOST_COLUMNS columns of a round width; a long tail shares the last one."""
     total, passed, end = sum(counts.values()), 0, 0
     for end in sorted(counts):
         passed += counts[end]
@@ -72,22 +72,28 @@ def length_columns(counts: Mapping[int, int]) -> list[Column]:
     labelled = max(1, round(round_step(max(end, 1) / 8) / width)) * width
     for low in range(min(counts) // width * width, end + 1, width):
         count = sum(counts.get(length, 0) for length in range(low, low + width))
-        said = f"{low}" if width == 1 else f"{low}–{low + width - 1}"
-        columns.append(Column(str(low) if low % labelled == 0 else "", count, f"{said}: {count:,}"))
+        span = f"{low}" if width == 1 else f"{low}–{low + width - 1}"
+        columns.append(Column(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
     rest = sum(count for length, count in counts.items() if length >= low + width)
     if rest:
-        columns.append(Column("more", rest, f"{low + width} and more: {rest:,}"))
+        columns.append(Column("more", rest, f"{low + width} or more: {rest:,}"))
     return columns
 
 
-def bar_chart(described: str, bars: Sequence[Bar], most: float) -> Markup:
-    """Bars on a scale from 0 to `most`."""
+def bar_chart(description: str, bars: Sequence[Bar], most: float) -> Markup:
+    """Draw bars on a scale from 0 to `most`."""
     x = Scale(0.0, most or 1.0, NAMES, WIDTH - COUNTS)
     parts = []
     for row, bar in enumerate(bars):
         top, end = row * ROW + 5, x(min(bar.value, x.high))
         parts += [
-            element("text", _cut(bar.name, 20), x=NAMES - 10, y=top + 13, class_="axis end name"),
+            element(
+                "text",
+                bar.name if len(bar.name) <= 20 else f"{bar.name[:19]}…",
+                x=NAMES - 10,
+                y=top + 13,
+                class_="axis end name",
+            ),
             tip("rect", bar.name, x=NAMES, y=top, width=WIDTH - COUNTS - NAMES, height=16, class_="track"),
             element(
                 "rect",
@@ -100,24 +106,23 @@ def bar_chart(described: str, bars: Sequence[Bar], most: float) -> Markup:
             ),
             element("text", bar.note, x=WIDTH - COUNTS + 10, y=top + 13, class_="axis"),
         ]
-    return drawing(WIDTH, len(bars) * ROW + 8, described, *parts)
+    return drawing(WIDTH, len(bars) * ROW + 8, description, *parts)
 
 
-def split_bar(described: str, parts: Mapping[str, int]) -> Markup:
-    """One bar for the whole, cut into shares; a share of nothing has no room but keeps its name."""
+def split_bar(description: str, parts: Mapping[str, int]) -> Markup:
+    """Draw one bar, divided into shares; an empty share has no width but keeps its tooltip."""
     x = Scale(0.0, float(sum(parts.values()) or 1), 0.0, float(WIDTH))
     shapes, begin = [], 0
     for (name, count), colour in zip(parts.items(), ("one", "two", "three"), strict=False):
         left, right = x(begin), x(begin + count)
-        said = f"{name}: {count:,}"
         box = {"x": left, "y": 4.0, "width": max(right - left - 2, 0.0), "height": 22, "rx": 2}
-        shapes.append(tip("rect", said, class_=colour, **box))
+        shapes.append(tip("rect", f"{name}: {count:,}", class_=colour, **box))
         begin += count
-    return drawing(WIDTH, 30, described, *shapes)
+    return drawing(WIDTH, 30, description, *shapes)
 
 
-def whisker(described: str, value: float, low: float | None, high: float | None) -> Markup:
-    """A score and its interval on a line from 0 to 100; what lies beyond is drawn at the end."""
+def whisker(description: str, value: float, low: float | None, high: float | None) -> Markup:
+    """Draw a score and its interval on a line from 0 to 100; values beyond are drawn at its end."""
     x = Scale(0.0, 100.0, 6.0, 234.0)
 
     def at(score: float) -> float:
@@ -127,13 +132,9 @@ def whisker(described: str, value: float, low: float | None, high: float | None)
     return drawing(
         240,
         30,
-        described,
+        description,
         element("line", x1=x.start, x2=x.end, y1=12, y2=12, class_="rail"),
         *(element("text", f"{m:g}", x=x(m), y=29, class_=f"axis {a}") for m, a in MARKS),
         element("line", x1=ends[0], x2=ends[1], y1=12, y2=12, class_="interval") if ends else None,
         element("circle", cx=at(value), cy=12, r=5, class_="one"),
     )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

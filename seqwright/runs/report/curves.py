@@ -1,4 +1,4 @@
-"""Lines over the steps of a training: what was measured stays visible beside its running median."""
+"""Line charts over training steps: measured points and their running median."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from seqwright.runs.report.markup import Markup, drawing, element, join, table, 
 from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import number, tick
 
-MOST = 600  # points of a curve; more cannot be told apart on the page
+MOST = 600  # points of a curve; more are indistinguishable on the page
 WIDTH, HEIGHT = 540, 270
 LEFT, RIGHT, TOP, BOTTOM = 46, 128, 38, 40
-APART = 15  # pixels between the names at the ends of two curves
+APART = 15  # least distance in pixels between two curve names
 
 Point = tuple[float, float]  # (step, value)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A series by step. `raw` is drawn as faint points, `marked` as a line with its points, the others as a
-    line or a dashed one; `colour` is one of those of the page.
-    """
+    """A series by step: `raw` is drawn as faint points, `marked` as a line with points."""
 
     name: str
     points: Sequence[Point]
@@ -36,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Clock:
-    """How long a training took to each step, by what its records say of some steps, and its last step."""
+    """The seconds at which some steps were reached, and the last step."""
 
     steps: Sequence[float]
     seconds: Sequence[float]
@@ -50,8 +48,8 @@ class Clock:
 
 
 def thinned(points: Sequence[Point], most: int = MOST, middle: Sequence[float] | None = None) -> list[Point]:
-    """At most so many of the points: nine tenths of them evenly out of all, so that their density stays true,
-    and those that lie farthest from `middle` (without one, from the mean), so that no spike is lost.
+    """Pick at most `most` points: nine tenths evenly, to keep the density, and those farthest from `middle`
+    (by default the mean), to keep the spikes.
     """
     if len(points) <= most:
         return list(points)
@@ -63,8 +61,8 @@ def thinned(points: Sequence[Point], most: int = MOST, middle: Sequence[float] |
 
 
 def running_median(values: Sequence[float], width: int) -> list[float]:
-    """The median of up to width // 2 values on both sides of each. At the beginning, where they change fast,
-    as few come from behind as from before.
+    """Return the median of up to width // 2 values on each side. Near the start, where values change fast,
+    the window is shorter, so that it stays symmetric.
     """
     half, window, first, last = width // 2, list[float](), 0, 0
     medians = []
@@ -81,10 +79,10 @@ def running_median(values: Sequence[float], width: int) -> list[float]:
 
 
 def line_chart(
-    described: str, curves: Sequence[Curve], clock: Clock, *, kept: float | None = None, zero: bool = False
+    description: str, curves: Sequence[Curve], clock: Clock, *, kept: float | None = None, zero: bool = False
 ) -> Markup:
-    """Curves over steps (below) and minutes (above), named at their ends. `kept` is a step to mark; with
-    `zero` the scale begins at 0, otherwise it may be logarithmic, and says so.
+    """Draw curves over steps (below) and time (above), named at their ends. `kept` is a step to mark. With
+    `zero` the scale starts at 0; otherwise it may be logarithmic, which is then labelled.
     """
     x = Scale(0.0, clock.last or 1.0, LEFT, WIDTH - RIGHT)  # the same for all charts of a training
     values = [value for curve in curves for _, value in curve.points]
@@ -92,7 +90,7 @@ def line_chart(
     return drawing(
         WIDTH,
         HEIGHT,
-        described,
+        description,
         levels(y, LEFT, WIDTH - RIGHT, 6),
         element("text", "logarithmic", x=LEFT, y=HEIGHT - BOTTOM + 32, class_="axis unit") if y.log else None,
         _steps(x),
@@ -105,7 +103,7 @@ def line_chart(
 
 
 def curve_table(caption: str, curves: Sequence[Curve]) -> Markup:
-    """The points of all curves by step."""
+    """Tabulate the points of all curves by step."""
     columns = [dict(curve.points) for curve in curves]
     steps = sorted({step for column in columns for step in column})
     rows = ((f"{step:,.0f}", *(number(column.get(step)) for column in columns)) for step in steps)
@@ -124,7 +122,7 @@ def _steps(x: Scale) -> Markup:
 
 
 def _minutes(x: Scale, clock: Clock) -> Markup | None:
-    """The hands of the clock above: minutes, or seconds or hours where these are rounder."""
+    """Draw the time axis above, in seconds, minutes or hours."""
     if not clock.seconds:
         return None
     total = clock.at(x.high)
@@ -174,12 +172,12 @@ def _kept_point(curve: Curve, x: Scale, y: Scale, kept: float | None) -> Markup 
     found = [value for step, value in curve.points if step == kept and curve.style == "marked"]
     if kept is None or not found:
         return None
-    said = f"kept, step {kept:,.0f}: {number(found[0])}"
-    return tip("circle", said, cx=x(kept), cy=y(found[0]), r=6, class_=f"ring {curve.colour}")
+    text = f"kept, step {kept:,.0f}: {number(found[0])}"
+    return tip("circle", text, cx=x(kept), cy=y(found[0]), r=6, class_=f"ring {curve.colour}")
 
 
 def _names(curves: Sequence[Curve], y: Scale) -> Markup:
-    """The name and last value of each curve at its end, moved apart where they would lie on each other."""
+    """Write the name and last value of each curve at its end, without overlaps."""
     ends = sorted((c for c in curves if c.style != "raw"), key=lambda curve: y(curve.points[-1][1]))
     heights = _apart([y(curve.points[-1][1]) for curve in ends], TOP, HEIGHT - BOTTOM)
     return join(
@@ -196,7 +194,7 @@ def _names(curves: Sequence[Curve], y: Scale) -> Markup:
 
 
 def _apart(heights: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Sorted heights pushed down until they are APART, then up from the bottom edge."""
+    """Push sorted heights down until they are APART, then up from the bottom edge."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + APART if placed else top))

@@ -1,4 +1,4 @@
-"""What the model was trained on, what was left out and found odd, and what was chosen for it."""
+"""The data section of the report (split, lengths, characters, findings) and the list of choices."""
 
 from __future__ import annotations
 
@@ -10,129 +10,136 @@ from seqwright.data.text_display import amount
 from seqwright.runs.report.bars import Column, column_chart, length_columns, split_bar
 from seqwright.runs.report.heat import glyph
 from seqwright.runs.report.markup import Markup, element, figure, join, table
-from seqwright.runs.report.record import Data, Finding, Lengths, Record, Side
+from seqwright.runs.report.reader import Data, Document, Record
 from seqwright.runs.report.summary import leaked
 from seqwright.runs.report.wording import number
 
-TOP = 28  # symbols that are drawn
-LISTED = 80  # rare symbols that are listed
+TOP = 28  # characters that are drawn
+LISTED = 80  # rare characters that are listed
 
 
 def data(record: Record) -> Markup | str:
     found = record.data
     if found is None:
         return record.absent["data.json"]
-    form = f" Read as {'; '.join(found.form)}." if found.form else ""
-    said = f"{amount(found.pairs, 'pair')} of {amount(found.sources, 'different source')}.{form}"
-    charts = [chart for name in ("source", "target") for chart in _side(name, getattr(found, name))]
+    read_as = f" Read as {'; '.join(form)}." if (form := found.texts("form")) else ""
+    charts = [chart for name, column in found.columns.items() for chart in _column(name, column)]
     return join(
         [
-            element("p", said),
+            element("p", f"{described(found)}.{read_as}"),
             _split(found),
             element("div", *charts, class_="charts"),
-            _dropped(found.dropped),
-            _findings(found.findings),
+            _dropped(found.texts("dropped")),
+            _findings(found.documents("findings")),
         ]
     )
+
+
+def described(data: Data) -> str:
+    """Return the number of examples, and of distinct sources where it is known."""
+    sources = data.count("sources")
+    distinct = f" with {amount(sources, 'distinct source')}" if sources else ""
+    return f"{amount(data.examples, data.unit)}{distinct}"
 
 
 def choices(record: Record) -> Markup | str:
     if record.data is None:
         return record.absent["data.json"]
-    if not record.data.choices:
-        return "Nothing was chosen for the user: the configuration said it all."
-    listed = (
-        element("div", element("dt", choice.what), element("dd", choice.reason))
-        for choice in record.data.choices
-    )
+    listed = [
+        element("div", element("dt", choice.text("what")), element("dd", choice.text("reason")))
+        for choice in record.data.documents("choices")
+    ]
+    if not listed:
+        return "Nothing was chosen automatically: the configuration is complete."
     return element("dl", *listed, class_="choices")
 
 
 def _split(found: Data) -> Markup | None:
-    if not found.split:
+    split = found.counts("split")
+    if not split:
         return None
-    said = ", ".join(f"{count:,} {name}" for name, count in found.split.items())
+    text = ", ".join(f"{count:,} {name}" for name, count in split.items())
     keys = (
         element("li", element("span", class_=f"key {colour}"), f" {name} {count:,}")
-        for (name, count), colour in zip(found.split.items(), ("one", "two", "three"), strict=False)
+        for (name, count), colour in zip(split.items(), ("one", "two", "three"), strict=False)
     )
-    leaks = {
-        None: "Whether held-out sources were trained on was not looked at.",
-        0: "No held-out source was trained on.",
-    }.get(found.leaks, f"{leaked(found)}.")
+    leaks = "Overlap of held-out data with the training data was not checked."
+    if found.number("leaks") is not None:
+        leaks = f"{leaked(found) or f'No held-out {found.unit} has a source that is in training'}."
     return element(
         "div",
-        split_bar(f"Split of the pairs: {said}", found.split),
+        split_bar(f"Split of the {found.unit}s: {text}", split),
         element("ul", *keys, class_="keys"),
         element("p", leaks),
         class_="split",
     )
 
 
-def _side(name: str, side: Side) -> list[Markup]:
-    """Charts of one side: lengths, in words where it has several, and the alphabet."""
-    words = side.words.mean >= 2
-    lengths, unit = (side.words, "words or symbols") if words else (side.characters, "characters")
-    charts = [_lengths(f"Length of a {name}", lengths, unit)] if lengths.counts else []
-    return [*charts, *([_alphabet(name, side)] if side.alphabet else [])]
+def _column(name: str, column: Document) -> list[Markup]:
+    """Draw the lengths, in words where texts have several, and the characters of a text column."""
+    words = (column.document("words").number("mean") or 0) >= 2
+    lengths, unit = ("words", "words or symbols") if words else ("characters", "characters")
+    charts = [_lengths(f"Length of a {name}", column.document(lengths), unit), _alphabet(name, column)]
+    return [chart for chart in charts if chart is not None]
 
 
-def _lengths(title: str, lengths: Lengths, unit: str) -> Markup:
-    said = f"In {unit}: {number(lengths.mean)} on average, {lengths.longest:,} at most."
-    drawn = column_chart(f"{title}. {said}", length_columns(lengths.counts), below=unit)
-    rows = ((f"{length:,}", f"{count:,}") for length, count in sorted(lengths.counts.items()))
-    return figure(title, said, drawn, table([unit, "texts"], rows, title))
+def _lengths(title: str, lengths: Document, unit: str) -> Markup | None:
+    counts = {int(length): count for length, count in lengths.counts("counts").items() if length.isdecimal()}
+    if not counts:
+        return None
+    text = f"In {unit}: {number(lengths.number('mean'))} on average, {lengths.count('longest'):,} at most."
+    drawn = column_chart(f"{title}. {text}", length_columns(counts), below=unit)
+    rows = ((f"{length:,}", f"{count:,}") for length, count in sorted(counts.items()))
+    return figure(title, text, drawn, table([unit, "texts"], rows, title))
 
 
-def rare(side: Side) -> list[str]:
-    """The characters that a model can hardly have learnt, so that one can see them."""
-    return [glyph(character) for character, count in side.alphabet.items() if count < RARE]
+def rare(column: Document) -> list[str]:
+    """Return the characters that occur too rarely to be learned, in visible form."""
+    return [glyph(character) for character, count in column.counts("alphabet").items() if count < RARE]
 
 
-def _alphabet(name: str, side: Side) -> Markup:
-    title = f"Characters of the {name}s"
-    letters = {character: count for character, count in side.alphabet.items() if character != " "}
+def _alphabet(name: str, column: Document) -> Markup | None:
+    title, alphabet = f"Characters of the {name}s", column.counts("alphabet")
+    if not alphabet:
+        return None
+    letters = {character: count for character, count in alphabet.items() if character != " "}
     common = sorted(letters.items(), key=lambda item: (-item[1], item[0]))
-    seldom = rare(side)
-    said = amount(len(letters), "different one") + (" beside the space" if " " in side.alphabet else "")
-    said += f", {len(seldom):,} of them fewer than {RARE} times: {_listed(seldom)}." if seldom else "."
-    if len(common) > TOP:
-        said += f" Drawn are the {TOP} commonest."
+    scarce = rare(column)
+    text = amount(len(letters), "distinct character") + (" and the space" if " " in alphabet else "")
+    if scarce:
+        more = f" and {len(scarce) - LISTED:,} more" if len(scarce) > LISTED else ""
+        text += f", {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"
+    text += f". The {TOP} most common are drawn." if len(common) > TOP else "."
     columns = [Column(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
     rows = (
         (glyph(c), " ".join(f"U+{ord(each):04X}" for each in c), f"{count:,}") for c, count in common[:1000]
     )
-    numbers = table(["character", "code point", "times"], rows, title)
-    return figure(title, said, column_chart(f"{title}: {said}", columns), numbers)
-
-
-def _listed(symbols: Sequence[str]) -> str:
-    more = f" and {len(symbols) - LISTED:,} more" if len(symbols) > LISTED else ""
-    return " ".join(symbols[:LISTED]) + more
+    numbers = table(["character", "code point", "count"], rows, title)
+    return figure(title, text, column_chart(f"{title}: {text}", columns), numbers)
 
 
 def _dropped(lines: Sequence[str]) -> Markup:
     if not lines:
-        return element("p", "No line was left out or changed in reading.")
+        return element("p", "No line was dropped or changed while reading.")
     listed = element("ul", *(element("li", line) for line in lines))
-    return join([element("h3", "Left out or changed"), listed])
+    return join([element("h3", "Dropped or changed"), listed])
 
 
-def _findings(found: Sequence[Finding]) -> Markup | None:
+def _findings(found: Sequence[Document]) -> Markup:
     if not found:
-        return element("p", "The check of the data found nothing odd.")
-    return join([element("h3", "Found in the data"), element("ul", *map(_finding, found), class_="findings")])
+        return element("p", "The data check found no problems.")
+    return join([element("h3", "Findings"), element("ul", *map(_finding, found), class_="findings")])
 
 
-def _finding(each: Finding) -> Markup:
-    grave = each.severity == "warning"
-    places = ", ".join(map(_place, each.places))
+def _finding(each: Document) -> Markup:
+    severity, way_out = each.text("severity", "note"), each.text("way_out")
+    places = ", ".join(map(_place, each.entries("places")))
     return element(
         "li",
-        element("strong", each.severity),
-        f" {each.sentence}; {each.way_out}" if each.way_out else f" {each.sentence}",
+        element("strong", severity),
+        f" {each.text('sentence')}" + (f"; {way_out}" if way_out else ""),
         element("span", f" {places}", class_="places") if places else None,
-        class_="warning" if grave else "note",
+        class_="warning" if severity == "warning" else "note",
     )
 
 

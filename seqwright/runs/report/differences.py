@@ -1,4 +1,4 @@
-"""Two texts with what differs between them marked, symbol by symbol."""
+"""Differences between two texts, marked symbol by symbol."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Cut = Callable[[str], list[str]]
 
 
 def cutter(writing: str) -> tuple[Cut, str]:
-    """How texts that are written so are compared, and what stands between two symbols: words and symbols
-    between spaces, or characters as one sees them (grapheme clusters, UAX #29).
+    """Return how texts of this writing are split, and the separator that joins the symbols again: words or
+    symbols between spaces, or characters as users see them (grapheme clusters, UAX #29).
     """
     if writing == "characters":
         return lambda text: regex.findall(r"\X", text), ""
@@ -22,30 +22,24 @@ def cutter(writing: str) -> tuple[Cut, str]:
 
 
 def closest(output: str, references: Sequence[str], cut: Cut) -> str:
-    """The reference that needs the fewest edits; of several such the longest, as in the metrics."""
-    said = cut(output)
-    wanted = [
-        (Levenshtein.distance(said, cut(text)), -len(cut(text)), i) for i, text in enumerate(references)
-    ]
-    return references[min(wanted)[2]]
+    """Return the reference that needs the fewest edits, and of equals the longest, as in the metrics."""
+    symbols = cut(output)
+    return min(references, key=lambda text: (Levenshtein.distance(symbols, cut(text)), -len(cut(text))))
 
 
 def marked(old: str, new: str, cut: Cut, between: str) -> tuple[Markup, Markup]:
-    """Both texts, with <del> around what only the old one has and <ins> around what only the new one has."""
+    """Return both texts, with <del> around what only the old one has and <ins> around the new."""
     before, after = cut(old), cut(new)
     left: list[str] = []
     right: list[str] = []
     for change in Levenshtein.opcodes(before, after):
-        lost = between.join(before[change.src_start : change.src_end])
-        found = between.join(after[change.dest_start : change.dest_end])
+        removed = between.join(before[change.src_start : change.src_end])
+        added = between.join(after[change.dest_start : change.dest_end])
         same = change.tag == "equal"
-        if lost:
-            left.append(lost if same else element("del", lost))
-        if found:
-            right.append(found if same else element("ins", found))
-    return _whole(left, between), _whole(right, between)
-
-
-def _whole(parts: list[str], between: str) -> Markup:
-    """One text in one direction, its own."""
-    return element("bdi", join(parts, between), class_="text")
+        if removed:
+            left.append(removed if same else element("del", removed))
+        if added:
+            right.append(added if same else element("ins", added))
+    # <bdi>: each text keeps its own direction
+    old_text, new_text = (element("bdi", join(side, between), class_="text") for side in (left, right))
+    return old_text, new_text

@@ -1,4 +1,4 @@
-"""Which symbols are said for which: a square for each pair, the darker the more often."""
+"""A confusion matrix: one cell per pair of symbols, darker where the confusion is more frequent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from seqwright.evaluation.mistakes import Confusion
 from seqwright.runs.report.markup import Markup, drawing, element, join, tip
-from seqwright.runs.report.record import Confusion
 
 MOST = 14  # symbols on each side
 CELL, LEFT, TOP = 30, 78, 48
@@ -17,34 +17,34 @@ SIZE = {"width": CELL - 2, "height": CELL - 2, "rx": 3}
 
 
 def glyph(symbol: str) -> str:
-    """A symbol as one can see it: a space has a sign, an accent something to stand on, nothing is ∅."""
+    """Return a visible form of a symbol: a space as ␣, a combining mark on ◌, nothing as ∅."""
     if not symbol:
         return "∅"
     shown = symbol.replace(" ", "␣")
     return f"◌{shown}" if unicodedata.combining(shown[0]) else shown
 
 
-def heat_map(described: str, confusions: Sequence[Confusion]) -> Markup:
-    """Rows are the symbols that were expected, columns those that were said, the most confused ones first."""
+def heat_map(description: str, confusions: Sequence[Confusion]) -> Markup:
+    """Draw expected symbols as rows and symbols of the output as columns, the most confused first."""
     often = [
         _commonest((each.expected, each.count) for each in confusions),
-        _commonest((each.said, each.count) for each in confusions),
+        _commonest((each.output, each.count) for each in confusions),
     ]
-    shown = [each for each in confusions if each.expected in often[0] and each.said in often[1]]
+    shown = [each for each in confusions if each.expected in often[0] and each.output in often[1]]
     rows = [symbol for symbol in often[0] if any(each.expected == symbol for each in shown)]
-    columns = [symbol for symbol in often[1] if any(each.said == symbol for each in shown)]
+    columns = [symbol for symbol in often[1] if any(each.output == symbol for each in shown)]
     most = max([1, *(each.count for each in shown)])
     width, height = LEFT + CELL * len(columns), TOP + CELL * len(rows)
     return drawing(
         max(width + 10, 420),
         height + 4,
-        described,
-        element("text", "said →", x=LEFT + 8, y=12, class_="axis unit"),
+        description,
+        element("text", "output →", x=LEFT + 8, y=12, class_="axis unit"),
         element("text", "expected ↓", x=LEFT - 10, y=TOP - 14, class_="axis end unit"),
         *(_label(symbol, LEFT + CELL * (i + 0.5), TOP - 14, "middle") for i, symbol in enumerate(columns)),
         *(_label(symbol, LEFT - 10, TOP + CELL * (i + 0.5) + 5, "end") for i, symbol in enumerate(rows)),
         *(_empty(i, j) for i in range(len(rows)) for j in range(len(columns))),
-        *(_cell(each, rows.index(each.expected), columns.index(each.said), most) for each in shown),
+        *(_cell(each, rows.index(each.expected), columns.index(each.output), most) for each in shown),
     )
 
 
@@ -66,9 +66,10 @@ def _empty(row: int, column: int) -> Markup:
 
 def _cell(each: Confusion, row: int, column: int, most: int) -> Markup:
     x, y = LEFT + CELL * column, TOP + CELL * row
-    # By the square root, since a few confusions are far commoner than the others.
+    # square root: a few confusions are far more frequent than the others
     strength = FAINTEST + (STRONGEST - FAINTEST) * math.sqrt(each.count / most)
-    said = f"{glyph(each.said)} for {glyph(each.expected)}: {each.count:,}"
-    box = tip("rect", said, x=x + 1, y=y + 1, **SIZE, class_="one", fill_opacity=strength)
-    text = element("text", f"{each.count:,}", x=x + CELL / 2, y=y + CELL / 2 + 4, class_="count middle")
-    return join([box, text])
+    text = f"{glyph(each.output)} instead of {glyph(each.expected)}: {each.count:,}"
+    box = tip("rect", text, x=x + 1, y=y + 1, **SIZE, class_="one", fill_opacity=strength)
+    return join(
+        [box, element("text", f"{each.count:,}", x=x + CELL / 2, y=y + CELL / 2 + 4, class_="count middle")]
+    )

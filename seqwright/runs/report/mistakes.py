@@ -1,4 +1,4 @@
-"""Where the model goes wrong: by kind of source, symbol by symbol, and in examples."""
+"""The error sections of the report: scores by bucket, confusions, and examples."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 
 from seqwright.data.text_display import amount
+from seqwright.evaluation.mistakes import Confusion
 from seqwright.runs.report.bars import FEW, Bar, bar_chart
 from seqwright.runs.report.differences import Cut, closest, cutter, marked
 from seqwright.runs.report.heat import glyph, heat_map
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
-from seqwright.runs.report.record import Bucket, Confusion, Evaluation, Example, Record
+from seqwright.runs.report.reader import Document, Evaluation, Record
 from seqwright.runs.report.wording import metric, number, score, titled
 
 LISTED = 20  # confusions
-KINDS = {"worst": "The worst", "sample": "A sample"}
+KINDS = {"worst": "Worst", "sample": "Sample"}
 
 
 def errors(record: Record) -> Markup | str:
-    """Scores of parts of the test and symbols that are taken for others, or why there are none."""
+    """Draw scores by bucket and the confusions, or return why there are none."""
     evaluation = record.evaluation
     if evaluation is None:
         return record.absent["evaluation.json"]
@@ -27,110 +28,117 @@ def errors(record: Record) -> Markup | str:
         for title, buckets in evaluation.buckets.items()
         if buckets
     ]
-    if evaluation.confusions:
-        charts.append(_confusions(evaluation.confusions))
-    found = [element("li", text, class_="warning") for text in evaluation.findings]
+    confusions = [
+        Confusion(each.text("expected"), each.text("said"), each.count("count"))
+        for each in evaluation.documents("confusions")
+    ]
+    if confusions:
+        charts.append(_confusions(sorted(confusions, key=lambda each: -each.count)))
+    found = [element("li", text, class_="warning") for text in evaluation.texts("findings")]
     if not charts and not found:
-        return "the test has no scores by part and no confusions"
+        return "the evaluation has no scores by bucket and no confusions"
     return join([element("ul", *found, class_="findings"), element("div", *charts, class_="charts")])
 
 
-def _buckets(title: str, buckets: Sequence[Bucket], judge: str, evaluation: Evaluation) -> Markup:
-    values = [bucket.metrics.get(judge) for bucket in buckets]
-    most = max(100.0 if metric(judge).unit else 0.0, *(value or 0.0 for value in values), 1e-9)
+def _buckets(title: str, buckets: Sequence[Document], judge: str, evaluation: Evaluation) -> Markup:
+    scores = [bucket.numbers("metrics") for bucket in buckets]
     bars = [
-        Bar(bucket.name, value or 0.0, f"{score(judge, value)} · {bucket.items:,}", faint=bucket.items < FEW)
-        for bucket, value in zip(buckets, values, strict=True)
+        Bar(
+            bucket.text("name"),
+            found.get(judge) or 0.0,
+            f"{score(judge, found.get(judge))} · {bucket.count('items'):,}",
+            faint=bucket.count("items") < FEW,
+        )
+        for bucket, found in zip(buckets, scores, strict=True)
     ]
-    label, better = metric(judge, evaluation.item).label, evaluation.better.get(judge)
-    said = f"{titled(label)} and number of items" + (f"; {better} is better." if better else ".")
+    most = max(100.0 if metric(judge).unit else 0.0, *(bar.value for bar in bars), 1e-9)
+    label, better = metric(judge, evaluation.item).label, evaluation.better(judge)
+    text = f"{titled(label)} and number of items" + (f"; {better} is better." if better else ".")
     if any(bar.faint for bar in bars):
-        said += f" A faint bar stands for fewer than {FEW} items."
-    described = f"{title}: " + ", ".join(f"{bar.name} {bar.note}" for bar in bars)
-    names = list(dict.fromkeys(name for bucket in buckets for name in bucket.metrics))
+        text += f" A faint bar has fewer than {FEW} items."
+    description = f"{title}: " + ", ".join(f"{bar.name} {bar.note}" for bar in bars)
+    names = list(dict.fromkeys(name for found in scores for name in found))
     rows = (
-        (bucket.name, f"{bucket.items:,}", *(score(name, bucket.metrics.get(name)) for name in names))
-        for bucket in buckets
+        (bucket.text("name"), f"{bucket.count('items'):,}", *(score(name, found.get(name)) for name in names))
+        for bucket, found in zip(buckets, scores, strict=True)
     )
     labels = (metric(name, evaluation.item).label for name in names)
-    numbers = table(["items with", "items", *labels], rows, title)
-    return figure(f"By {title}", said, bar_chart(described, bars, most), numbers)
+    numbers = table(["bucket", "items", *labels], rows, title)
+    return figure(f"By {title}", text, bar_chart(description, bars, most), numbers)
 
 
-def _confusions(found: Sequence[Confusion]) -> Markup:
-    common = sorted(found, key=lambda each: -each.count)
+def _confusions(common: Sequence[Confusion]) -> Markup:
     first = common[0]
-    often = amount(first.count, "time")
-    said = (
-        f"Most often {glyph(first.said)} was said for {glyph(first.expected)}, {often}. "
-        "∅ is nothing: a symbol too many (row) or one that is missing (column)."
+    text = (
+        f"Most frequent: {glyph(first.output)} instead of {glyph(first.expected)}, "
+        f"{amount(first.count, 'time')}. ∅ stands for an extra symbol (row) or a missing one (column)."
     )
-    rows = ((glyph(each.expected), glyph(each.said), f"{each.count:,}") for each in common)
-    numbers = table(["expected", "said", "times"], rows, "confusions")
-    drawn = heat_map(f"Confusions of symbols. {said}", common)
-    return join([figure("Symbols taken for others", said, drawn, numbers), _commonest(common[:LISTED])])
-
-
-def _commonest(common: Sequence[Confusion]) -> Markup:
+    rows = ((glyph(each.expected), glyph(each.output), f"{each.count:,}") for each in common)
+    numbers = table(["expected", "output", "count"], rows, "confusions")
     items = (
         element(
             "li",
             element("code", glyph(each.expected)),
             " → ",
-            element("code", glyph(each.said)),
+            element("code", glyph(each.output)),
             element("span", f" {each.count:,} ×", class_="times"),
         )
-        for each in common
+        for each in common[:LISTED]
     )
-    listed = element("ol", *items, class_="commonest")
-    return element("div", element("h3", "The commonest confusions"), element("p", "Expected → said."), listed)
+    listed = element(
+        "div",
+        element("h3", "Most frequent confusions"),
+        element("p", "Expected → output."),
+        element("ol", *items, class_="commonest"),
+    )
+    drawn = heat_map(f"Confusion matrix. {text}", common)
+    return join([figure("Confusion matrix", text, drawn, numbers), listed])
 
 
 def examples(record: Record) -> Markup | str:
-    """Outputs of the test beside their references; without a test, the outputs that were stored."""
-    evaluation = record.evaluation
-    if evaluation is not None and evaluation.examples:
+    """Show outputs of the evaluation next to their references; without one, the stored outputs."""
+    evaluated = record.evaluation.documents("examples") if record.evaluation is not None else []
+    if evaluated:
         cut, between = cutter(record.writing)
-        groups: dict[str, list[Example]] = {}
-        for example in evaluation.examples:
-            groups.setdefault(example.kind, []).append(example)
-        parts = [
-            join([element("h3", KINDS.get(kind, kind)), _compared(group, cut, between)])
-            for kind, group in groups.items()
-        ]
+        groups: dict[str, list[Markup]] = {}
+        for each in evaluated:
+            groups.setdefault(each.text("kind", "sample"), []).append(_example(each, cut, between))
         legend = element(
             "p",
-            "What differs from the closest reference: ",
-            element("del", "said"),
-            " where ",
+            "Differences from the closest reference: ",
+            element("del", "output"),
+            " and ",
             element("ins", "expected"),
             ". The probability is that of the whole output.",
         )
+        parts = (
+            join([element("h3", KINDS.get(kind, kind)), element("div", *group, class_="examples")])
+            for kind, group in groups.items()
+        )
         return join([legend, *parts])
-    if record.examples is not None and record.examples.examples:
-        stored = ((quoted(each.source), quoted(each.output)) for each in record.examples.examples)
-        return table(["source", "output"], stored, "stored examples")
-    return record.absent.get("evaluation.json", "the test has no examples")
+    if record.examples:
+        stored = ((quoted(each.text("source")), quoted(each.text("output"))) for each in record.examples)
+        return table(["input", "output"], stored, "stored examples")
+    return record.absent.get("evaluation.json", "the evaluation has no examples")
 
 
-def _compared(group: Sequence[Example], cut: Cut, between: str) -> Markup:
-    return element("div", *(_example(each, cut, between) for each in group), class_="examples")
+def _example(each: Document, cut: Cut, between: str) -> Markup:
+    text, references = each.text("output"), each.texts("references")
+    reference = closest(text, references, cut) if references else text
+    output, expected = marked(text, reference, cut, between)
+    right = text in references
+    others = [other for other in references if other != reference]
 
+    def line(name: str, content: Markup) -> Markup:
+        return element("p", element("span", name, class_="who"), content)
 
-def _example(each: Example, cut: Cut, between: str) -> Markup:
-    reference = closest(each.output, each.references, cut) if each.references else each.output
-    said, expected = marked(each.output, reference, cut, between)
-    right = each.output in each.references
-    others = [text for text in each.references if text != reference]
     return element(
         "article",
-        element("h4", quoted(each.source)),
-        element("p", element("span", "said", class_="who"), said if each.output else element("i", "nothing")),
-        element("p", element("span", "expected", class_="who"), expected) if not right else None,
-        element("p", element("span", "or", class_="who"), join(map(quoted, others), " · "))
-        if others
-        else None,
-        element("p", "✓ right · " if right else None, _probability(each.log_prob), class_="odds"),
+        element("h4", quoted(each.text("source"))),
+        line("output", output if text else element("i", "empty")),
+        line("expected", expected) if not right else None,
+        line("or", join(map(quoted, others), " · ")) if others else None,
+        element("p", "✓ correct · " if right else None, _probability(each.number("log_prob")), class_="odds"),
         class_="example",
     )
 

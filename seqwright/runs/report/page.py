@@ -1,4 +1,4 @@
-"""report.html: one page that needs no network and no script, the same bytes for the same folder."""
+"""report.html: one page without network access or scripts; the same folder gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from importlib.resources import files
 from pathlib import Path
 
 from seqwright.config import to_toml
+from seqwright.config.presets import PINNED
 from seqwright.errors import SeqwrightError
 from seqwright.files import write_text
-from seqwright.config.presets import PINNED
 from seqwright.models.building import unpinned
-from seqwright.runs.report import record as records
 from seqwright.runs.report.dataset import choices, data
 from seqwright.runs.report.learning import curves, probes, remarks
 from seqwright.runs.report.markup import Markup, element, join
 from seqwright.runs.report.mistakes import errors, examples
-from seqwright.runs.report.record import Record
+from seqwright.runs.report.reader import Record, read_record
 from seqwright.runs.report.summary import facts, header
-from seqwright.runs.report.wording import files_like, shell_word
+from seqwright.runs.report.wording import files_like, sentence, shell_word
 
 REPORT = "report.html"
-# Nothing is loaded and nothing runs, whatever a text in the data may try.
+# Nothing is loaded and nothing runs, whatever the texts in the data contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
-Part = Callable[[Record], Markup | str]
+Section = Callable[[Record], Markup | str]
 
 
 def write_report(folder: str | Path) -> Path:
-    """Writes report.html into a run folder, from what lies there, and says where it is."""
+    """Write report.html into a run folder and return its path."""
     path = Path(folder) / REPORT
-    write_text(path, page(records.read(folder)))
+    write_text(path, page(read_record(folder)))
     return path
 
 
@@ -44,67 +43,60 @@ def page(record: Record) -> str:
         element("meta", http_equiv="Content-Security-Policy", content=POLICY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("link", rel="icon", href="data:,"),  # or the browser asks for one
+        element("link", rel="icon", href="data:,"),  # otherwise browsers request a favicon
         element("title", f"{record.name} · Seqwright"),
         element("style", Markup(style)),
     )
-    sections = [_section(name, title, part(record)) for name, (title, part) in PARTS.items()]
-    body = element("body", header(record), _contents(), element("main", *sections))
+    links = (element("a", title, href=f"#{name}") for name, (title, _) in SECTIONS.items())
+    contents = element("nav", *links, aria_label="sections of this page")
+    sections = (_section(name, title, content(record)) for name, (title, content) in SECTIONS.items())
+    body = element("body", header(record), contents, element("main", *sections))
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _section(name: str, title: str, content: Markup | str) -> Markup:
+    """A section of the page; content that is not markup is the reason why it is empty."""
+    if not isinstance(content, Markup):
+        content = element("p", sentence(content), class_="absent")
+    return element("section", element("h2", title), content, id=name)
 
 
 def configuration(record: Record) -> Markup:
     config = dict(record.config)
     if isinstance(record.setting("model", PINNED), dict):
-        with suppress(SeqwrightError):  # a model of parts that are not here stays as it was written down
+        with suppress(SeqwrightError):  # a model with parts that are not installed stays as stored
             config["model"] = unpinned(config["model"])
     text = element("pre", to_toml(config), tabindex="0")
-    return element("details", element("summary", "The whole configuration as TOML"), text)
+    return element("details", element("summary", "The complete configuration as TOML"), text)
 
 
 def commands(record: Record) -> Markup:
-    """What one can do with the model now."""
     run = shlex.quote(record.name)
-    stored = record.examples.examples if record.examples else []
     trained = record.setting("data", "train") or []
-    text = shell_word(stored[0].source if stored else "a text")
+    text = shell_word(record.examples[0].text("source") if record.examples else "a text")
     listed = (
-        (f"seqwright predict {run} < input.txt", "outputs, line by line"),
-        (f"seqwright evaluate {run} {files_like(trained)}", "scores on other pairs, in the same form"),
-        (f"seqwright look {run} {text} -o look.html", "where it looks, as a page"),
-        (f"seqwright verify {run}", "is this model still what it was? The stored examples, once more"),
-        (f"seqwright report {run}", "this page, anew"),
+        (f"seqwright predict {run} < input.txt", "one output per input line"),
+        (f"seqwright evaluate {run} {files_like(trained)}", "scores on other data in the same format"),
+        (f"seqwright look {run} {text} -o look.html", "attention for one input, as a page"),
+        (f"seqwright verify {run}", "checks the files and that the model still gives the stored outputs"),
+        (f"seqwright report {run}", "writes this page again"),
     )
     rows = (
-        element("div", element("dt", element("code", line)), element("dd", said)) for line, said in listed
+        element("div", element("dt", element("code", line)), element("dd", note)) for line, note in listed
     )
-    where = element("p", "Beside the folder ", element("code", record.name), ":")
+    where = element("p", "In the folder that contains ", element("code", record.name), ":")
     return join([where, element("dl", *rows, class_="commands")])
 
 
-PARTS: dict[str, tuple[str, Part]] = {  # the sections in the order of the page: id, title, content
+SECTIONS: dict[str, tuple[str, Section]] = {  # in the order of the page: id -> title, content
     "facts": ("Key facts", facts),
-    "learning": ("Learning", curves),
-    "probes": ("Probes through time", probes),
+    "learning": ("Training curves", curves),
+    "probes": ("Probes", probes),
     "data": ("Data", data),
-    "choices": ("Choices", choices),
+    "choices": ("Automatic choices", choices),
     "errors": ("Errors", errors),
     "examples": ("Examples", examples),
-    "remarks": ("Remarks of the training", remarks),
+    "remarks": ("Training diagnostics", remarks),
     "configuration": ("Configuration", configuration),
-    "next": ("Next", commands),
+    "next": ("Next steps", commands),
 }
-
-
-def _section(name: str, title: str, content: Markup | str) -> Markup:
-    """A part of the page, or one line where there is nothing to show."""
-    heading = element("h2", title)
-    if not isinstance(content, Markup):
-        line = content[:1].upper() + content[1:].rstrip(".") + "."
-        return element("section", heading, element("p", line, class_="absent"), id=name)
-    return element("section", heading, content, id=name)
-
-
-def _contents() -> Markup:
-    links = (element("a", title, href=f"#{name}") for name, (title, _) in PARTS.items())
-    return element("nav", *links, aria_label="parts of this page")

@@ -1,4 +1,4 @@
-"""From values to pixels: linear or logarithmic, with round numbers on the axis."""
+"""Linear and logarithmic scales from values to pixels, with round ticks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-FAR = 30.0  # a largest value so many times the smallest needs a logarithm for both to be seen
+FAR = 30.0  # ratio of the largest to the smallest value from which the scale is logarithmic
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Scale:
     def around(
         cls, values: Iterable[float], start: float, end: float, *, zero: bool = False, log: bool | None = None
     ) -> Scale:
-        """A scale that shows all values, and 0 if `zero`; logarithmic where they lie far apart."""
+        """Return a scale that shows all values, and 0 if `zero`; logarithmic if their ratio is large."""
         found = [*values, *([0.0] if zero else [])] or [0.0, 1.0]
         low, high = min(found), max(found)
         if log is None:
@@ -40,7 +40,7 @@ class Scale:
         return self.start + (self._measure(value) - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, most: int = 7) -> list[float]:
-        """At most so many round values from `low` to `high`."""
+        """Return at most `most` round values from `low` to `high`."""
         return self._log_ticks(most) if self.log else self._linear_ticks(most)
 
     def _measure(self, value: float) -> float:
@@ -65,6 +65,6 @@ class Scale:
 
 
 def round_step(least: float) -> float:
-    """The smallest of …, 0.1, 0.2, 0.5, 1, 2, 5, 10, … that is not less."""
+    """Return the smallest of …, 0.1, 0.2, 0.5, 1, 2, 5, 10, … that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(digit * power for digit in (1.0, 2.0, 5.0, 10.0) if digit * power >= least * (1 - 1e-9))

@@ -1,32 +1,23 @@
-"""What a reader wants first: how good it is, what was trained on what, and the facts of the training."""
+"""The head of the report: scores, one sentence about the training, and its key facts."""
 
 from __future__ import annotations
 
 import shlex
 from statistics import median
 
-from seqwright.data.text_display import amount
 from seqwright.data.split import NAMES
+from seqwright.data.text_display import amount
+from seqwright.evaluation.wording import percent
 from seqwright.runs.report.bars import whisker
 from seqwright.runs.report.markup import Markup, element, join, quoted
-from seqwright.runs.report.record import Data, Evaluation, Record, finite
-from seqwright.runs.report.wording import (
-    article,
-    duration,
-    family,
-    many,
-    metric,
-    number,
-    percent,
-    score,
-    titled,
-)
+from seqwright.runs.report.reader import Data, Evaluation, Record, finite
+from seqwright.runs.report.wording import article, duration, family, many, metric, number, score, titled
 
 
 def header(record: Record) -> Markup:
     return element(
         "header",
-        element("p", "Seqwright · a training and its model", class_="eyebrow"),
+        element("p", "Seqwright · training report", class_="eyebrow"),
         element("h1", quoted(record.name)),
         element("p", trained(record), class_="lede"),
         _scores(record),
@@ -34,25 +25,19 @@ def header(record: Record) -> Markup:
 
 
 def trained(record: Record) -> str:
-    """What was trained on what, in one sentence."""
+    """Return one sentence on the model, the time and the data of the training."""
     size = f" with {many(record.parameters)} parameters" if record.parameters else ""
     time = f" for {duration(record.seconds)}" if record.seconds else ""
-    name = record.data.name if record.data and record.data.name else _files(record)
-    pairs = _pairs(record)
-    source = f" on {amount(pairs, 'pair')}" if pairs else ""
+    files = record.setting("data", "train")
+    name = ", ".join(map(str, files)) if isinstance(files, list) else ""
+    on = ""
+    if data := record.data:
+        name = data.text("name") or name
+        if examples := data.counts("split").get("train") or data.examples:
+            on = f" on {amount(examples, data.unit)}"
     if name:
-        source += f" of {name}" if source else f" on {name}"
-    return f"{article(family(record.setting('model')))}{size}, trained{time}{source}."
-
-
-def _pairs(record: Record) -> int:
-    """Those that were trained on; all there are, where the split is not known."""
-    return (record.data.split.get("train") or record.data.pairs) if record.data else 0
-
-
-def _files(record: Record) -> str:
-    names = record.setting("data", "train")
-    return ", ".join(map(str, names)) if isinstance(names, list) else ""
+        on += f" of {name}" if on else f" on {name}"
+    return f"{article(family(record.setting('model')))}{size}, trained{time}{on}."
 
 
 def _scores(record: Record) -> Markup:
@@ -60,147 +45,139 @@ def _scores(record: Record) -> Markup:
     if evaluation is not None and evaluation.metrics:
         return _boxes(evaluation, record.judge, tested(record, evaluation))
     if kept is not None:
-        found = {name: finite(kept.get(name)) for name in validation_metrics(record)}
-        untested = record.absent.get("evaluation.json", "the test has no scores")
-        said = f"Greedy outputs of the validation whose weights were kept, step {kept['step']:,}: {untested}."
-        return _boxes(Evaluation(metrics=found), record.judge, said)
-    return element("p", "No score yet: nothing was validated and nothing tested.", class_="absent")
+        found = {name: kept.get(name) for name in validation_metrics(record)}
+        untested = record.absent.get("evaluation.json", "the evaluation has no scores")
+        origin = (
+            f"Greedy outputs at the validation that selected the weights, step {kept['step']:,}: {untested}."
+        )
+        return _boxes(Evaluation({"metrics": found}), record.judge, origin)
+    return element("p", "No scores yet: there was no validation and no test.", class_="absent")
 
 
-def _boxes(evaluation: Evaluation, judge: str, said: str) -> Markup:
-    """A box for each score, that of the judge first, and what they were measured on."""
+def _boxes(evaluation: Evaluation, judge: str, origin: str) -> Markup:
+    """Draw a box per score, the selecting metric first, and a line on what they were measured on."""
     known = {name: value for name, value in evaluation.metrics.items() if value is not None}
     names = sorted(known, key=lambda name: name != judge)
     boxes = element("div", *(_box(evaluation, name, known[name]) for name in names), class_="scores")
-    return join([boxes, element("p", said, class_="origin")])
-
-
-def tested(record: Record, evaluation: Evaluation) -> str:
-    """What the scores were measured on, and what would make them too good."""
-    beam = "" if evaluation.beam is None else f", decoded with a beam of {evaluation.beam}"
-    source = f" ({evaluation.file})" if evaluation.file else ""
-    items = amount(evaluation.items, "source")
-    several = f" with {evaluation.pairs:,} right answers" if evaluation.pairs > evaluation.items else ""
-    said = f"Measured on {items}{several}{source}{beam}."
-    if evaluation.part == "valid":
-        said += " These pairs also chose the weights, which makes the scores a little too good."
-    if leaks := leaked(record.data, evaluation.part):
-        said += f" {leaks}, which makes the scores too good."
-    return said
-
-
-def leaked(data: Data | None, part: str | None = None) -> str:
-    """How many pairs of a part, or of all, have a source that was trained on; nothing if none have."""
-    if data is None:
-        return ""
-    if data.leaks_by_part is None:  # a run of a version that did not tell the parts apart
-        counts = {"held-out": data.leaks or 0}
-    else:
-        counts = {name: count for name, count in data.leaks_by_part.items() if part in (None, name)}
-    pairs = [amount(count, f"{NAMES.get(name, name)} pair") for name, count in counts.items() if count]
-    if not pairs:
-        return ""
-    have = "has" if sum(counts.values()) == 1 else "have"
-    return f"{' and '.join(pairs)} {have} a source that was trained on"
+    return join([boxes, element("p", origin, class_="origin")])
 
 
 def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
-    low, high = evaluation.intervals.get(name, (None, None))
-    level = percent(evaluation.level)
-    lies = "" if low is None or high is None else f"{level} interval {low:.1f} – {high:.1f}"
-    words = metric(name, evaluation.item)
+    low, high = ends = evaluation.interval(name) or (None, None)
+    interval = "" if None in ends else f"{percent(evaluation.level)} interval {low:.1f} – {high:.1f}"
+    words, better = metric(name, evaluation.item), evaluation.better(name)
+    signature = evaluation.document("signatures").text(name)
     return element(
         "div",
         element("h2", titled(words.label)),
         element("p", element("strong", f"{value:.1f}"), words.unit, class_="value"),
-        element("p", _meaning(words.meaning, evaluation.better.get(name))),
-        whisker(f"{words.label} {score(name, value)}, {lies or 'no interval'}", value, low, high),
-        element("p", lies) if lies else None,
-        element("p", element("code", evaluation.signatures[name])) if name in evaluation.signatures else None,
+        element("p", "; ".join(filter(None, (words.meaning, f"{better} is better" if better else "")))),
+        whisker(f"{words.label} {score(name, value)}, {interval or 'no interval'}", value, low, high),
+        element("p", interval) if interval else None,
+        element("p", element("code", signature)) if signature else None,
         class_="score",
     )
 
 
-def _meaning(meaning: str, better: str | None) -> str:
-    return "; ".join(part for part in (meaning, f"{better} is better" if better else "") if part)
+def tested(record: Record, evaluation: Evaluation) -> str:
+    """Describe the items that the scores were measured on, and every reason why the scores are too good."""
+    items, references = evaluation.count("items"), evaluation.count("pairs")
+    several = f" with {references:,} references" if references > items else ""
+    file, beam = evaluation.text("file"), evaluation.count("beam")
+    text = f"Measured on {amount(items, 'item')}{several}"
+    text += f" ({file})" if file else ""
+    text += f", decoded with beam size {beam}." if beam else "."
+    part = evaluation.text("part", "test")
+    if part == "valid":
+        text += " The same items selected the weights, so the scores are slightly too good."
+    if leaks := leaked(record.data, part):
+        text += f" {leaks}, so the scores are too good."
+    return text
+
+
+def leaked(data: Data | None, part: str | None = None) -> str:
+    """State how many examples of a part, by default of all, are also in training; empty if none are."""
+    if data is None:
+        return ""
+    if "leaks_by_part" in data.fields:
+        counts = {name: n for name, n in data.counts("leaks_by_part").items() if part in (None, name)}
+    else:  # older versions did not count each part
+        counts = {"held-out": data.count("leaks")}
+    found = [amount(count, f"{NAMES.get(name, name)} {data.unit}") for name, count in counts.items() if count]
+    if not found:
+        return ""
+    return (
+        f"{' and '.join(found)} {'has' if sum(counts.values()) == 1 else 'have'} a source that is in training"
+    )
 
 
 def validation_metrics(record: Record) -> list[str]:
-    """The names of the scores in the records of validations, in the order of their first appearance."""
-    known = ("step", "valid_loss", "shuffled_loss", "seconds")
-    names = (
-        name for entry in record.validations for name, value in entry.items() if finite(value) is not None
-    )
-    return [name for name in dict.fromkeys(names) if name not in known]
+    """Return the names of the scores in the validation log, in order of first appearance."""
+    others = ("step", "valid_loss", "shuffled_loss", "seconds")
+    entries = (entry.items() for entry in record.validations)
+    names = (name for items in entries for name, value in items if finite(value) is not None)
+    return [name for name in dict.fromkeys(names) if name not in others]
 
 
 def facts(record: Record) -> Markup:
-    """Names and values, with what is needed to do it again."""
-    told = [(name, value) for name, value in _facts(record) if value]
-    terms = (element("div", element("dt", name), element("dd", value)) for name, value in told)
+    """List names and values, and the command that trains the model again."""
+    listed = [(name, value) for name, value in _facts(record) if value]
+    terms = (element("div", element("dt", name), element("dd", value)) for name, value in listed)
     again = element(
         "p",
-        "To train it again, save the configuration at the end of this page as ",
+        "To train this model again, save the configuration at the end of this page as ",
         element("code", f"{record.name}.toml"),
         " and run",
         class_="again",
     )
     command = element("p", element("code", again_command(record)), class_="command")
-    return join([element("dl", *terms, class_="facts"), again, command, element("p", _alike(record))])
+    return join([element("dl", *terms, class_="facts"), again, command, element("p", _reproducible(record))])
 
 
-def _alike(record: Record) -> str:
-    """Whether training it again gives the same weights."""
+def _reproducible(record: Record) -> str:
+    """State whether training again gives the same weights."""
     if record.setting("training", "minutes") is not None:
-        return "This one ended by the clock, which its rates followed: the scores will be alike, not equal."
-    threads = "" if record.setting("threads") else " if as many threads compute them, see --threads"
-    later = "A training that was gone on with to a later end had other rates before it."
-    return f"On the same machine the weights will be equal{threads}. {later}"
+        return (
+            "This training had a time limit, which set its learning rates: scores will be similar, not equal."
+        )
+    threads = "" if record.setting("threads") else " with the same number of threads (see --threads)"
+    return (
+        f"On the same machine the weights will be equal{threads}. "
+        "A run that was resumed with a later end had other learning rates before that."
+    )
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
-    data, evaluation = record.data, record.evaluation
-    speeds = [speed for entry in record.steps if (speed := finite(entry.get("tokens_per_second")))]
-    seed = record.setting("seed")
-    threads = record.setting("threads") or (evaluation.speed.threads if evaluation else None)
+    data, evaluation = record.data or Data(), record.evaluation or Evaluation()
+    speed = evaluation.document("speed")
+    latency, per_second = speed.numbers("latency_ms"), speed.number("sentences_per_second")
+    usual, slow, peak = latency.get("p50"), latency.get("p95"), speed.number("peak_memory_mb")
+    rates = [rate for entry in record.steps if (rate := finite(entry.get("tokens_per_second")))]
+    sources, seed = data.count("sources"), record.setting("seed")
+    distinct = f" with {amount(sources, 'distinct source')}" if sources else ""
     return [
-        ("pairs", f"{data.pairs:,} of {amount(data.sources, 'source')}" if data and data.pairs else ""),
+        (f"{data.unit}s", f"{data.examples:,}{distinct}" if data.examples else ""),
         ("parameters", f"{record.parameters:,}" if record.parameters else ""),
         ("steps", f"{record.last_step:,}" if record.last_step else ""),
         ("time", duration(record.seconds) if record.seconds else ""),
-        ("training speed", f"{median(speeds):,.0f} tokens/s" if speeds else ""),
-        ("decoding", _decoding(evaluation) if evaluation else ""),
-        ("latency", _latency(evaluation) if evaluation else ""),
-        ("memory", _memory(evaluation) if evaluation else ""),
-        ("machine", (data.machine or "") if data else ""),
-        ("threads", str(threads) if threads else ""),
+        ("training speed", f"{median(rates):,.0f} tokens/s" if rates else ""),
+        ("decoding speed", f"{number(per_second)} items/s" if per_second else ""),
+        ("latency", f"{number(usual)} ms (median), {number(slow)} ms (95 %)" if usual and slow else ""),
+        ("peak memory", f"{peak:,.0f} MB, in the evaluation" if peak else ""),
+        ("machine", data.text("machine")),
+        ("threads", str(record.setting("threads") or speed.count("threads") or "")),
         ("seed", "" if seed is None else str(seed)),
-        ("version", (evaluation.version or "") if evaluation else ""),
+        ("version", evaluation.text("version")),
         ("run", record.run),
     ]
 
 
-def _decoding(evaluation: Evaluation) -> str:
-    speed = evaluation.speed.sentences_per_second
-    return f"{number(speed)} sources/s" if speed else ""
-
-
-def _latency(evaluation: Evaluation) -> str:
-    usual, slow = (evaluation.speed.latency_ms.get(name) for name in ("p50", "p95"))
-    return f"{number(usual)} ms; 95 % below {number(slow)} ms" if usual and slow else ""
-
-
-def _memory(evaluation: Evaluation) -> str:
-    peak = evaluation.speed.peak_memory_mb
-    return f"{peak:,.0f} MB at most, in the test" if peak else ""
-
-
 def again_command(record: Record) -> str:
-    """How to train a run again from its configuration. Minutes give other steps on another day: they are
-    said in steps.
+    """Return the command that trains a run again from its configuration. A time limit is given in steps,
+    because the same minutes allow another number of steps on another day.
     """
-    name = shlex.quote(f"{record.name}.toml")
-    timed = record.setting("training", "minutes") is not None and record.last_step
-    return f"seqwright train {name} --out {shlex.quote(record.name + '-again')}" + (
-        f" --steps {record.last_step}" if timed else ""
+    command = (
+        f"seqwright train {shlex.quote(f'{record.name}.toml')} --out {shlex.quote(f'{record.name}-again')}"
     )
+    timed = record.setting("training", "minutes") is not None and record.last_step
+    return f"{command} --steps {record.last_step}" if timed else command

@@ -1,4 +1,4 @@
-"""Numbers, metrics, models and texts in words, for the page and the card alike."""
+"""Numbers, metrics, models and commands in words, for the report and the card."""
 
 from __future__ import annotations
 
@@ -7,34 +7,25 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from seqwright.files import uncompressed
 from seqwright.config.presets import PINNED, PRESETS
-from seqwright.evaluation.text_outputs import metric_label, ItemKind
+from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.text_outputs import ItemKind, metric_label
+from seqwright.files import uncompressed
 
 
 class Wording(NamedTuple):
-    """How a metric is written: its name, its unit, and what one of it means."""
+    """How a metric is written: its name, its unit, and what the number means."""
 
     label: str
     unit: str
     meaning: str
 
 
-WORDINGS = {
-    "exact_match": Wording("exact matches", " %", "of the items are exactly right"),
-    "word_error_rate": Wording("word error rate", " %", "of the items are not exactly right"),
-    "symbol_error_rate": Wording("symbol error rate", " %", "edits for 100 symbols of the references"),
-    "word_edit_rate": Wording("word edit rate", " %", "edits for 100 words of the references"),
-    "ter": Wording("TER", " %", "edits for 100 words of the references"),
-    "bleu": Wording("BLEU", "", "from 0 to 100: word sequences shared with the references"),
-    "chrf": Wording("chrF", "", "from 0 to 100: character sequences shared with the references"),
-}
-
-
 def metric(name: str, item: ItemKind = "word") -> Wording:
-    """As it is written of items of this kind."""
-    words, called = WORDINGS.get(name) or Wording(metric_label(name), "", ""), metric_label(name, item)
-    return words if called == metric_label(name) else words._replace(label=called)
+    """Return the wording of a metric for items of this kind; an unknown metric has only its name."""
+    known = METRICS.get(name) if name in METRICS.names() else None
+    unit, meaning = ("", "") if known is None else (known.unit, known.meaning)
+    return Wording(metric_label(name, item), unit, meaning)
 
 
 def score(name: str, value: float | None) -> str:
@@ -42,12 +33,17 @@ def score(name: str, value: float | None) -> str:
 
 
 def titled(label: str) -> str:
-    """A label as a heading; one with a capital of its own, as chrF, stays."""
+    """Return a label as a heading; one with capitals of its own, such as chrF, stays."""
     return label if label != label.lower() else label[:1].upper() + label[1:]
 
 
+def sentence(text: str) -> str:
+    """Return a text with a capital letter and one full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
 def number(value: float | None) -> str:
-    """Three digits that count, and no exponent where one can do without."""
+    """Format with three significant digits, without an exponent where possible."""
     if value is None:
         return "–"
     if abs(value) >= 100 or value == 0:
@@ -57,16 +53,12 @@ def number(value: float | None) -> str:
 
 
 def tick(value: float) -> str:
-    """A round number on an axis."""
+    """Format a round number on an axis."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def many(count: float) -> str:
-    """1.34 million."""
+    """Format a large count: 1.34 million."""
     for size, name in ((1e9, "billion"), (1e6, "million")):
         if count >= size:
             return f"{number(count / size)} {name}"
@@ -78,13 +70,11 @@ def duration(seconds: float) -> str:
         return f"{number(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours:,} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s"
+    return f"{hours:,} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def family(model: Any) -> str:
-    """What kind of model a description means: by its parts, or by those of its preset."""
+    """Name the kind of model that a `model` table describes, by its parts or those of its preset."""
     given: Mapping[str, Any] = model if isinstance(model, Mapping) else {"preset": model}
     preset = PRESETS.get(str(given.get("preset")))
     known = given.get(PINNED) or (preset.model if preset else {})
@@ -108,7 +98,7 @@ def _kind(given: Any, known: Any) -> str:
 
 
 def shell_word(text: str) -> str:
-    """A text as one word of a command that is copied, where a tab would be lost."""
+    """Quote a text as one shell word that survives copying: a tab is written as an escape."""
     if "\t" not in text:
         return shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")
@@ -116,11 +106,11 @@ def shell_word(text: str) -> str:
 
 
 def files_like(trained: Sequence[str]) -> str:
-    """Names for files of other pairs, with the endings of those that were trained on: one, or two sides."""
+    """Return example names of test files with the extensions of the training files: one, or one per side."""
     endings = list(dict.fromkeys(uncompressed(file).suffix for file in trained)) or [".tsv"]
     return " ".join(shlex.quote(f"test{ending}") for ending in endings[:2])
 
 
 def article(words: str) -> str:
-    """The words with A or An before them."""
+    """Return the words with A or An before them."""
     return f"{'An' if words[:1].lower() in 'aeio' or words.startswith('RNN') else 'A'} {words}"

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_sample import CONFIG, HOSTILE, make_run, write
 
-from seqwright.runs.card import code, plain
+from seqwright.runs.card import code, plain, write_card
 from seqwright.runs.folder import Run
-from seqwright.runs.card import write_card
 
 
 def card_of(folder: Path) -> tuple[dict[str, Any], str]:
@@ -47,8 +46,8 @@ def test_the_head_says_what_a_hub_reads(tmp_path):
 
 def test_scores_have_intervals_and_signatures(tmp_path):
     _, body = card_of(make_run(tmp_path / "run"))
-    assert "| exact matches | 61.2 % | 58.0 – 64.5 | higher | `pairs` |" in body
-    assert "Measured on 10 sources with 12 right answers" in body
+    assert "| exact match | 61.2 % | 58.0 – 64.5 | higher | `pairs` |" in body
+    assert "Measured on 10 items with 12 references" in body
 
 
 def test_the_card_shows_how_to_use_verify_and_train_again(tmp_path):
@@ -81,10 +80,10 @@ def test_the_worst_part_is_the_worst_and_no_chance(tmp_path):
         write(folder, "evaluation", {**kept, "buckets": {"length": buckets}})
         return card_of(folder)[1].split("## Limits")[1]
 
-    assert "By length, 5 is the worst: exact matches 40.0 %, 31 items" in limits(
+    assert "By length, 5 is the worst: exact match 40.0 %, 31 items" in limits(
         ("1", 900, 70.0), ("5", 31, 40.0)
     )
-    assert "By length, 5 is the worst of those of 30 items or more: exact" in limits(
+    assert "By length, 5 is the worst among those with 30 items or more: exact" in limits(
         ("1", 900, 70.0), ("5", 31, 40.0), ("9", 3, 0.0)
     )
     assert "the worst" not in limits(
@@ -97,7 +96,7 @@ def test_a_run_without_parts_has_a_card(tmp_path):
     fields, body = card_of(Run.create(tmp_path / "run", CONFIG).folder)
     assert "metrics" not in fields
     for expected in (
-        "Not tested",
+        "Not evaluated",
         "Not described",
         "None are recorded",
         "The run folder has no examples.json",

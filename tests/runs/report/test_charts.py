@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqwright.evaluation.mistakes import Confusion
 from seqwright.runs.report import curves
 from seqwright.runs.report.bars import MOST_COLUMNS, Bar, bar_chart, length_columns, split_bar, whisker
 from seqwright.runs.report.curves import Clock, Curve, line_chart, running_median, thinned
 from seqwright.runs.report.differences import closest, cutter, marked
 from seqwright.runs.report.heat import glyph, heat_map
-from seqwright.runs.report.record import Confusion
 from seqwright.runs.report.scale import Scale, round_step
 
 reals = st.floats(-1e6, 1e6, allow_nan=False)
@@ -150,7 +150,7 @@ def test_a_confusion_lies_in_its_row_and_column():
     svg = heat_map("", found)
     boxes = re.findall(r'<rect x="(\d+)" y="(\d+)"[^>]*fill-opacity="([\d.]+)"><title>(.*?)</title>', svg)
     places = {said: (int(x), int(y), float(strength)) for x, y, strength, said in boxes}
-    assert places.keys() == {"b for a: 9", "b for c: 4", "∅ for a: 1"}
+    assert places.keys() == {"b instead of a: 9", "b instead of c: 4", "∅ instead of a: 1"}
     often, other, missing = places.values()
     assert often[0] == other[0]
     assert often[1] == missing[1]

@@ -17,8 +17,8 @@ from seqwright.errors import ModelError, WriteError
 from seqwright.runs.folder import Run
 from seqwright.runs.report import write_report
 from seqwright.runs.report.learning import MOST_ROWS
-from seqwright.runs.report.markup import VOID, Markup, element, quoted, seen
-from seqwright.runs.report.page import PARTS
+from seqwright.runs.report.markup import VOID, Markup, element, quoted, show_invisible
+from seqwright.runs.report.page import SECTIONS
 
 FILES = ("metrics.jsonl", "data.json", "evaluation.json", "examples.json", "model.safetensors")
 
@@ -69,7 +69,7 @@ def references(reader: Reader) -> set[str | None]:
 def test_the_page_is_whole_and_leads_nowhere(tmp_path, text):
     page = page_of(make_run(tmp_path / "run", text))
     reader = Reader(page)
-    inside = {f"#{name}" for name in PARTS}
+    inside = {f"#{name}" for name in SECTIONS}
     assert references(reader) == inside | {"data:,"}
     assert inside <= {f"#{name}" for name in reader.ids}
     assert len(reader.ids) == len(set(reader.ids))
@@ -107,7 +107,7 @@ def test_a_part_that_is_missing_takes_no_other_with_it(folder, missing):
     assert reader.ids == whole.ids
     if missing == FILES:
         assert "The run folder has no data.json." in reader.text
-        assert "No score yet: nothing was validated and nothing tested." in reader.text
+        assert "No scores yet: there was no validation and no test." in reader.text
     elif missing != ("examples.json",):  # which the test makes needless here
         assert reader.text != whole.text
 
@@ -118,10 +118,10 @@ def test_configuration_and_log_are_enough(tmp_path):
         run.log(step(number))
         run.log({key: value for key, value in validation(number, "x").items() if key != "probes"})
     text = "".join(Reader(page_of(run.folder)).text)
-    assert "validation whose weights were kept, step 20: the run folder has no evaluation.json" in text
+    assert "validation that selected the weights, step 20: the run folder has no evaluation.json" in text
     assert "Learning rate" in text
     assert "20.0 %" in text
-    assert "step 20, the latest within a standard error of the best by exact match" in text
+    assert "step 20, the latest within one standard error of the best by exact match" in text
 
 
 def test_a_log_from_before_says_which_step_was_the_best(tmp_path):
@@ -174,17 +174,17 @@ def test_foreign_records_give_a_page(folder):
 def test_scores_interval_and_signature_stand_first(folder):
     page = page_of(folder)
     head = page[: page.index("<nav")]
-    for expected in ("61.2", "95 % interval 58.0 – 64.5", "Measured on 10 sources with 12 right answers"):
+    for expected in ("61.2", "95 % interval 58.0 – 64.5", "Measured on 10 items with 12 references"):
         assert expected in head
-    assert "2 held-out pairs have a source that was trained on" in head
+    assert "2 held-out pairs have a source that is in training" in head
     assert "A Transformer encoder-decoder with 17 parameters, trained for 3 min 00 s on 61 pairs" in head
 
 
 def test_what_leaks_is_said_of_its_part(folder):
     told = {
-        (1, 2): "1 validation pair and 2 test pairs have a source that was trained on.",
-        (1, 0): "1 validation pair has a source that was trained on.",
-        (0, 0): "No held-out source was trained on.",
+        (1, 2): "1 validation pair and 2 test pairs have a source that is in training.",
+        (1, 0): "1 validation pair has a source that is in training.",
+        (0, 0): "No held-out pair has a source that is in training.",
     }
     for (valid, test), sentence in told.items():
         write(
@@ -194,10 +194,10 @@ def test_what_leaks_is_said_of_its_part(folder):
         )
         page = "".join(Reader(page_of(folder)).text)
         assert sentence in page
-        assert (
-            "2 test pairs have a source that was trained on, which makes the scores too good" in page
-        ) == bool(test)
-        assert "validation pair has a source that was trained on, which" not in page  # the test did not
+        assert ("2 test pairs have a source that is in training, so the scores are too good" in page) == bool(
+            test
+        )
+        assert "validation pair has a source that is in training, so" not in page  # the test did not
 
 
 def test_findings_with_other_numbers_are_told_once(folder):
@@ -264,7 +264,7 @@ def test_the_command_writes_the_page_and_says_where(folder, capsys):
     assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
     assert not (folder / "README.md").exists()  # it may be the user's by now
     assert cli.main(["report", str(folder / "nothing")]) == ModelError.exit_code
-    assert "there is no folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
     (folder / "report.html").unlink()
     (folder / "report.html").mkdir()
     assert cli.main(["report", str(folder)]) == WriteError.exit_code
@@ -279,9 +279,9 @@ def test_the_commands_of_the_page_exist(folder):
 @given(st.text(max_size=30))
 def test_any_text_survives_as_itself(text):
     reader = Reader(element("p", text, title=text))
-    assert "".join(reader.text) == seen(text)
-    assert reader.tags[0][1]["title"] == seen(text)
-    seen(text).encode("utf-8")
+    assert "".join(reader.text) == show_invisible(text)
+    assert reader.tags[0][1]["title"] == show_invisible(text)
+    show_invisible(text).encode("utf-8")
 
 
 def test_what_is_markup_stays_and_what_is_not_does_not():
@@ -311,8 +311,8 @@ def test_the_fields_of_a_source_survive_copying_a_command(folder):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"training": {"minutes": 5.0}}, "ended by the clock, which its rates followed"),
-        ({"training": {"steps": 30}}, "the weights will be equal if as many threads compute them"),
+        ({"training": {"minutes": 5.0}}, "had a time limit, which set its learning rates"),
+        ({"training": {"steps": 30}}, "the weights will be equal with the same number of threads"),
         ({"training": {"steps": 30}, "threads": 1}, "the weights will be equal."),
     ],
 )

@@ -1,0 +1,1 @@
+"""The run folder: configuration, weights, checkpoints, log, report and model card."""
