@@ -77,16 +77,16 @@ def check_place(path: Path, read: Iterable[str] = ()) -> None:
     if not os.access(place.parent, os.W_OK | os.X_OK):
         folder = place.absolute().parent
         raise WriteError(f"{path} cannot be written: no write permission in {folder}; choose another folder")
-    if any(_is_same(name, path) for name in read):
-        raise ConfigError(f"{path} is one of the input files; choose another name for the output")
+    for name in read:  # "-" is standard input, which may be redirected from a file
+        same = _is_open(0, path) if name == "-" else os.path.realpath(name) == os.path.realpath(path)
+        if same:
+            raise ConfigError(f"{path} is one of the input files; choose another name for the output")
 
 
-def _is_same(name: str, path: Path) -> bool:
-    """Whether an input file is `path`; "-" is standard input, which may be redirected from a file."""
-    if name != "-":
-        return os.path.realpath(name) == os.path.realpath(path)
+def _is_open(descriptor: int, path: Path) -> bool:
+    """Whether a descriptor is open and refers to `path`."""
     try:
-        return os.path.samestat(os.fstat(0), os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
         return False
 
@@ -110,17 +110,7 @@ def is_stream(path: Path) -> bool:
 
 def _standard(path: Path) -> int | None:
     """Return the descriptor of standard output or error if `path` names it, as /dev/stdout does."""
-    for descriptor in (1, 2):
-        with suppress(OSError):  # it may be closed
-            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
-                return descriptor
-    return None
-
-
-def _open_stream(path: Path) -> BinaryIO:
-    """Open a stream; standard output continues at its position, since a file opened again starts at 0."""
-    descriptor = _standard(path)
-    return open(path, "wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
+    return next((descriptor for descriptor in (1, 2) if _is_open(descriptor, path)), None)
 
 
 def destination(path: Path) -> Path:
@@ -152,7 +142,8 @@ def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
     A stream is written to directly.
     """
     if is_stream(path):
-        with writing(path), _open_stream(path) as file:
+        descriptor = _standard(path)  # its copy continues at the current position; a new one starts at 0
+        with writing(path), open(path if descriptor is None else os.dup(descriptor), "wb") as file:
             yield file
         return
     place, label = destination(path), label or path.name
@@ -335,10 +326,10 @@ def _is_running(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
+    except PermissionError:
+        return True
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
-        pass
     return True
 
 
@@ -364,7 +355,7 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
             raise WriteError(
                 f"{of} is in use by {_holder(path)}; wait for it, stop it, or choose another folder"
             ) from error
-        if _is_at(path, descriptor):
+        if _is_open(descriptor, path):
             with writing(of):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
@@ -398,13 +389,6 @@ def _flock(descriptor: int, path: Path, wait: bool) -> None:
         log.warning(
             "%s cannot be locked: %s; make sure that no second process writes there", path, error.strerror
         )
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _holder(path: Path) -> str:

@@ -72,7 +72,7 @@ def test_a_member_that_is_not_there_is_named(run, capsys):
 
 def test_heads_are_those_of_one_member_and_none_are_removed(run, tmp_path, capsys):
     assert main(["heads", str(run), "--pairs", "5"]) == 0
-    assert "this is number 1, alone" in capsys.readouterr().err
+    assert "this is model 1 alone" in capsys.readouterr().err
     out = str(tmp_path / "small")
     assert main(["heads", str(run), "--pairs", "5", "--prune", "1", "--out", out]) == 2
     told = capsys.readouterr().err

@@ -83,16 +83,10 @@ class Measured:
 
 
 def confidence_interval(
-    metric: Metric[T],
-    outputs: Sequence[T],
-    references: Sequence[Sequence[T]],
-    *,
-    samples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
+    metric: Metric[T], outputs: Sequence[T], references: Sequence[Sequence[T]], **options: Any
 ) -> Interval:
-    """Return `Measured.interval` of outputs."""
-    return metric.measured(outputs, references).interval(samples=samples, level=level, seed=seed)
+    """Return the interval of the score of outputs; the options are those of `Measured.interval`."""
+    return metric.measured(outputs, references).interval(**options)
 
 
 def paired_bootstrap(
@@ -100,14 +94,10 @@ def paired_bootstrap(
     first: Sequence[T],
     second: Sequence[T],
     references: Sequence[Sequence[T]],
-    *,
-    samples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
+    **options: Any,
 ) -> Comparison:
-    """Return `Measured.against` of the outputs of two systems."""
-    one, other = (metric.measured(outputs, references) for outputs in (first, second))
-    return one.against(other, samples=samples, level=level, seed=seed)
+    """Compare the outputs of two systems; the options are those of `Measured.against`."""
+    return metric.measured(first, references).against(metric.measured(second, references), **options)
 
 
 def _resample(systems: Sequence[np.ndarray], samples: int, seed: int) -> list[np.ndarray]:

@@ -43,11 +43,15 @@ class Compared:
     comparisons: tuple[Comparison, ...]
 
     @property
+    def sides(self) -> tuple[Evaluation, Evaluation]:
+        return self.first, self.second
+
+    @property
     def verdict(self) -> str:
         """One sentence on the first metric."""
         each, (first, second) = self.comparisons[0], self.names
         name, level = self.first.label(each.first.name), percent(each.interval.level)
-        outputs = [[item.output.text for item in side.items] for side in (self.first, self.second)]
+        outputs = [[item.output.text for item in side.items] for side in self.sides]
         if outputs[0] == outputs[1]:
             items = amount(len(self.first.items), "item")
             return f"No difference: {first} and {second} give the same outputs for {items}."
@@ -63,9 +67,10 @@ class Compared:
     @property
     def findings(self) -> list[str]:
         """The findings of both models; those of only one start with its name."""
-        sides = dict(zip(self.names, (self.first.findings, self.second.findings), strict=True))
-        every = dict.fromkeys(finding for found in sides.values() for finding in found)
-        owners = {each: [name for name, found in sides.items() if each in found] for each in every}
+        owners: dict[str, list[str]] = {}
+        for name, side in zip(self.names, self.sides, strict=True):
+            for finding in side.findings:
+                owners.setdefault(finding, []).append(name)
         return [each if len(names) > 1 else f"{names[0]}: {each}" for each, names in owners.items()]
 
     @property
@@ -95,7 +100,7 @@ class Compared:
     @cached_property
     def confusions(self) -> list[Contrast]:
         """The confusions that one model makes more often than the other, the greatest difference first."""
-        one, other = (count_changes(each.mistakes, each.writing) for each in (self.first, self.second))
+        one, other = (count_changes(each.mistakes, each.writing) for each in self.sides)
         found = [Contrast(*change, one[change], other[change]) for change in one.keys() | other.keys()]
         uneven = [each for each in found if each.first != each.second]
         uneven.sort(key=lambda each: (-abs(each.first - each.second), each.expected, each.output))
@@ -104,13 +109,13 @@ class Compared:
     @cached_property
     def _gains(self) -> list[float]:
         """For each item, how much smaller the share of edits of the second model is."""
-        pairs = zip(self.first.mistakes, self.second.mistakes, strict=True)
-        return [one.share - other.share for one, other in pairs]
+        mistakes = zip(*(each.mistakes for each in self.sides), strict=True)
+        return [one.share - other.share for one, other in mistakes]
 
     def row(self, number: int) -> tuple[str, str, str, str]:
         """Return the source of an item, the closest reference, and both outputs."""
         closer = self.first if self._gains[number] < 0 else self.second
-        first, second = (each.items[number].output.text for each in (self.first, self.second))
+        first, second = (each.items[number].output.text for each in self.sides)
         return (*closer.row(number)[:2], first, second)
 
     def to_json(self) -> dict[str, Any]:
@@ -120,7 +125,7 @@ class Compared:
             "runs": self.names,
             "file": self.first.file,
             "items": len(self.first.items),
-            "beam": [self.first.beam, self.second.beam],
+            "beam": [each.beam for each in self.sides],
             "verdict": self.verdict,
             "metrics": {each.first.name: _comparison_json(each) for each in self.comparisons},
             "level": self.first.judging.level,
@@ -132,26 +137,26 @@ class Compared:
             "buckets": {
                 name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
             },
-            "findings": [each.findings for each in (self.first, self.second)],
-            "speed": [each.speed.to_json() for each in (self.first, self.second)],
+            "findings": [each.findings for each in self.sides],
+            "speed": [each.speed.to_json() for each in self.sides],
             "version": __version__,
         }
         return strict(document)
 
     def _example_json(self, number: int) -> dict[str, Any]:
-        item, other = self.first.items[number], self.second.items[number]
+        first, second = (each.items[number] for each in self.sides)
         return {
-            "source": item.output.source,
-            "references": item.references,
-            "first": item.output.text,
-            "second": other.output.text,
-            "edits": [each.mistakes[number].edits for each in (self.first, self.second)],
+            "source": first.output.source,
+            "references": first.references,
+            "first": first.output.text,
+            "second": second.output.text,
+            "edits": [each.mistakes[number].edits for each in self.sides],
         }
 
     def _bucket_json(self, bucket: Bucket) -> dict[str, Any]:
         scores = {
             side: {each.metric.name: each.value(bucket.items) for each in evaluation.measured}
-            for side, evaluation in (("first", self.first), ("second", self.second))
+            for side, evaluation in zip(("first", "second"), self.sides, strict=True)
         }
         return {"name": bucket.name, "items": len(bucket.items), **scores}
 

@@ -59,7 +59,7 @@ def comparison_text(compared: Compared) -> str:
 def _headline(evaluation: Evaluation) -> str:
     counts = amount(len(evaluation.items), "item")
     if evaluation.pairs != len(evaluation.items):
-        counts += f" ({amount(evaluation.pairs, 'pair')})"
+        counts += f" ({amount(evaluation.pairs, 'example')})"
     return f"{evaluation.file or 'in-memory data'}: {counts}, beam {evaluation.beam}"
 
 

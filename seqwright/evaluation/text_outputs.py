@@ -8,7 +8,7 @@ from typing import Any, Literal
 import regex
 
 from seqwright.data.fields import split_parts
-from seqwright.evaluation.metrics import METRICS, Metric
+from seqwright.evaluation.metrics import METRICS, Metric, built_in
 from seqwright.evaluation.metrics.bases import EditRate
 from seqwright.evaluation.metrics.symbol_error_rate import SymbolErrorRate
 
@@ -63,8 +63,8 @@ def metric_label(name: str, item: ItemKind = "word") -> str:
     """
     if (name, item) == ("word_error_rate", "text"):
         return "wrong outputs"
-    known = METRICS.get(name).label if name in METRICS.names() else ""
-    return known or name.replace("_", " ")
+    known = built_in(name)
+    return known.label if known and known.label else name.replace("_", " ")
 
 
 def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) -> Metric[str]:

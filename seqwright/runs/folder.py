@@ -158,13 +158,12 @@ class Run:
 
     def rewind_log(self, step: int) -> None:
         """Remove the records after a step that is resumed from, and lines that are not records."""
-        kept = []
-        for line in self._log_lines():
-            record = _record(line)
-            if record is not None and not _is_after(record, step):
-                kept.append(line)
         with atomic_file(self.path(METRICS), "run:metrics") as file:
-            file.writelines(kept)
+            for line in self._log_lines():
+                if (record := _record(line)) is not None:
+                    at = record.get("step")
+                    if not (isinstance(at, int | float) and at > step):
+                        file.write(line)
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
         """Write model.safetensors."""
@@ -279,8 +278,3 @@ def _record(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _is_after(record: Mapping[str, Any], step: int) -> bool:
-    at = record.get("step")
-    return isinstance(at, int | float) and at > step

@@ -169,7 +169,7 @@ def test_the_page_has_no_markup_but_its_own():
 
 def test_the_panel_shows_what_matters():
     text = str(evaluate(Answers(PHONES, target="symbols"), PHONE_PAIRS, file="cmu.tsv"))
-    for part in ("cmu.tsv: 3 items (4 pairs), beam 3", "word error rate ↓", "AO → AA 1", "∅ → Z 1", "ms"):
+    for part in ("cmu.tsv: 3 items (4 examples), beam 3", "word error rate ↓", "AO → AA 1", "∅ → Z 1", "ms"):
         assert part in text
 
 

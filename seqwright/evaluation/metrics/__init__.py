@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -72,6 +72,11 @@ class Metric(ABC, Generic[T]):
 
         _check_items(outputs, references)
         return Measured(self, self.statistics(outputs, references), self.signature(references))
+
+
+def built_in(name: str) -> type[Metric[Any]] | None:
+    """Return the class of a built-in metric, None for any other name: nothing else is imported."""
+    return METRICS.get(name) if name in METRICS.names() else None
 
 
 def reference_count(references: Sequence[Sequence[object]]) -> str:

@@ -81,10 +81,10 @@ def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
 
 def tested(record: Record, evaluation: Evaluation) -> str:
     """Describe the items that the scores were measured on, and every reason why the scores are too good."""
-    items, references = evaluation.count("items"), evaluation.count("pairs")
-    several = f" with {references:,} references" if references > items else ""
+    items, examples = evaluation.count("items"), evaluation.count("pairs")
     file, beam = evaluation.text("file"), evaluation.count("beam")
-    text = f"Measured on {amount(items, 'item')}{several}"
+    text = f"Measured on {amount(items, 'item')}"
+    text += f" from {examples:,} examples" if examples > items else ""
     text += f" ({file})" if file else ""
     text += f", decoded with beam size {beam}." if beam else "."
     part = evaluation.text("part", "test")

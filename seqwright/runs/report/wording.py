@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seqwright.config.presets import PINNED, PRESETS
-from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.metrics import built_in
 from seqwright.evaluation.text_outputs import ItemKind, metric_label
 from seqwright.files import uncompressed
 
@@ -23,8 +23,8 @@ class Wording(NamedTuple):
 
 def metric(name: str, item: ItemKind = "word") -> Wording:
     """Return the wording of a metric for items of this kind; an unknown metric has only its name."""
-    known = METRICS.get(name) if name in METRICS.names() else None
-    unit, meaning = ("", "") if known is None else (known.unit, known.meaning)
+    known = built_in(name)
+    unit, meaning = (known.unit, known.meaning) if known else ("", "")
     return Wording(metric_label(name, item), unit, meaning)
 
 

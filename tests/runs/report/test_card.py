@@ -47,7 +47,7 @@ def test_the_head_says_what_a_hub_reads(tmp_path):
 def test_scores_have_intervals_and_signatures(tmp_path):
     _, body = card_of(make_run(tmp_path / "run"))
     assert "| exact match | 61.2 % | 58.0 – 64.5 | higher | `pairs` |" in body
-    assert "Measured on 10 items with 12 references" in body
+    assert "Measured on 10 items from 12 examples" in body
 
 
 def test_the_card_shows_how_to_use_verify_and_train_again(tmp_path):

@@ -174,7 +174,7 @@ def test_foreign_records_give_a_page(folder):
 def test_scores_interval_and_signature_stand_first(folder):
     page = page_of(folder)
     head = page[: page.index("<nav")]
-    for expected in ("61.2", "95 % interval 58.0 – 64.5", "Measured on 10 items with 12 references"):
+    for expected in ("61.2", "95 % interval 58.0 – 64.5", "Measured on 10 items from 12 examples"):
         assert expected in head
     assert "2 held-out pairs have a source that is in training" in head
     assert "A Transformer encoder-decoder with 17 parameters, trained for 3 min 00 s on 61 pairs" in head
