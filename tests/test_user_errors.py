@@ -445,12 +445,23 @@ def test_a_training_resumes_only_with_its_own_configuration_and_data(fails, caps
 
 def test_a_model_and_its_input_in_the_wrong_order(fails, model):
     path = write("in.txt", "ab\n")
-    fails(2, "predict", path, model, words=(f"{model} is a run folder and in.txt is not", "pass the run folder first"))
+    fails(
+        2,
+        "predict",
+        path,
+        model,
+        words=(f"{model} is a run folder and in.txt is not", "pass the run folder first"),
+    )
     fails(2, "look", "abc", model, words="pass the run folder first")
 
 
 def test_folders_that_are_not_a_run(fails):
-    fails(3, "predict", "nowhere", words=("the folder nowhere does not exist", "pass a run folder that training created"))
+    fails(
+        3,
+        "predict",
+        "nowhere",
+        words=("the folder nowhere does not exist", "pass a run folder that training created"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,15 +65,22 @@ def test_early_outputs_may_be_anything(done):
 
 
 def test_few_outputs_prove_nothing():
-    assert findings(validation([item(f"s{n}", f"t{n}", "x") for n in range(FEW - 1)]), 0.9, DIAGNOSED_FROM) == []
+    assert (
+        findings(validation([item(f"s{n}", f"t{n}", "x") for n in range(FEW - 1)]), 0.9, DIAGNOSED_FROM) == []
+    )
 
 
 def test_the_same_output_is_right_where_the_references_are_the_same():
-    assert findings(validation([item(f"s{n}", "yes", "yes") for n in range(2 * FEW)]), 0.9, DIAGNOSED_FROM) == []
+    assert (
+        findings(validation([item(f"s{n}", "yes", "yes") for n in range(2 * FEW)]), 0.9, DIAGNOSED_FROM) == []
+    )
 
 
 def test_copies_are_right_where_the_task_is_to_copy():
-    assert findings(validation([item(f"s{n}", f"s{n}", f"s{n}") for n in range(2 * FEW)]), 0.9, DIAGNOSED_FROM) == []
+    assert (
+        findings(validation([item(f"s{n}", f"s{n}", f"s{n}") for n in range(2 * FEW)]), 0.9, DIAGNOSED_FROM)
+        == []
+    )
 
 
 def test_a_loss_without_other_sources_says_nothing_about_the_source():
