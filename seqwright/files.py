@@ -65,6 +65,15 @@ def writing(path: Path) -> Iterator[None]:
         raise WriteError(f"{path} cannot be written: out of memory; close other programs") from error
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn system errors in this block into a ModelError for `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
 def check_place(path: Path, read: Iterable[str] = ()) -> None:
     """Check, before work starts, that `path` can be written and is not one of the files to `read`."""
     if is_stream(path):
@@ -247,9 +256,8 @@ def strict(value: Any) -> Any:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of a run; anything else is a ModelError."""
     try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+        with reading(path):
+            value = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); restore it from a copy") from error
     if not isinstance(value, dict):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import BaseModel, NonNegativeInt, ValidationError
@@ -26,6 +26,7 @@ from torch import Tensor
 
 import seqwright
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
+from seqwright.evaluation.metrics import Better
 from seqwright.files import (
     HashedFile,
     NewerFormatError,
@@ -35,6 +36,7 @@ from seqwright.files import (
     discard,
     encode_json,
     read_json,
+    reading,
     remove_leftovers,
     sha256,
     write_text,
@@ -49,12 +51,10 @@ SPARE = 1.1  # bytes of free disk space required per byte of tensors
 FOLDER = re.compile(r"step_(\d{8,})(?:\.(\d+))?")
 FILE = re.compile(r"\w[\w.-]*\.safetensors|state\.json")
 
-Better = Literal["higher", "lower"]
-
 log = logging.getLogger(__name__)
 
 
-class Entry(BaseModel):
+class FileEntry(BaseModel):
     """A file in the manifest."""
 
     bytes: NonNegativeInt
@@ -71,7 +71,7 @@ class Manifest(BaseModel):
     better: Better
     parameters: int
     versions: dict[str, str]
-    files: dict[str, Entry]
+    files: dict[str, FileEntry]
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,8 @@ class Checkpoints:
         check_space(self.folder, int(SPARE * size))
         metric = metric if metric is not None and math.isfinite(metric) else None
         place, is_best = self._free_place(step), kept or self._beats_best(metric, better)
+        model = tensors.get("model", {})
+        tied = tied_names(model)
         with atomic_folder(place, "save") as fresh:
             files = {part + TENSORS: _write_part(fresh, part, group) for part, group in tensors.items()}
             files[STATE] = _write_json(fresh / STATE, state)
@@ -125,7 +127,7 @@ class Checkpoints:
                 step=step,
                 metric=metric,
                 better=better,
-                parameters=_count(tensors.get("model", {})),
+                parameters=sum(tensor.numel() for name, tensor in model.items() if name not in tied),
                 versions={"seqwright": seqwright.__version__, "torch": torch.__version__},
                 files=files,
             )
@@ -170,9 +172,11 @@ class Checkpoints:
         wanted = known if parts is None else list(parts)
         if missing := [part for part in wanted if part not in known]:
             raise ModelError(f"{path} has no part {missing[0]!r}; it has: {', '.join(known)}")
-        if verify:
-            for name in (STATE, *(part + TENSORS for part in wanted)):
-                _check_hash(path / name, manifest.files[name])
+        for name in (STATE, *(part + TENSORS for part in wanted)) if verify else ():
+            with reading(path / name):
+                found = sha256(path / name)
+            if found != manifest.files[name].sha256:
+                raise ModelError(f"{path / name} is damaged: its SHA-256 does not match the manifest")
         tensors = {part: load_tensors(path / (part + TENSORS)) for part in wanted}
         for part, group in tensors.items():
             if wrong := not_finite(group):
@@ -269,7 +273,10 @@ class Checkpoints:
         if manifest.run != self.run_id:
             raise ModelError(f"{path} belongs to run {manifest.run}, but this is run {self.run_id}")
         for name, entry in manifest.files.items():
-            _check_size(path / name, entry)
+            with reading(path / name):
+                size = (path / name).stat().st_size
+            if size != entry.bytes:
+                raise ModelError(f"{path / name} has {size} bytes instead of {entry.bytes}")
         return manifest
 
     def _pointed(self, pointer: str) -> Path | None:
@@ -323,36 +330,13 @@ def _sealed(fields: dict[str, Any]) -> dict[str, Any]:
     return {**content, SEAL: hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
 
-def _check_size(path: Path, entry: Entry) -> None:
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from error
-    if size != entry.bytes:
-        raise ModelError(f"{path} has {size} bytes instead of {entry.bytes}")
-
-
-def _check_hash(path: Path, entry: Entry) -> None:
-    try:
-        found = sha256(path)
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from error
-    if found != entry.sha256:
-        raise ModelError(f"{path} is damaged: its SHA-256 does not match the manifest")
-
-
-def _write_part(folder: Path, part: str, tensors: Mapping[str, Tensor]) -> Entry:
+def _write_part(folder: Path, part: str, tensors: Mapping[str, Tensor]) -> FileEntry:
     with HashedFile(folder / (part + TENSORS), f"save:{part + TENSORS}") as file:
         write_tensors(file, tensors)
-        return Entry(**file.finish())
+        return FileEntry(**file.finish())
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> Entry:
+def _write_json(path: Path, value: dict[str, Any]) -> FileEntry:
     with HashedFile(path, f"save:{path.name}") as file:
         file.write(encode_json(value, indent=1))
-        return Entry(**file.finish())
-
-
-def _count(tensors: Mapping[str, Tensor]) -> int:
-    tied = tied_names(tensors)
-    return sum(tensor.numel() for name, tensor in tensors.items() if name not in tied)
+        return FileEntry(**file.finish())

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seqwright.errors import ModelError, WriteError
+from seqwright.files import reading
 
 TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the same tensor
 CODES = {
@@ -73,38 +74,36 @@ def load_tensors(path: Path, expected: Mapping[str, Sequence[int]] | None = None
 
     With `expected` (name -> shape), names and shapes are checked before any data is read.
     """
-    _refuse_foreign(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
-            names = list(file.keys())
-            if expected is not None:
-                shapes = {name: file.get_slice(name).get_shape() for name in names}
-                shapes |= {name: shapes[kept] for name, kept in tied.items()}
-                _check_shapes(path, shapes, expected)
-            # The copy is independent of the file and aligned as in training: the last bits of a product can
-            # depend on the alignment (Intel MKL, "Obtaining Numerically Reproducible Results").
-            tensors = {name: file.get_tensor(name).clone() for name in names}
+    with _opened(path) as file:
+        tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+        names = list(file.keys())
+        if expected is not None:
+            shapes = {name: file.get_slice(name).get_shape() for name in names}
+            shapes |= {name: shapes[kept] for name, kept in tied.items()}
+            _check_shapes(path, shapes, expected)
+        # The copy is independent of the file and aligned as in training: the last bits of a product can
+        # depend on the alignment (Intel MKL, "Obtaining Numerically Reproducible Results").
+        tensors = {name: file.get_tensor(name).clone() for name in names}
         return tensors | {name: tensors[kept] for name, kept in tied.items()}
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ModelError(
-            f"{path} is not a valid safetensors file: {error}; restore it from a copy"
-        ) from error
 
 
 def load_metadata(path: Path) -> dict[str, str]:
     """Load the metadata in the header of a safetensors file."""
+    with _opened(path) as file:
+        return {key: value for key, value in (file.metadata() or {}).items() if key != TIED}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; its damage is a ModelError."""
     _refuse_foreign(path)
     try:
-        with safe_open(path, framework="pt") as file:
-            notes = file.metadata() or {}
-    except (OSError, SafetensorError) as error:
+        with reading(path), safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(
             f"{path} is not a valid safetensors file: {error}; restore it from a copy"
         ) from error
-    return {key: value for key, value in notes.items() if key != TIED}
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
@@ -122,11 +121,8 @@ def _refuse_foreign(path: Path) -> None:
     """Raise ModelError for files that are often found in place of a safetensors file."""
     if path.suffix in PICKLES:
         raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    with reading(path), path.open("rb") as file:
+        head = file.read(64)
     if not head:
         raise ModelError(f"{path} is empty; restore it from a copy")
     if head.startswith(b"version https://git-lfs"):

@@ -19,7 +19,7 @@ MARKS = ((0, "start"), (50, "middle"), (100, "end"))  # ticks below the line of 
 
 
 @dataclass(frozen=True)
-class Column:
+class ChartColumn:
     """One column: an optional label below it, its height, and its tooltip."""
 
     label: str
@@ -37,7 +37,7 @@ class Bar:
     faint: bool = False
 
 
-def column_chart(description: str, columns: Sequence[Column], below: str = "") -> Markup:
+def column_chart(description: str, columns: Sequence[ChartColumn], below: str = "") -> Markup:
     y = Scale.around((column.value for column in columns), BASE, TOP, zero=True, log=False)
     room = (WIDTH - LEFT - RIGHT) / max(len(columns), 1)
     wide = min(room * 0.82, 30.0)
@@ -60,7 +60,7 @@ def column_chart(description: str, columns: Sequence[Column], below: str = "") -
     )
 
 
-def length_columns(counts: Mapping[int, int]) -> list[Column]:
+def length_columns(counts: Mapping[int, int]) -> list[ChartColumn]:
     """Group lengths into at most MOST_COLUMNS columns of a round width; a long tail shares the last one."""
     total, passed, end = sum(counts.values()), 0, 0
     for end in sorted(counts):
@@ -73,10 +73,10 @@ def length_columns(counts: Mapping[int, int]) -> list[Column]:
     for low in range(min(counts) // width * width, end + 1, width):
         count = sum(counts.get(length, 0) for length in range(low, low + width))
         span = f"{low}" if width == 1 else f"{low}–{low + width - 1}"
-        columns.append(Column(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
+        columns.append(ChartColumn(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
     rest = sum(count for length, count in counts.items() if length >= low + width)
     if rest:
-        columns.append(Column("more", rest, f"{low + width} or more: {rest:,}"))
+        columns.append(ChartColumn("more", rest, f"{low + width} or more: {rest:,}"))
     return columns
 
 

@@ -93,9 +93,9 @@ def line_chart(
         description,
         levels(y, LEFT, WIDTH - RIGHT, 6),
         element("text", "logarithmic", x=LEFT, y=HEIGHT - BOTTOM + 32, class_="axis unit") if y.log else None,
-        _steps(x),
-        _minutes(x, clock),
-        _kept_line(x, kept),
+        *_step_axis(x),
+        *_time_axis(x, clock),
+        *([] if kept is None else [_vertical(x(kept), TOP, HEIGHT - BOTTOM, "kept")]),
         *(_drawn(curve, x, y) for curve in curves),
         *(_kept_point(curve, x, y, kept) for curve in curves),
         _names(curves, y),
@@ -110,39 +110,32 @@ def curve_table(caption: str, curves: Sequence[Curve]) -> Markup:
     return table(["step", *(curve.name for curve in curves)], rows, caption)
 
 
-def _steps(x: Scale) -> Markup:
+def _step_axis(x: Scale) -> list[Markup]:
     below = HEIGHT - BOTTOM
-    return join(
-        [
-            element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=below, y2=below, class_="base"),
-            *(element("text", tick(s), x=x(s), y=below + 17, class_="axis middle") for s in x.ticks()),
-            element("text", "steps", x=WIDTH - RIGHT, y=below + 32, class_="axis end unit"),
-        ]
-    )
+    return [
+        element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=below, y2=below, class_="base"),
+        *(element("text", tick(s), x=x(s), y=below + 17, class_="axis middle") for s in x.ticks()),
+        element("text", "steps", x=WIDTH - RIGHT, y=below + 32, class_="axis end unit"),
+    ]
 
 
-def _minutes(x: Scale, clock: Clock) -> Markup | None:
+def _time_axis(x: Scale, clock: Clock) -> list[Markup]:
     """Draw the time axis above, in seconds, minutes or hours."""
     if not clock.seconds:
-        return None
+        return []
     total = clock.at(x.high)
     unit, name = (3600.0, "hours") if total > 7200 else (60.0, "minutes") if total > 60 else (1.0, "seconds")
     marks = Scale(0.0, max(total / unit, 1e-9), 0.0, 1.0).ticks(5)
-    return join(
-        [
-            *(
-                join(
-                    [
-                        element("line", x1=at, x2=at, y1=TOP - 6, y2=TOP - 2, class_="base"),
-                        element("text", tick(mark), x=at, y=TOP - 10, class_="axis middle"),
-                    ]
-                )
-                for mark in marks
-                for at in [x(clock.step(mark * unit))]
-            ),
-            element("text", name, x=WIDTH - RIGHT + 12, y=TOP - 10, class_="axis unit"),
-        ]
-    )
+    parts = [element("text", name, x=WIDTH - RIGHT + 12, y=TOP - 10, class_="axis unit")]
+    for mark in marks:
+        at = x(clock.step(mark * unit))
+        parts.append(_vertical(at, TOP - 6, TOP - 2, "base"))
+        parts.append(element("text", tick(mark), x=at, y=TOP - 10, class_="axis middle"))
+    return parts
+
+
+def _vertical(x: float, top: float, bottom: float, kind: str) -> Markup:
+    return element("line", x1=x, x2=x, y1=top, y2=bottom, class_=kind)
 
 
 def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:
@@ -159,13 +152,6 @@ def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:
         for (step, value), (left, top) in zip(curve.points, places, strict=True)
     )
     return join([path, *marks])
-
-
-def _kept_line(x: Scale, kept: float | None) -> Markup | None:
-    if kept is None:
-        return None
-    at = x(kept)
-    return element("line", x1=at, x2=at, y1=TOP, y2=HEIGHT - BOTTOM, class_="kept")
 
 
 def _kept_point(curve: Curve, x: Scale, y: Scale, kept: float | None) -> Markup | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from seqwright.data.checks.statistics import RARE
 from seqwright.data.text_display import amount
-from seqwright.runs.report.bars import Column, column_chart, length_columns, split_bar
+from seqwright.runs.report.bars import ChartColumn, column_chart, length_columns, split_bar
 from seqwright.runs.report.heat import glyph
 from seqwright.runs.report.markup import Markup, element, figure, join, table
 from seqwright.runs.report.reader import Data, Document, Record
@@ -110,7 +110,7 @@ def _alphabet(name: str, column: Document) -> Markup | None:
         more = f" and {len(scarce) - LISTED:,} more" if len(scarce) > LISTED else ""
         text += f", {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"
     text += f". The {TOP} most common are drawn." if len(common) > TOP else "."
-    columns = [Column(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
+    columns = [ChartColumn(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
     rows = (
         (glyph(c), " ".join(f"U+{ord(each):04X}" for each in c), f"{count:,}") for c, count in common[:1000]
     )
