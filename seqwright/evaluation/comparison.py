@@ -13,6 +13,8 @@ from seqwright.evaluation.bootstrap import Comparison
 from seqwright.evaluation.buckets import ENDING, Bucket
 from seqwright.evaluation.evaluate import Evaluation
 from seqwright.evaluation.mistakes import count_changes
+from seqwright.evaluation.page import comparison_html
+from seqwright.evaluation.panel import comparison_text
 from seqwright.evaluation.wording import percent
 from seqwright.files import strict
 
@@ -161,13 +163,9 @@ class Compared:
         return {"name": bucket.name, "items": len(bucket.items), **scores}
 
     def __str__(self) -> str:
-        from seqwright.evaluation.panel import comparison_text
-
         return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        from seqwright.evaluation.page import comparison_html
-
         return comparison_html(self)
 
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from seqwright.evaluation.wording import percent, symbol
+from seqwright.evaluation.wording import glyph, percent
 
 if TYPE_CHECKING:
     from seqwright.evaluation.comparison import Compared
@@ -32,7 +32,7 @@ def evaluation_html(evaluation: Evaluation) -> str:
             for bucket in buckets
         ]
         parts.append(table((title, "items", *names), rows))
-    confused = [(symbol(e.expected), symbol(e.output), str(e.count)) for e in evaluation.confusions[:SHOWN]]
+    confused = [(glyph(e.expected), glyph(e.output), str(e.count)) for e in evaluation.confusions[:SHOWN]]
     parts.append(table(("expected", "output", "count"), confused))
     parts.append(table(("most wrong", "expected", "output"), map(evaluation.row, evaluation.worst)))
     return _titled(str(evaluation).splitlines()[0], [*evaluation.findings], parts)
@@ -56,8 +56,7 @@ def comparison_html(compared: Compared) -> str:
     counts = (f"{compared.wins:,}", f"{compared.losses:,}", f"{compared.ties:,}")
     parts.append(table((f"{second} closer to a reference", f"{first} closer", "equal"), [counts]))
     confused = [
-        (symbol(e.expected), symbol(e.output), str(e.first), str(e.second))
-        for e in compared.confusions[:SHOWN]
+        (glyph(e.expected), glyph(e.output), str(e.first), str(e.second)) for e in compared.confusions[:SHOWN]
     ]
     parts.append(table(("expected", "output", first, second), confused))
     parts.append(table(("most different", "expected", first, second), map(compared.row, compared.examples)))

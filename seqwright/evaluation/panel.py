@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqwright.data.text_display import amount
-from seqwright.evaluation.wording import bar, fitted, percent, symbol
+from seqwright.evaluation.wording import bar, fitted, glyph, percent
 
 if TYPE_CHECKING:
     from seqwright.evaluation.buckets import Bucket
@@ -96,7 +96,7 @@ def _count(bucket: Bucket) -> str:
 
 
 def _confusions(confusions: Sequence[Confusion], most: int = 12) -> list[str]:
-    shown = [f"{symbol(each.expected)} → {symbol(each.output)} {each.count:,}" for each in confusions[:most]]
+    shown = [f"{glyph(each.expected)} → {glyph(each.output)} {each.count:,}" for each in confusions[:most]]
     return [*_filled("expected → output, count: ", shown, lines=2), ""] if shown else []
 
 
@@ -136,7 +136,7 @@ def _paired_buckets(compared: Compared) -> list[str]:
 
 def _paired_confusions(compared: Compared, most: int = 8) -> list[str]:
     shown = [
-        f"{symbol(each.expected)} → {symbol(each.output)} {each.first:,}/{each.second:,}"
+        f"{glyph(each.expected)} → {glyph(each.output)} {each.first:,}/{each.second:,}"
         for each in compared.confusions[:most]
     ]
     return [*_filled("expected → output, count of first/second: ", shown, lines=2), ""] if shown else []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seqwright.data.text_display import visible
+import unicodedata
 
-NOTHING = "∅"  # for a symbol that is missing or extra
+from seqwright.data.text_display import visible
 
 
 def fitted(text: str, width: int) -> str:
@@ -19,9 +19,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def symbol(text: str) -> str:
-    """Return a visible form of a symbol."""
-    return NOTHING if not text else "␣" if text == " " else text
+def glyph(symbol: str) -> str:
+    """Return a visible form of a symbol: a space as ␣, a combining mark on ◌, none as ∅."""
+    if not symbol:
+        return "∅"
+    shown = symbol.replace(" ", "␣")
+    return f"◌{shown}" if unicodedata.combining(shown[0]) else shown
 
 
 def bar(value: float, most: float, width: int) -> str:

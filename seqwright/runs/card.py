@@ -14,10 +14,10 @@ from seqwright.data.text_display import amount
 from seqwright.evaluation.wording import percent
 from seqwright.files import write_text
 from seqwright.runs.report.bars import FEW
-from seqwright.runs.report.dataset import described, rare
+from seqwright.runs.report.dataset import rare
 from seqwright.runs.report.markup import show_invisible
 from seqwright.runs.report.reader import Document, Evaluation, Record, read_record
-from seqwright.runs.report.summary import again_command, leaked, tested, trained
+from seqwright.runs.report.summary import again_command, described, leaked, tested, trained
 from seqwright.runs.report.wording import duration, family, metric, number, score, sentence
 
 CARD = "README.md"

@@ -7,11 +7,11 @@ from typing import Any
 
 from seqwright.data.checks.statistics import RARE
 from seqwright.data.text_display import amount
+from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import ChartColumn, column_chart, length_columns, split_bar
-from seqwright.runs.report.heat import glyph
 from seqwright.runs.report.markup import Markup, element, figure, join, table
 from seqwright.runs.report.reader import Data, Document, Record
-from seqwright.runs.report.summary import leaked
+from seqwright.runs.report.summary import described, leaked
 from seqwright.runs.report.wording import number
 
 TOP = 28  # characters that are drawn
@@ -33,13 +33,6 @@ def data(record: Record) -> Markup | str:
             _findings(found.documents("findings")),
         ]
     )
-
-
-def described(data: Data) -> str:
-    """Return the number of examples, and of distinct sources where it is known."""
-    sources = data.count("sources")
-    distinct = f" with {amount(sources, 'distinct source')}" if sources else ""
-    return f"{amount(data.examples, data.unit)}{distinct}"
 
 
 def choices(record: Record) -> Markup | str:
@@ -65,7 +58,7 @@ def _split(found: Data) -> Markup | None:
     )
     leaks = "Overlap of held-out data with the training data was not checked."
     if found.number("leaks") is not None:
-        leaks = f"{leaked(found) or f'No held-out {found.unit} has a source that is in training'}."
+        leaks = f"{leaked(found) or f'No held-out {found.unit} shares its input with the training data'}."
     return element(
         "div",
         split_bar(f"Split of the {found.unit}s: {text}", split),
@@ -108,7 +101,7 @@ def _alphabet(name: str, column: Document) -> Markup | None:
     text = amount(len(letters), "distinct character") + (" and the space" if " " in alphabet else "")
     if scarce:
         more = f" and {len(scarce) - LISTED:,} more" if len(scarce) > LISTED else ""
-        text += f", {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"
+        text += f"; {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"
     text += f". The {TOP} most common are drawn." if len(common) > TOP else "."
     columns = [ChartColumn(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
     rows = (

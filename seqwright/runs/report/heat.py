@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from seqwright.evaluation.mistakes import Confusion
+from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.markup import Markup, drawing, element, join, tip
 
 MOST = 14  # symbols on each side
 CELL, LEFT, TOP = 30, 78, 48
 FAINTEST, STRONGEST = 0.08, 0.55  # opacities: the count is legible on both, in light and dark
 SIZE = {"width": CELL - 2, "height": CELL - 2, "rx": 3}
-
-
-def glyph(symbol: str) -> str:
-    """Return a visible form of a symbol: a space as ␣, a combining mark on ◌, nothing as ∅."""
-    if not symbol:
-        return "∅"
-    shown = symbol.replace(" ", "␣")
-    return f"◌{shown}" if unicodedata.combining(shown[0]) else shown
 
 
 def heat_map(description: str, confusions: Sequence[Confusion]) -> Markup:

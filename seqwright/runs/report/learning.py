@@ -71,9 +71,7 @@ def _losses(record: Record) -> Markup | None:
     if record.setting("training", "smoothing"):
         text += " The training loss includes label smoothing, which raises it."
     if shuffled:
-        text += (
-            " With the inputs of other examples the loss should stay high: it shows that the model uses them."
-        )
+        text += " The dashed loss, with the inputs of other examples, stays high if the model uses its input."
     return _chart(record, "Loss", text, found)
 
 

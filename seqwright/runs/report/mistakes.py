@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from seqwright.data.text_display import amount
 from seqwright.evaluation.mistakes import Confusion
+from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import FEW, Bar, bar_chart
 from seqwright.runs.report.differences import Cut, closest, cutter, marked
-from seqwright.runs.report.heat import glyph, heat_map
+from seqwright.runs.report.heat import heat_map
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
 from seqwright.runs.report.reader import Document, Evaluation, Record
 from seqwright.runs.report.wording import metric, number, score, titled

@@ -36,7 +36,7 @@ def trained(record: Record) -> str:
         if examples := data.counts("split").get("train") or data.examples:
             on = f" on {amount(examples, data.unit)}"
     if name:
-        on += f" of {name}" if on else f" on {name}"
+        on += f" from {name}" if on else f" on {name}"
     return f"{article(family(record.setting('model')))}{size}, trained{time}{on}."
 
 
@@ -95,6 +95,14 @@ def tested(record: Record, evaluation: Evaluation) -> str:
     return text
 
 
+def described(data: Data) -> str:
+    """Return the number of examples, and of distinct sources where it is known."""
+    sources = data.count("sources")
+    return amount(data.examples, data.unit) + (
+        f" with {amount(sources, 'distinct source')}" if sources else ""
+    )
+
+
 def leaked(data: Data | None, part: str | None = None) -> str:
     """State how many examples of a part, by default of all, are also in training; empty if none are."""
     if data is None:
@@ -106,9 +114,8 @@ def leaked(data: Data | None, part: str | None = None) -> str:
     found = [amount(count, f"{NAMES.get(name, name)} {data.unit}") for name, count in counts.items() if count]
     if not found:
         return ""
-    return (
-        f"{' and '.join(found)} {'has' if sum(counts.values()) == 1 else 'have'} a source that is in training"
-    )
+    share = "shares its" if sum(counts.values()) == 1 else "share their"
+    return f"{' and '.join(found)} {share} input with the training data"
 
 
 def validation_metrics(record: Record) -> list[str]:
@@ -153,10 +160,9 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     latency, per_second = speed.numbers("latency_ms"), speed.number("sentences_per_second")
     usual, slow, peak = latency.get("p50"), latency.get("p95"), speed.number("peak_memory_mb")
     rates = [rate for entry in record.steps if (rate := finite(entry.get("tokens_per_second")))]
-    sources, seed = data.count("sources"), record.setting("seed")
-    distinct = f" with {amount(sources, 'distinct source')}" if sources else ""
+    seed = record.setting("seed")
     return [
-        (f"{data.unit}s", f"{data.examples:,}{distinct}" if data.examples else ""),
+        ("data", described(data) if data.examples else ""),
         ("parameters", f"{record.parameters:,}" if record.parameters else ""),
         ("steps", f"{record.last_step:,}" if record.last_step else ""),
         ("time", duration(record.seconds) if record.seconds else ""),

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.evaluation.mistakes import Confusion
+from seqwright.evaluation.wording import glyph
 from seqwright.runs.report import curves
 from seqwright.runs.report.bars import MOST_COLUMNS, Bar, bar_chart, length_columns, split_bar, whisker
 from seqwright.runs.report.curves import Clock, Curve, line_chart, running_median, thinned
 from seqwright.runs.report.differences import closest, cutter, marked
-from seqwright.runs.report.heat import glyph, heat_map
+from seqwright.runs.report.heat import heat_map
 from seqwright.runs.report.scale import Scale, round_step
 
 reals = st.floats(-1e6, 1e6, allow_nan=False)

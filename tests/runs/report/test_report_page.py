@@ -176,15 +176,15 @@ def test_scores_interval_and_signature_stand_first(folder):
     head = page[: page.index("<nav")]
     for expected in ("61.2", "95 % interval 58.0 – 64.5", "Measured on 10 items from 12 examples"):
         assert expected in head
-    assert "2 held-out pairs have a source that is in training" in head
+    assert "2 held-out pairs share their input with the training data" in head
     assert "A Transformer encoder-decoder with 17 parameters, trained for 3 min 00 s on 61 pairs" in head
 
 
 def test_what_leaks_is_said_of_its_part(folder):
     told = {
-        (1, 2): "1 validation pair and 2 test pairs have a source that is in training.",
-        (1, 0): "1 validation pair has a source that is in training.",
-        (0, 0): "No held-out pair has a source that is in training.",
+        (1, 2): "1 validation pair and 2 test pairs share their input with the training data.",
+        (1, 0): "1 validation pair shares its input with the training data.",
+        (0, 0): "No held-out pair shares its input with the training data.",
     }
     for (valid, test), sentence in told.items():
         write(
@@ -194,10 +194,10 @@ def test_what_leaks_is_said_of_its_part(folder):
         )
         page = "".join(Reader(page_of(folder)).text)
         assert sentence in page
-        assert ("2 test pairs have a source that is in training, so the scores are too good" in page) == bool(
-            test
-        )
-        assert "validation pair has a source that is in training, so" not in page  # the test did not
+        assert (
+            "2 test pairs share their input with the training data, so the scores are too good" in page
+        ) == bool(test)
+        assert "validation pair shares its input with the training data, so" not in page  # the test did not
 
 
 def test_findings_with_other_numbers_are_told_once(folder):
