@@ -1,4 +1,4 @@
-"""Files are whole or not there; a lock is held by one process and dies with it."""
+"""Files are complete or absent; a lock has one holder and ends with its process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("write", "points"), [(write_file, FILE_POINTS), (write_folder, FOLDER_POINTS)])
-def test_the_points_are_these(tmp_path, monkeypatch, write, points):
+def test_writes_reach_these_points(tmp_path, monkeypatch, write, points):
     seen: list[str] = []
     monkeypatch.setattr(files, "hook", seen.append)
     write(tmp_path)
@@ -66,7 +66,7 @@ def test_a_killed_write_leaves_the_old_file_or_the_new(tmp_path, monkeypatch, po
 
 
 @pytest.mark.parametrize("point", FOLDER_POINTS)
-def test_a_killed_folder_is_whole_or_not_there(tmp_path, monkeypatch, point):
+def test_a_killed_folder_is_complete_or_absent(tmp_path, monkeypatch, point):
     monkeypatch.setattr(files, "hook", kill_at(point))
     assert in_child(lambda: write_folder(tmp_path)) == -signal.SIGKILL
     files.remove_leftovers(tmp_path)
@@ -77,7 +77,7 @@ def test_a_killed_folder_is_whole_or_not_there(tmp_path, monkeypatch, point):
 
 
 @pytest.mark.parametrize("code", ERRORS)
-def test_a_disk_that_refuses_is_a_write_error_and_leaves_nothing(tmp_path, monkeypatch, code):
+def test_a_failed_write_is_a_write_error_and_leaves_nothing(tmp_path, monkeypatch, code):
     files.write_json(tmp_path / "a.json", {"old": 1})
     for write, points in [(write_file, FILE_POINTS[:2]), (write_folder, FOLDER_POINTS[:5])]:
         for point in points:
@@ -89,7 +89,7 @@ def test_a_disk_that_refuses_is_a_write_error_and_leaves_nothing(tmp_path, monke
     assert files.read_json(tmp_path / "a.json") == {"old": 1}
 
 
-def test_a_folder_that_is_missing_is_no_matter_of_space(tmp_path):
+def test_a_missing_folder_is_not_a_lack_of_space(tmp_path):
     place = tmp_path / "no" / "a.json"
     with pytest.raises(WriteError, match="create its folder first"):
         files.write_json(place, {})
@@ -104,7 +104,7 @@ def test_a_folder_that_is_missing_is_no_matter_of_space(tmp_path):
 
 @pytest.fixture
 def linked(tmp_path) -> tuple[Path, Path]:
-    """A link, and the file in another folder that it leads to."""
+    """Return a link and its target in another folder."""
     link, place = tmp_path / "a.json", tmp_path / "far" / "b.json"
     place.parent.mkdir()
     place.write_text('{"old": 1}')
@@ -112,7 +112,7 @@ def linked(tmp_path) -> tuple[Path, Path]:
     return link, place
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, linked):
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, linked):
     link, place = linked
     for _ in ("a file that is there", "a file that is not"):
         write_file(tmp_path)
@@ -126,13 +126,13 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, linked):
 
 
 @pytest.mark.parametrize("point", FILE_POINTS)
-def test_behind_a_link_there_is_the_old_file_or_the_new(tmp_path, linked, monkeypatch, point):
+def test_a_killed_write_through_a_link_leaves_the_old_file_or_the_new(tmp_path, linked, monkeypatch, point):
     monkeypatch.setattr(files, "hook", kill_at(point))
     assert in_child(lambda: write_file(tmp_path)) == -signal.SIGKILL
     assert list(files.read_json(linked[1])) == ["new" if point.endswith("renamed") else "old"]
 
 
-def test_a_pipe_takes_what_is_written_and_stays_one(tmp_path):
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     pipe, got = tmp_path / "pipe", []
     os.mkfifo(pipe)
     (tmp_path / "link").symlink_to(pipe)
@@ -147,16 +147,16 @@ def test_a_pipe_takes_what_is_written_and_stays_one(tmp_path):
     assert names(tmp_path) == {"pipe", "link"}
 
 
-def test_a_reader_who_leaves_a_pipe_is_no_failure_to_write(tmp_path):
+def test_a_closed_pipe_is_not_a_write_error(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = threading.Thread(target=lambda: os.close(os.open(tmp_path / "pipe", os.O_RDONLY)), daemon=True)
     reader.start()
     with pytest.raises(BrokenPipeError):
-        files.write_text(tmp_path / "pipe", "text" * 1_000_000)  # more than fits before the reader is gone
+        files.write_text(tmp_path / "pipe", "text" * 1_000_000)  # more than the pipe holds
 
 
-def test_a_file_that_is_standard_output_is_written_where_that_stands(tmp_path):
-    """Replaced, it would lose what is said before and after; opened anew, it would begin at its beginning."""
+def test_standard_output_to_a_file_continues_at_its_position(tmp_path):
+    """Replacing the file would lose other output; opening it again would start at position 0."""
     log = tmp_path / "log"
 
     def say_and_write() -> None:
@@ -169,7 +169,7 @@ def test_a_file_that_is_standard_output_is_written_where_that_stands(tmp_path):
     assert log.read_text() == "before outputs after"
 
 
-def test_what_is_no_file_and_no_pipe_is_neither_replaced_nor_written(tmp_path, monkeypatch):
+def test_other_kinds_of_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
@@ -182,7 +182,7 @@ def test_what_is_no_file_and_no_pipe_is_neither_replaced_nor_written(tmp_path, m
         assert Path("loop").is_symlink()
 
 
-def test_what_is_read_is_not_written(tmp_path):
+def test_input_files_are_not_overwritten(tmp_path):
     path = tmp_path / "in.txt"
     path.write_text("text")
     (tmp_path / "link").symlink_to(path)
@@ -205,7 +205,7 @@ def test_standard_input_may_be_the_file_that_would_be_written(tmp_path):
     assert in_child(lambda: read_and_write("out.txt")) == 0
 
 
-def test_a_folder_that_takes_nothing_is_named(tmp_path, monkeypatch):
+def test_a_folder_without_write_permission_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may write everywhere
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WriteError, match=f"^a cannot be written: no write permission in {tmp_path};"):
@@ -248,7 +248,7 @@ def test_a_folder_is_never_replaced(tmp_path):
     assert names(tmp_path) == {"f"}
 
 
-def test_a_file_knows_its_hash(tmp_path):
+def test_a_hashed_file_returns_its_hash(tmp_path):
     with files.HashedFile(tmp_path / "x") as file:
         file.write(b"one")
         file.write(memoryview(b"two"))
@@ -266,7 +266,7 @@ any_json = st.recursive(
 
 
 @given(value=any_json)
-def test_json_comes_back_in_one_line_of_utf8(value):
+def test_json_round_trips_as_one_line_of_utf8(value):
     line = files.encode_json(value)
     assert json.loads(line.decode("utf-8")) == value
     assert line.count(b"\n") == 1
@@ -276,7 +276,7 @@ def test_json_comes_back_in_one_line_of_utf8(value):
     ("content", "rule"),
     [(b"", "not JSON"), (b"\xff{}", "not JSON"), (b"[" * 100_000, "not JSON"), (b"[]", "list instead")],
 )
-def test_what_is_no_object_is_refused_by_name(tmp_path, content, rule):
+def test_json_that_is_not_an_object_is_refused(tmp_path, content, rule):
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(ModelError, match=rf"a\.json.*{rule}"):
         files.read_json(tmp_path / "a.json")
@@ -284,13 +284,13 @@ def test_what_is_no_object_is_refused_by_name(tmp_path, content, rule):
         files.read_json(tmp_path / "b.json")
 
 
-def test_too_little_room_is_said_before_anything_is_written(tmp_path):
+def test_a_lack_of_space_is_reported_before_writing(tmp_path):
     files.check_space(tmp_path, 1)
     with pytest.raises(WriteError, match=r"MB free, but 1,000,000,000,000\.0 MB are needed"):
         files.check_space(tmp_path, 10**18)
 
 
-def test_only_what_the_dead_left_is_removed(tmp_path):
+def test_only_leftovers_of_dead_processes_are_removed(tmp_path):
     dead = os.fork() or os._exit(0)
     os.waitpid(dead, 0)
     living = {f"b.tmp.{os.getppid()}", "c.tmp.x", "step_1", "tmp.5"}
@@ -302,7 +302,7 @@ def test_only_what_the_dead_left_is_removed(tmp_path):
     assert names(tmp_path) == living
 
 
-def test_a_second_taker_learns_who_was_first(tmp_path):
+def test_a_lock_names_its_holder(tmp_path):
     lock = tmp_path / ".lock"
     with files.locked(lock):
         here = f"{tmp_path} is in use by process {os.getpid()} on {socket.gethostname()};"
@@ -313,8 +313,8 @@ def test_a_second_taker_learns_who_was_first(tmp_path):
         pass
 
 
-def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
-    """A holder that removes its lock at the end leaves whoever has opened it with a lock of nothing."""
+def test_a_removed_lock_file_is_locked_again(tmp_path, monkeypatch):
+    """When the holder removes its lock file, a process that had opened it holds a lock on no file."""
     lock, take = tmp_path / ".lock", files._flock
 
     def removed_before(descriptor: int, path: Path, wait: bool) -> None:
@@ -330,7 +330,7 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
 
 
 def holding(lock: Path, then: Callable[[], object]) -> int:
-    """The pid of a child that holds the lock by now, and goes on to do `then`."""
+    """Start a child that holds the lock and then runs `then`; return its pid."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -346,7 +346,7 @@ def holding(lock: Path, then: Callable[[], object]) -> int:
     return child
 
 
-def test_a_killed_holder_is_no_hindrance_twenty_times(tmp_path):
+def test_a_lock_ends_with_its_killed_process(tmp_path):
     for _ in range(20):
         child = holding(tmp_path / ".lock", lambda: None)
         os.kill(child, signal.SIGKILL)
@@ -376,7 +376,7 @@ def test_a_worker_does_not_hold_the_lock_of_its_killed_parent(tmp_path):
         os.kill(int((tmp_path / "worker").read_text()), signal.SIGKILL)
 
 
-def test_who_waits_comes_next(tmp_path):
+def test_a_waiting_process_gets_the_lock(tmp_path):
     def wait_and_note() -> None:
         with files.alone(tmp_path / ".lock"):
             (tmp_path / "noted").touch()

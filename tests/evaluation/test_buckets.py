@@ -1,4 +1,4 @@
-"""Buckets part the items, and are named after what is in them."""
+"""Buckets partition the items and have names that describe them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seqwright.tasks.text_to_text import TextToText
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=60))
-def test_lengths_part_the_items(sources):
+def test_length_buckets_partition_the_items(sources):
     buckets = by_length(sources, "characters")
     assert sorted(item for bucket in buckets for item in bucket.items) == list(range(len(sources)))
     assert len(buckets) <= PARTS
@@ -74,7 +74,7 @@ def counted(sources: list[str]) -> list[int]:
     return [min((counts[letter] for letter in source), default=0) for source in sources]
 
 
-def test_rarity_is_counted_in_the_prepared_pairs(task, tmp_path):
+def test_rarity_is_counted_in_the_prepared_data(task, tmp_path):
     (tmp_path / "data").mkdir()
     rows = [(task.source.encode(text), task.target.encode(text)) for text in TEXTS]
     pair_store(tmp_path / "data" / "train", rows, vocabulary=task.source.size)
@@ -93,6 +93,6 @@ def test_rarity_falls_back_on_the_alphabet(task, tmp_path):
     assert "character" in rarity.name
 
 
-def test_endings_are_told_apart_where_they_differ():
+def test_endings_form_buckets_if_they_differ():
     assert by_ending(["end", "end"]) == ()
     assert by_ending(["end", "length", "end"]) == (("end", (0, 2)), ("length", (1,)))

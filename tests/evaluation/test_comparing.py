@@ -1,4 +1,4 @@
-"""Two models on the same items."""
+"""Comparison of two models on the same items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = Judging(samples=100)
 
 
 def answering(wrong: int):
-    """Says the first so many words wrong, by one letter."""
+    """Evaluate a model that gets one letter of the first `wrong` words wrong."""
     said = {word: word[0] + "z" if number < wrong else word for number, word in enumerate(WORDS)}
     return evaluate(Answers(said), PAIRS, judging=QUICK)
 
@@ -35,7 +35,7 @@ def test_a_model_does_not_differ_from_itself():
     assert found.confusions == []
 
 
-def test_the_better_one_is_named():
+def test_the_better_model_is_named():
     found = compare(answering(30), answering(10), ("old", "new"))
     assert found.verdict.startswith("new is better than old: exact match 84.38 against 53.12 (+31.25, 95 %")
     assert found.comparisons[0].p_value < 0.05
@@ -45,7 +45,7 @@ def test_the_better_one_is_named():
     assert (turned.wins, turned.losses) == (0, 20)
 
 
-def test_little_evidence_is_called_so():
+def test_a_small_difference_is_not_significant():
     found = compare(answering(10), answering(11))
     assert found.verdict.startswith(
         "No significant difference between second and first: exact match 82.81 against"
@@ -53,7 +53,7 @@ def test_little_evidence_is_called_so():
 
 
 @given(st.integers(0, 64), st.integers(0, 64))
-def test_exchanged_models_exchange_everything(left, right):
+def test_swapped_models_swap_every_result(left, right):
     one, other = answering(left), answering(right)
     forth, back = compare(one, other), compare(other, one)
     for there, here in zip(forth.comparisons, back.comparisons, strict=True):
@@ -67,7 +67,7 @@ def test_exchanged_models_exchange_everything(left, right):
     ]
 
 
-def test_what_one_confuses_more_than_the_other():
+def test_confusions_that_one_model_makes_more_often():
     one = evaluate(Answers({"a": "xx", "b": "y", "c": "c"}), [("a", "aa"), ("b", "b"), ("c", "c")])
     other = evaluate(Answers({"a": "ax", "b": "y", "c": ""}), [("a", "aa"), ("b", "b"), ("c", "c")])
     assert compare(one, other).confusions == [("a", "x", 2, 1), ("c", "", 0, 1)]
@@ -97,7 +97,7 @@ def test_the_document_is_strict_json():
     assert document["confusions"][0]["said"] == "z"
 
 
-def test_findings_of_one_are_told_with_its_name_and_those_of_both_once():
+def test_findings_of_one_model_start_with_its_name():
     one, other = (replace(answering(wrong), findings=("all trained on",)) for wrong in (9, 10))
     found = compare(one, replace(other, findings=("all trained on", "3 cut")), ("old", "new"))
     assert found.findings == ["all trained on", "new: 3 cut"]

@@ -18,7 +18,7 @@ WRITINGS = ("characters", "symbols", "text")
 @pytest.mark.parametrize("writing", WRITINGS)
 @given(said=words, references=st.lists(words, min_size=1, max_size=3))
 def test_the_changes_turn_the_closest_reference_into_the_output(writing, said, references):
-    """Take away what was expected and put in what was said: the symbols are those of the output."""
+    """Removing the expected symbols and adding those of the output gives the output."""
     space = "" if writing == "characters" else " "
     said, references = space.join(said), [space.join(reference) for reference in references]
     (found,) = mistakes_of([said], [references], writing)
@@ -48,7 +48,7 @@ def test_confusions_are_counted_with_insertions_and_deletions():
     }
 
 
-def test_of_text_only_words_that_come_again_for_a_word():
+def test_in_text_only_repeated_word_substitutions_count():
     said = ["a red dog, runs", "one red bird!", "the blue fish swims now", "no!"]
     references = [["a green dog runs"], ["one green bird."], ["the grey fish swims"], ["no."]]
     found = confusions_of(mistakes_of(said, references, "text"), "text")

@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from seqwright.data.fields import SYMBOL
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import confidence_interval, paired_bootstrap
-from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.metrics import METRICS, built_in
 from seqwright.evaluation.metrics.exact_match import ExactMatch
 from seqwright.evaluation.metrics.symbol_error_rate import SymbolErrorRate
 from seqwright.evaluation.metrics.word_edit_rate import WordEditRate
@@ -36,7 +36,7 @@ items = st.lists(st.tuples(sentences, st.lists(sentences, min_size=1, max_size=3
 
 
 def noisy_corpus(count: int, noise: float, seed: int = 0) -> tuple[list[str], list[list[str]]]:
-    """References are the same for every noise."""
+    """Return outputs with this share of wrong words; the references do not depend on it."""
     texts, errors = np.random.default_rng(seed), np.random.default_rng([seed, int(1e6 * noise)])
     references = [texts.choice(WORDS, size=texts.integers(4, 12)).tolist() for _ in range(count)]
     outputs = [
@@ -104,7 +104,7 @@ def test_a_word_is_right_or_wrong(items):
 
 
 def test_pronunciations_are_measured_as_for_cmudict():
-    """Two words; the second has two pronunciations, and the output is one phone from the second of them."""
+    """The second word has two pronunciations; the output differs by one phone from one of them."""
     outputs = ["K AE T", "R IY D Z"]
     references = [["K AE T"], ["R EH D", "R IY D"]]
     assert WordErrorRate().score(outputs, references).value == 50
@@ -183,7 +183,7 @@ def test_a_bootstrap_is_repeatable():
 
 
 @pytest.mark.parametrize("name", METRICS.names())
-def test_a_clear_difference_is_seen_and_a_tie_is_not(name):
+def test_a_clear_difference_is_significant_and_a_tie_is_not(name):
     metric = METRICS.build(name)
     bad, references = noisy_corpus(150, 0.5)
     good, same_references = noisy_corpus(150, 0.1)
@@ -197,7 +197,7 @@ def test_a_clear_difference_is_seen_and_a_tie_is_not(name):
     assert (tie.difference, tie.p_value) == (0, 1)
 
 
-def test_no_difference_is_seldom_found_where_there_is_none():
+def test_false_positives_are_as_rare_as_the_p_value():
     """Under the null hypothesis p < .1 in about a tenth of the experiments."""
     found = 0
     for seed in range(80):
@@ -233,6 +233,18 @@ def test_wrong_inputs_are_named(outputs, references, rule):
         ExactMatch().score(outputs, references)
 
 
+def test_every_metric_file_is_a_metric():
+    names = METRICS.names()
+    assert {"bleu", "chrf", "ter", "exact_match", "word_error_rate"} < set(names)
+    assert [METRICS.build(name).name for name in names] == names
+
+
+def test_only_built_in_metrics_are_imported_by_name():
+    assert built_in("bleu").label == "BLEU"
+    assert built_in("os:path") is None
+    assert metric_label("os:path") == "os:path"
+
+
 def test_an_unknown_metric_names_the_nearest():
     with pytest.raises(ConfigError, match="word_error_rate"):
         METRICS.build("word_error")
@@ -260,7 +272,7 @@ def test_how_targets_are_written(tokenizer, texts, writing):
 
 
 def test_symbols_are_what_the_targets_are_written_in():
-    """One of four characters is wrong; between spaces that would be the whole of one symbol."""
+    """One of four characters is wrong; as symbols between spaces, one of one is."""
     outputs, references = ["gang"], [["ging"]]
     rates = {writing: build_metric("symbol_error_rate", writing) for writing in METRICS_FOR}
     assert rates["characters"].score(outputs, references).value == 25
@@ -270,7 +282,7 @@ def test_symbols_are_what_the_targets_are_written_in():
 
 
 @pytest.mark.parametrize("writing", METRICS_FOR)
-def test_the_usual_metrics_can_be_built(writing):
+def test_the_default_metrics_can_be_built(writing):
     for name in METRICS_FOR[writing]:
         assert build_metric(name, writing, lowercase=True).name == name
     assert edits_for(writing).closest("a b", ["b", "a b"])[0] == 0
@@ -289,24 +301,24 @@ def test_the_usual_metrics_can_be_built(writing):
         ("text", "text", "He goes.", "Er geht hin."),
     ],
 )
-def test_an_item_is_a_word_where_a_word_is_spelt(item, writing, source, target):
+def test_an_item_is_a_word_if_it_spells_one(item, writing, source, target):
     assert item_of([source] * 3, [[target]] * 3, writing) == item
 
 
-def test_only_words_have_a_word_error_rate_for_people():
+def test_word_error_rate_is_the_label_for_words_only():
     assert metric_label("word_error_rate", "word") == "word error rate"
     assert metric_label("word_error_rate", "text") == "wrong outputs"
     assert metric_label("symbol_error_rate", "text") == "symbol error rate"
 
 
-def test_edits_of_text_tell_words_from_signs():
+def test_edits_of_text_separate_words_and_punctuation():
     edits, closest = edits_for("text").closest("Ein Mann, der geht.", ["Ein Mann der geht!"])
     assert (edits, list(closest)) == (2, ["Ein", "Mann", "der", "geht", "!"])
     assert edits_for("text").symbols("don't हिन्दी") == ["don't", "हिन्दी"]
 
 
 @pytest.mark.parametrize("name", METRICS.names())
-def test_a_part_of_the_items_scores_like_their_texts(name):
+def test_a_subset_of_the_items_scores_like_its_texts(name):
     metric = METRICS.build(name)
     outputs, references = noisy_corpus(12, 0.3)
     part = [1, 4, 5, 9]

@@ -1,4 +1,4 @@
-"""Items that were trained on, or chose the weights, are found by the pairs in the run folder and named."""
+"""Overlap of evaluated items with training and validation data is found and reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHOSE, NEW = OTHERS[:30], OTHERS[30:]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    """With the pairs of a training in its folder."""
+    """A model with prepared data in its run folder."""
     folder = make_run(tmp_path_factory.mktemp("familiar") / "run")
     found = load(folder)
     (folder / "data").mkdir()
@@ -33,14 +33,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     return found
 
 
-def test_each_source_of_the_training_is_known_and_no_other(model):
+def test_exactly_the_training_sources_are_known(model):
     sources = [*TRAINED[::2], *CHOSE, *NEW, "щ", TRAINED[0] + "щ"]
     known = known_from("train", model.folder, model.task, list(model.task.inputs(sources)))
     assert known.tolist() == [source in TRAINED for source in sources]
 
 
 @pytest.mark.parametrize(("old", "said"), [(0, False), (1, False), (2, True), (20, True)])
-def test_it_is_said_where_a_good_part_was_trained_on(model, old, said):
+def test_a_large_overlap_with_training_is_reported(model, old, said):
     pairs = [(word, word.upper()) for word in [*TRAINED[:old], *NEW[: 20 - old]]]
     told = [line for line in model.evaluate(pairs).findings if "training split" in line]
     assert [line.split(";")[0] for line in told] == [
@@ -48,21 +48,21 @@ def test_it_is_said_where_a_good_part_was_trained_on(model, old, said):
     ] * said
 
 
-def test_it_is_said_where_a_good_part_chose_the_weights(model):
+def test_a_large_overlap_with_validation_is_reported(model):
     pairs = [(word, word.upper()) for word in [*CHOSE[:5], *NEW[:15]]]
     assert model.evaluate(pairs).findings[0] == (
         "items whose source is in the validation split: 5 of 20 (25 %); such scores are a little too good"
     )
 
 
-def test_nothing_is_said_where_the_pairs_are_gone(tmp_path: Path):
+def test_nothing_is_reported_without_the_prepared_data(tmp_path: Path):
     model = load(make_run(tmp_path / "run"))
     assert known_from("train", model.folder, model.task.source, TRAINED) is None
     assert model.evaluate([(word, "x") for word in TRAINED[:3]]).findings == ()
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1))
-def test_rows_have_the_same_hash_wherever_they_stand(rows):
+def test_the_hash_of_a_row_does_not_depend_on_its_position(rows):
     together = row_hashes(Ragged.of(rows))
     assert together.tolist() == [int(row_hashes(Ragged.of([row]))[0]) for row in rows]
 

@@ -1,4 +1,4 @@
-"""A checkpoint is the old one or the new one, whole, whatever happens; and nothing else is ever loaded."""
+"""Checkpoints are complete under any fault, and nothing else is ever loaded."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def save(checkpoints: Checkpoints, step: int, **options: Any) -> Path:
 
 
 def check(checkpoints: Checkpoints, step: int, **options: Any) -> None:
-    """What is loaded is what was saved at that step, all of it."""
+    """Check that everything saved at a step is loaded."""
     loaded = checkpoints.load(**options)
     assert loaded is not None
     assert (loaded.step, loaded.state) == (step, {"step": step, "loss": 1 / (step + 1)})
@@ -76,7 +76,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 @pytest.fixture(autouse=True)
 def _quick_disk(monkeypatch) -> None:
-    """What a process wrote outlives it without fsync; only a power cut does not, which is simulated."""
+    """Simulate power cuts: without one, written data survives a killed process even without fsync."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
@@ -87,7 +87,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def two(tmp_path, said) -> Checkpoints:
-    """Checkpoints of the steps 1 and 2, of which a third will push out the first."""
+    """Checkpoints of steps 1 and 2; a third one will remove the first."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", "mine", keep=2, log=said.append)
     save(checkpoints, 1, metric=0.1)
     save(checkpoints, 2, metric=0.2)
@@ -97,7 +97,7 @@ def two(tmp_path, said) -> Checkpoints:
 # Faults while saving
 
 
-def test_the_points_of_a_save_are_these(two, monkeypatch):
+def test_a_save_reaches_these_points(two, monkeypatch):
     seen: list[str] = []
     monkeypatch.setattr(files, "hook", seen.append)
     save(two, 3, metric=0.3)
@@ -105,8 +105,8 @@ def test_the_points_of_a_save_are_these(two, monkeypatch):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_nothing_is_renamed_before_it_is_on_the_disk(two, monkeypatch):
-    """And each new name is on the disk before the next is made, so that a power cut keeps their order."""
+def test_nothing_is_renamed_before_it_is_synced(two, monkeypatch):
+    """Each new name is synced before the next is made, so that a power cut keeps their order."""
     events: list[tuple[str, str]] = []
 
     def fsync(descriptor: int) -> None:
@@ -143,7 +143,7 @@ def test_a_kill_leaves_the_old_checkpoint_or_the_new(two, monkeypatch, said, poi
     monkeypatch.setattr(files, "hook", None)
     check(two, 3 if POINTS.index(point) >= LANDED else 2)
     two.clean()
-    save(two, 3, metric=0.3)  # a resumed training comes by the same step again
+    save(two, 3, metric=0.3)  # a resumed training saves the same step again
     save(two, 4, metric=0.0)
     check(two, 4)
     assert two.steps() == [3, 4]
@@ -153,7 +153,7 @@ def test_a_kill_leaves_the_old_checkpoint_or_the_new(two, monkeypatch, said, poi
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_disk_that_refuses_changes_nothing_and_may_recover(two, monkeypatch, said, point):
+def test_a_failed_save_changes_nothing_and_can_be_repeated(two, monkeypatch, said, point):
     def refuse(reached: str) -> None:
         if reached == point:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -185,7 +185,7 @@ def test_a_file_larger_than_allowed_keeps_the_old_checkpoint(two):
     assert names(two.folder) == {"LATEST", "BEST", "step_00000001", "step_00000002"}
 
 
-def test_a_disk_without_room_is_asked_before_it_is_written(two, monkeypatch):
+def test_free_space_is_checked_before_writing(two, monkeypatch):
     usage = shutil.disk_usage(two.folder)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=500))
     points: list[str] = []
@@ -201,7 +201,7 @@ def test_a_file_in_place_of_the_folder_is_a_write_error(tmp_path):
         save(Checkpoints(tmp_path / "checkpoints", "mine"), 1)
 
 
-def test_a_folder_that_was_removed_is_made_again(two):
+def test_a_removed_folder_is_created_again(two):
     shutil.rmtree(two.folder)
     save(two, 3)
     check(two, 3)
@@ -228,7 +228,7 @@ def test_no_memory_to_copy_a_tensor_is_a_write_error(two):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("part", ["model", "optimizer"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-def test_what_is_not_finite_is_not_saved(two, part, value, dtype):
+def test_non_finite_values_are_not_saved(two, part, value, dtype):
     tensors = tensors_of(3)
     tensors[part]["bad"] = torch.ones(5, 2, dtype=dtype)
     tensors[part]["bad"][3, 1] = value
@@ -255,13 +255,13 @@ def empty(path: Path) -> None:
 
 
 def zero_the_tail(path: Path) -> None:
-    """What a power cut leaves of pages that never came to the disk."""
+    """Zero the pages that a power cut would lose."""
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
 
 
 def flip_a_bit(path: Path) -> None:
-    """In the last letter or digit; so of the manifest, in its hash."""
+    """Flip a bit of the last letter or digit; in the manifest that is its hash."""
     data = bytearray(path.read_bytes())
     place = max(place for place, byte in enumerate(data) if chr(byte).isalnum())
     data[place] ^= 1
@@ -274,14 +274,14 @@ def point_to_lfs(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [cut, empty, zero_the_tail, flip_a_bit, point_to_lfs, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_checkpoint_is_passed_over_and_named(two, said, name, harm):
+def test_a_damaged_checkpoint_is_skipped_and_named(two, said, name, harm):
     harm(two.folder / "step_00000002" / name)
     check(two, 1)
     (line,) = said
     assert "step_00000002 is skipped" in line
     assert name in line
     assert "\n" not in line
-    save(two, 2)  # training comes by the damaged one again
+    save(two, 2)  # training saves the damaged step again
     check(two, 2)
     assert not any("skipped" in line for line in said[1:])
 
@@ -290,9 +290,7 @@ def test_every_flipped_bit_of_a_manifest_is_found(two):
     path = two.folder / "step_00000002" / "manifest.json"
     data = path.read_bytes()
     before = json.loads(data)
-    for place in range(
-        0, 8 * len(data), 11
-    ):  # 11 and 8 have no common factor: all bits and places have a turn
+    for place in range(0, 8 * len(data), 11):  # 11 and 8 have no common factor: every bit and position is hit
         damaged = bytearray(data)
         damaged[place // 8] ^= 1 << place % 8
         path.write_bytes(damaged)
@@ -311,7 +309,7 @@ def test_without_hashes_sizes_are_still_checked(two, said):
     check(two, 1, verify=False)
 
 
-def test_nothing_at_all_is_none_but_only_damage_is_an_error(tmp_path, two, said):
+def test_no_checkpoint_is_none_but_only_damaged_ones_are_an_error(tmp_path, two, said):
     assert Checkpoints(tmp_path / "nowhere", "mine").load() is None
     for step in (1, 2):
         cut(two.folder / f"step_0000000{step}" / "state.json")
@@ -321,11 +319,11 @@ def test_nothing_at_all_is_none_but_only_damage_is_an_error(tmp_path, two, said)
     for step in (1, 2):
         shutil.rmtree(two.folder / f"step_0000000{step}")
     with pytest.raises(ModelError, match="none of the 1"):
-        two.load()  # LATEST says that there was one
+        two.load()  # LATEST shows that there was one
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 14, b"../../step_00000001", b"step_00000009\n", b"\xff"])
-def test_a_pointer_that_points_nowhere_is_said(two, said, content):
+def test_an_invalid_pointer_is_logged(two, said, content):
     (two.folder / "LATEST").write_bytes(content)
     (two.folder / "BEST").write_bytes(content)
     check(two, 2)
@@ -335,7 +333,7 @@ def test_a_pointer_that_points_nowhere_is_said(two, said, content):
     check(two, 2)
 
 
-def test_a_damaged_best_gives_way_to_the_best_of_the_others(two, said):
+def test_a_damaged_best_is_replaced_by_the_best_of_the_others(two, said):
     save(two, 3, metric=0.15)
     assert two.best().name == "step_00000002"
     cut(two.folder / "step_00000002" / "model.safetensors")
@@ -343,7 +341,7 @@ def test_a_damaged_best_gives_way_to_the_best_of_the_others(two, said):
     assert "BEST names step_00000002" in said[0]
 
 
-def test_numbers_that_are_not_finite_are_not_loaded(two, said, monkeypatch):
+def test_non_finite_values_are_not_loaded(two, said, monkeypatch):
     with monkeypatch.context() as blind:
         blind.setattr(checkpoint_module, "not_finite", lambda _: None)
         two.save(3, {"model": {"bad": torch.tensor([math.nan])}}, {})
@@ -367,22 +365,22 @@ def test_numbers_that_are_not_finite_are_not_loaded(two, said, monkeypatch):
     ),
 )
 def test_retention_keeps_the_latest_the_best_and_the_last_few(keep, better, saves):
-    """Steps go on, stand still, or back, as after a return to an earlier checkpoint."""
+    """Steps increase, repeat, or decrease, as after a return to an earlier checkpoint."""
     with tempfile.TemporaryDirectory() as scratch:
         checkpoints, step, best = Checkpoints(scratch, "mine", keep), 5, None
-        line: list[Path] = []  # the saves that lead to the latest one
+        left: set[str] = set()
         for stride, metric, kept in saves:
             step = max(0, step + stride)
             weights = {"model": {"x": torch.tensor(step)}}
             latest = checkpoints.save(step, weights, {}, metric, better, kept=kept)
-            line = [path for path in line if path.name < latest.name and path.exists()] + [latest]
             sign = 1 if better == "higher" else -1
             number = metric is not None and math.isfinite(metric)
             if kept or (number and (best is None or best[0] is None or sign * metric > sign * best[0])):
                 best = metric if number else None, latest
             assert checkpoints.load().path == latest
             assert checkpoints.best() == (best and best[1])
-            left = {latest.name, *(path.name for path in line[-keep:]), *([best[1].name] if best else [])}
+            before = sorted(name for name in left if name < latest.name)
+            left = {*[*before, latest.name][-keep:], *([best[1].name] if best else [])}
             assert names(Path(scratch)) - {"LATEST", "BEST"} == left
 
 
@@ -394,7 +392,7 @@ def test_best_is_a_pointer_and_can_be_moved(two):
         two.mark_best(7)
 
 
-def test_what_another_run_left_is_neither_loaded_nor_removed(two, tmp_path, said):
+def test_checkpoints_of_another_run_are_neither_loaded_nor_removed(two, tmp_path, said):
     save(two, 1000, metric=9.0)
     new = Checkpoints(two.folder, "another", keep=1, log=said.append)
     with pytest.raises(ModelError, match="none of the 2"):
@@ -408,7 +406,7 @@ def test_what_another_run_left_is_neither_loaded_nor_removed(two, tmp_path, said
     assert two.steps() == [2, 1000]
 
 
-def test_the_same_step_again_never_touches_the_first(two, monkeypatch):
+def test_saving_a_step_again_keeps_the_first(two, monkeypatch):
     first = two.folder / "step_00000002"
     seen: list[bool] = []
     monkeypatch.setattr(
@@ -419,7 +417,7 @@ def test_the_same_step_again_never_touches_the_first(two, monkeypatch):
     assert two.path(2).name == "step_00000002.2"
 
 
-def test_a_pointer_set_back_is_obeyed_and_what_lay_beyond_goes(two):
+def test_later_checkpoints_go_after_a_return_to_an_earlier_one(two):
     save(two, 3)
     (two.folder / "LATEST").write_text("step_00000002")
     check(two, 2)
@@ -445,7 +443,7 @@ def test_parts_can_be_read_alone(two):
 # Formats
 
 
-def test_a_checkpoint_of_format_1_is_loaded_for_ever():
+def test_a_checkpoint_of_format_1_still_loads():
     loaded = Checkpoints(GOLDEN, "golden").load()
     assert loaded.step == 7
     assert loaded.state == {"epoch": 2, "loss": 0.5, "text": "é"}
@@ -455,7 +453,16 @@ def test_a_checkpoint_of_format_1_is_loaded_for_ever():
     assert same(loaded.tensors["optimizer"]["half"], torch.tensor([1.5, -2.0], dtype=torch.bfloat16))
 
 
-def test_a_newer_format_is_not_passed_over(two):
+def test_an_older_format_is_named(two, said):
+    for folder in two.folder.glob("step_*"):
+        manifest = folder / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 0}))
+    with pytest.raises(ModelError, match="none of the 2 checkpoints"):
+        two.load()
+    assert "format 0, which this version no longer reads" in said[0]
+
+
+def test_a_newer_format_is_not_skipped(two):
     path = two.folder / "step_00000002" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
     with pytest.raises(ModelError, match="format 2, written by a newer Seqwright"):
@@ -480,7 +487,7 @@ shapes = st.lists(st.integers(0, 3), max_size=3)
 
 @settings(max_examples=40)
 @given(kinds=st.lists(st.tuples(st.sampled_from(list(CODES)), shapes, st.booleans()), max_size=5))
-def test_tensors_come_back_bit_for_bit(kinds):
+def test_tensors_round_trip_bit_for_bit(kinds):
     tensors = {}
     for number, (dtype, shape, turned) in enumerate(kinds):
         tensor = (torch.randn(shape) * 9).to(dtype)
@@ -519,7 +526,7 @@ def test_loaded_tensors_have_memory_of_their_own(tmp_path):
     assert all(tensor.data_ptr() % 64 == 0 for tensor in found.values())
 
 
-def test_a_kind_of_number_that_is_not_kept_is_named(two):
+def test_an_unsupported_dtype_is_named(two):
     with pytest.raises(WriteError, match=r"wave has dtype torch\.complex64"):
         two.save(3, {"model": {"wave": torch.ones(2, dtype=torch.complex64)}}, {})
     check(two, 2)
@@ -559,7 +566,7 @@ def entry(**changes: Any) -> dict[str, Any]:
         b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n",
     ],
 )
-def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, content):
+def test_an_incomplete_file_is_refused_by_name(tmp_path, content):
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
     with pytest.raises(ModelError, match=r"a\.safetensors is") as caught:
@@ -568,7 +575,7 @@ def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, content):
 
 
 class Bomb:
-    """Unpickled, it makes a file."""
+    """Creates a file when unpickled."""
 
     def __init__(self, path: Path):
         self.path = path

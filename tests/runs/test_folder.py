@@ -1,4 +1,4 @@
-"""A run folder says what it is, is written by one process, and its log survives faults."""
+"""Run folders: identification, the lock, the log under faults, the weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_what_was_created_is_opened(tmp_path):
+def test_a_created_run_can_be_opened(tmp_path):
     created = Run.create(tmp_path / "deep" / "run", CONFIG)
     opened = Run.open(tmp_path / "deep" / "run")
     assert created.config == opened.config == READ
@@ -54,13 +54,13 @@ def test_a_configuration_is_replaced_but_not_the_id(run):
     assert opened.id == run.id
 
 
-def test_the_keys_of_the_folder_are_not_for_the_configuration(tmp_path):
+def test_reserved_keys_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="'run'"):
         Run.create(tmp_path / "run", {"run": 1})
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_not_ours_is_not_touched(tmp_path, run):
+def test_other_folders_are_not_touched(tmp_path, run):
     (tmp_path / "thesis").mkdir()
     for number in range(5):
         (tmp_path / "thesis" / f"chapter {number}").touch()
@@ -77,7 +77,7 @@ def test_what_is_not_ours_is_not_touched(tmp_path, run):
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_a_disk_that_refuses_is_found_at_once(tmp_path, monkeypatch, code):
+def test_a_folder_that_cannot_be_written_is_reported_at_once(tmp_path, monkeypatch, code):
     def refuse(_: str) -> None:
         raise OSError(code, os.strerror(code))
 
@@ -89,7 +89,7 @@ def test_a_disk_that_refuses_is_found_at_once(tmp_path, monkeypatch, code):
     assert Run.create(tmp_path / "run", CONFIG).config == READ
 
 
-def test_a_full_disk_is_found_at_once(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_at_once(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with pytest.raises(WriteError, match="MB free"):
@@ -115,8 +115,8 @@ def test_a_killed_creation_can_be_repeated(tmp_path, monkeypatch, point):
         assert names(run.folder) == {"config.json", ".lock"}
 
 
-def test_two_creations_at_once_are_one(tmp_path, monkeypatch):
-    """The second begins while the first holds the lock."""
+def test_of_two_creations_at_once_one_succeeds(tmp_path, monkeypatch):
+    """The second starts while the first holds the lock."""
     failures: list[str] = []
 
     def meddle(_: str) -> None:
@@ -131,8 +131,8 @@ def test_two_creations_at_once_are_one(tmp_path, monkeypatch):
     assert Run.open(tmp_path / "run").config == READ
 
 
-def test_a_creation_that_was_overtaken_does_not_overwrite(tmp_path, monkeypatch):
-    """The other one comes between the first look at the folder and the lock."""
+def test_a_late_creation_does_not_overwrite(tmp_path, monkeypatch):
+    """Another creation finishes between the first check of the folder and the lock."""
 
     def late(path: Path) -> AbstractContextManager[None]:
         monkeypatch.setattr(run_module, "locked", files.locked)
@@ -158,7 +158,7 @@ def test_a_creation_that_was_overtaken_does_not_overwrite(tmp_path, monkeypatch)
         ('{"format": 0, "run": "0"}', "format 0, which this version no longer reads"),
     ],
 )
-def test_what_is_no_run_is_said_in_one_line(tmp_path, content, rule):
+def test_an_invalid_configuration_is_reported_in_one_line(tmp_path, content, rule):
     with pytest.raises(ModelError, match=r"is not a run: it has no config\.json"):
         Run.open(tmp_path)
     (tmp_path / "config.json").write_text(content)
@@ -168,7 +168,7 @@ def test_what_is_no_run_is_said_in_one_line(tmp_path, content, rule):
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_that_is_not_there_is_not_called_a_bad_one(tmp_path, monkeypatch):
+def test_a_missing_run_is_reported_with_a_suggestion(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Run.create("runs/g2p", {})
     (tmp_path / "words.txt").write_text("a\n")
@@ -186,18 +186,18 @@ def test_a_run_that_is_not_there_is_not_called_a_bad_one(tmp_path, monkeypatch):
             Run.open(name)
 
 
-def test_a_run_behind_what_belongs_behind_it_is_noticed(tmp_path):
+def test_a_run_folder_must_come_first(tmp_path):
     run, other = str(Run.create(tmp_path / "run", {}).folder), str(tmp_path / "words.txt")
     check_order(run, other)
     check_order(run, run)
-    check_order(other, "", other)  # no run at all: said when it is opened
+    check_order(other, "", other)  # no run at all: opening it reports that
     with pytest.raises(
         ConfigError, match=r"run is a run folder and .*words\.txt is not; pass the run folder first"
     ):
         check_order(other, run)
 
 
-def test_one_process_writes_and_clears_up(run):
+def test_the_lock_admits_one_process_and_removes_leftovers(run):
     again = Run.open(run.folder)
     run.checkpoints().save(1, {"model": {"x": torch.ones(1)}}, {})
     run.path("checkpoints", f"step_00000002.tmp.{os.getpid()}").mkdir()
@@ -215,7 +215,7 @@ def test_one_process_writes_and_clears_up(run):
 # The log
 
 
-def test_records_come_back_and_are_strict_json(run):
+def test_records_round_trip_as_strict_json(run):
     assert list(run.records()) == []
     run.log({"step": 1, "loss": math.nan, "deep": {"list": [math.inf, 1.5, "é\n"]}})
     run.log({"step": 2, "loss": 0.5})
@@ -227,7 +227,7 @@ def test_records_come_back_and_are_strict_json(run):
 
 
 @given(cut=st.integers(0, 60), step=st.integers(0, 4))
-def test_a_resumed_log_has_whole_records_up_to_the_step(cut, step):
+def test_a_rewound_log_has_complete_records_up_to_the_step(cut, step):
     with tempfile.TemporaryDirectory() as scratch:
         run = Run.create(scratch, {})
         run.log({"note": "begin"})
@@ -246,7 +246,7 @@ def test_a_resumed_log_has_whole_records_up_to_the_step(cut, step):
         assert names(Path(scratch)) == {"config.json", ".lock", "metrics.jsonl"}
 
 
-def test_a_damaged_line_is_passed_over_and_said(run, caplog):
+def test_a_damaged_line_is_skipped_with_a_warning(run, caplog):
     run.log({"step": 1})
     with run.path("metrics.jsonl").open("ab") as file:
         file.write(b"\0\0\0\n[]\n\xff\n")
@@ -273,7 +273,7 @@ def test_a_full_disk_delays_the_log_and_warns_once(run, monkeypatch, caplog):
     assert [record["step"] for record in run.records()] == [1, 2, 3, 4, 5]
 
 
-def test_a_line_that_does_not_fit_leaves_no_half(run):
+def test_a_failed_append_leaves_no_partial_line(run):
     resource = pytest.importorskip("resource")
     run.log({"step": 1})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -287,7 +287,7 @@ def test_a_line_that_does_not_fit_leaves_no_half(run):
     assert [record["step"] for record in run.records()] == [1, 2, 3]
 
 
-def test_a_log_whose_folder_went_away_does_not_stop(run):
+def test_logging_survives_a_removed_folder(run):
     shutil.rmtree(run.folder)
     run.log({"step": 1})
     assert run.unlogged == 1
@@ -296,7 +296,7 @@ def test_a_log_whose_folder_went_away_does_not_stop(run):
 # The weights
 
 
-def test_weights_come_back_with_their_notes(run):
+def test_weights_round_trip_with_metadata(run):
     weight = torch.randn(3, 2)
     run.save_weights({"a": weight, "b": weight}, {"metric": "0.5"})
     found = run.load_weights({"a": (3, 2), "b": [3, 2]})
@@ -323,7 +323,7 @@ def test_weights_of_another_model_are_refused(run, expected, rule):
         run.load_weights(expected)
 
 
-def test_weights_that_are_not_there_or_not_finite(run):
+def test_missing_and_non_finite_weights_are_refused(run):
     with pytest.raises(ModelError, match=r"model\.safetensors cannot be read: No such file"):
         run.load_weights()
     with pytest.raises(DivergedError, match="a is not finite"):

@@ -1,4 +1,4 @@
-"""Files of tensors: what is written is read again, whatever its header happens to look like."""
+"""Tensor files round-trip, whatever the first bytes look like."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_header_whose_length_begins_like_a_pickle(tmp_path, protocol):
     assert load_metadata(path) == {"note": "n" * filling}
 
 
-def test_tensors_of_every_form_come_back(tmp_path):
+def test_tensors_of_every_form_round_trip(tmp_path):
     square = torch.arange(6.0).view(2, 3)
     given = {
         "empty": torch.zeros(0, 3),

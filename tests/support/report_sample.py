@@ -1,4 +1,4 @@
-"""A run folder as a training leaves it, with every file that the page and the card read, made by hand."""
+"""A run folder with every file that the report and the card read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOSTILE = (
 
 
 def make_run(folder: Path, text: str = "pairs", *, validations: int = 3) -> Path:
-    """`text` stands wherever a file of the run holds a text of the user."""
+    """Create the folder; `text` is in every place that can hold a text of the user."""
     run = Run.create(folder, {**CONFIG, "data": {"train": [text], "columns": None}})
     run.save_weights({"a": torch.zeros(3, 4), "b": torch.zeros(5)})
     for number in range(1, validations + 1):

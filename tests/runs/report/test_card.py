@@ -1,4 +1,4 @@
-"""The model card: a head that parses, every score with its signature, and no text that breaks out."""
+"""The model card: a head that parses, scores with signatures, escaped texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seqwright.runs.folder import Run
 
 
 def card_of(folder: Path) -> tuple[dict[str, Any], str]:
-    """The head, as far as YAML is needed for it (keys, words, lists of words), and the rest."""
+    """Return the fields of the YAML head (keys, words, lists of words) and the body."""
     text = write_card(folder).read_text(encoding="utf-8")
     start, head, body = text.split("---\n", 2)
     assert start == ""
@@ -34,7 +34,7 @@ def card_of(folder: Path) -> tuple[dict[str, Any], str]:
     return fields, body
 
 
-def test_the_head_says_what_a_hub_reads(tmp_path):
+def test_the_yaml_head_has_the_fields_of_model_hubs(tmp_path):
     fields, _ = card_of(make_run(tmp_path / "run"))
     assert fields == {
         "library_name": "seqwright",
@@ -62,14 +62,14 @@ def test_the_card_shows_how_to_use_verify_and_train_again(tmp_path):
         assert expected in body
 
 
-def test_the_limits_are_numbers_of_enough_items(tmp_path):
+def test_limits_need_enough_items(tmp_path):
     _, body = card_of(make_run(tmp_path / "run"))
     limits = body.split("## Limits")[1]
     assert "longer than 900 characters" in limits
-    assert "is the worst" not in limits  # the second part has two items
+    assert "is the worst" not in limits  # the second bucket has two items
 
 
-def test_the_worst_part_is_the_worst_and_no_chance(tmp_path):
+def test_the_worst_bucket_lies_outside_the_interval(tmp_path):
     folder = make_run(tmp_path / "run")
     kept = json.loads((folder / "evaluation.json").read_text())
 
@@ -92,7 +92,7 @@ def test_the_worst_part_is_the_worst_and_no_chance(tmp_path):
     assert "the worst" not in limits(("1", 900, 61.0), ("9", 3, 0.0))
 
 
-def test_a_run_without_parts_has_a_card(tmp_path):
+def test_a_bare_run_has_a_card(tmp_path):
     fields, body = card_of(Run.create(tmp_path / "run", CONFIG).folder)
     assert "metrics" not in fields
     for expected in (
@@ -105,7 +105,7 @@ def test_a_run_without_parts_has_a_card(tmp_path):
 
 
 def test_hostile_texts_stay_texts(tmp_path):
-    """As Markdown is read: no HTML, no link, no picture, no heading and no cell that is not ours."""
+    """Parsed as Markdown, the texts add no HTML, link, image, heading or table cell."""
     fields, body = card_of(make_run(tmp_path / "run", HOSTILE))
     assert len(fields["metrics"]) == 2
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
@@ -121,7 +121,7 @@ def test_the_same_folder_gives_the_same_bytes(tmp_path):
 
 
 @given(st.text("ab`|<>*\n\\ ", max_size=20))
-def test_code_is_fenced_by_more_than_it_holds(text):
+def test_the_code_fence_is_longer_than_any_run_of_backticks(text):
     written = code(text)
     fence = written[: len(written) - len(written.lstrip("`"))]
     assert written.endswith(fence)

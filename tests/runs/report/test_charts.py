@@ -1,4 +1,4 @@
-"""Points land where they must, axes have round numbers, and what is thinned or smoothed stays true."""
+"""Charts: positions of points, round ticks, thinning and smoothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_ticks_are_few_round_and_inside(found):
     assert all(-1e-6 <= scale(tick) <= 1 + 1e-6 for tick in ticks)
 
 
-def test_far_values_are_drawn_by_their_logarithm():
+def test_a_wide_range_gets_a_logarithmic_scale():
     scale = Scale.around([0.1, 100.0], 0.0, 300.0)
     assert scale.log
     middle = scale(math.sqrt(0.1 * 100))
@@ -61,7 +61,7 @@ def test_a_round_step(least, step):
     assert round_step(least) == pytest.approx(step)
 
 
-def test_a_known_point_lands_where_it_must():
+def test_a_point_is_drawn_at_its_position():
     """Step 50 of 100 is in the middle of the plot, and 5 in the middle of an axis from 0 to 10."""
     curve = Curve("x", [(0.0, 0.0), (50.0, 5.0), (100.0, 10.0)], "two", "marked")
     svg = line_chart("", [curve], Clock([100.0], [60.0], last=100.0), kept=50.0)
@@ -72,11 +72,11 @@ def test_a_known_point_lands_where_it_must():
         (left + right) / 2,
         right,
         (left + right) / 2,
-    ]  # and the ring of what was kept
+    ]  # and the ring around the kept step
     assert numbers("cy", svg) == [bottom, (top + bottom) / 2, top, (top + bottom) / 2]
 
 
-def test_the_minutes_stand_above_their_steps():
+def test_the_time_axis_matches_the_steps():
     """The second half of the steps took three times as long as the first."""
     clock = Clock([100.0, 200.0], [60.0, 240.0], last=200.0)
     assert [clock.at(step) for step in (0, 50, 100, 150)] == [0, 30, 60, 150]
@@ -90,7 +90,7 @@ def test_the_minutes_stand_above_their_steps():
     assert "minutes" in svg
 
 
-def test_names_at_the_ends_lie_apart_and_inside():
+def test_curve_names_do_not_overlap():
     found = [Curve(str(n), [(0.0, 0.0), (1.0, 0.1)], "one") for n in range(5)]
     svg = line_chart("", [*found, Curve("far", [(1.0, 5.0)], "two")], Clock([], [], last=1.0))
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" class="label', svg)]
@@ -120,7 +120,7 @@ def test_thinning_keeps_ends_spikes_and_density():
 
 
 @given(st.dictionaries(st.integers(1, 5000), st.integers(1, 50), min_size=1, max_size=60))
-def test_columns_of_lengths_lose_no_text(counts):
+def test_length_columns_count_every_text(counts):
     columns = length_columns(counts)
     assert sum(column.value for column in columns) == sum(counts.values())
     assert len(columns) <= MOST_COLUMNS + 2
@@ -155,11 +155,11 @@ def test_a_confusion_lies_in_its_row_and_column():
     often, other, missing = places.values()
     assert often[0] == other[0]
     assert often[1] == missing[1]
-    assert often[0] < missing[0]  # the commonest first
+    assert often[0] < missing[0]  # the most frequent first
     assert often[2] > other[2] > missing[2]
 
 
-def test_every_symbol_can_be_seen():
+def test_every_symbol_is_visible():
     assert [glyph(symbol) for symbol in ("", " ", "\u0303", "aː")] == ["∅", "␣", "◌\u0303", "aː"]
 
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: no requests, no complaints, and room for everything."""
+"""The report in a real browser: no requests, no errors, no overflow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def report(request, tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("width", [1200, 480])
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_opens_quietly_and_fits(browser, report, width, dark):
+def test_the_page_opens_without_errors_and_fits(browser, report, width, dark):
     page = browser.page(width, 900, dark=dark)
     page.open(report)
     sizes = page.evaluate(SIZES)
@@ -64,7 +64,7 @@ def test_the_numbers_of_a_chart_open_by_keyboard(browser, report):
 
 
 def test_a_page_that_loads_something_is_caught(browser, tmp_path):
-    """The test above can fail: without its policy a page would ask for this picture, with it it complains."""
+    """The test above can fail: this image causes a request, or an error if the policy blocks it."""
     report = write_report(make_run(tmp_path / "run"))
     tampered = report.read_text(encoding="utf-8").replace(
         "<main>", '<main><img src="http://127.0.0.1:9/x.png">'

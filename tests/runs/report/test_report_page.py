@@ -1,4 +1,4 @@
-"""The page of a run: whole HTML, no way out, nothing runs in it, and there whatever the folder lacks."""
+"""The report page: well-formed HTML that loads and runs nothing, for any run folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = ("metrics.jsonl", "data.json", "evaluation.json", "examples.json", "mode
 
 
 class Reader(HTMLParser):
-    """Every tag, with its attributes; a tag that is not closed, or closed twice, is an error."""
+    """Collect every tag with its attributes; a tag that is not closed once is an error."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -60,13 +60,13 @@ def page_of(folder: Path) -> str:
 
 
 def references(reader: Reader) -> set[str | None]:
-    """All that a page could load or lead to."""
+    """Return everything that a page could load or link to."""
     names = ("href", "src", "xlink:href", "srcset", "action", "data", "poster", "style")
     return {attributes[name] for _, attributes in reader.tags for name in names if name in attributes}
 
 
 @pytest.mark.parametrize("text", ["pairs", HOSTILE], ids=["plain", "hostile"])
-def test_the_page_is_whole_and_leads_nowhere(tmp_path, text):
+def test_the_page_is_well_formed_and_loads_nothing(tmp_path, text):
     page = page_of(make_run(tmp_path / "run", text))
     reader = Reader(page)
     inside = {f"#{name}" for name in SECTIONS}
@@ -80,10 +80,10 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path, text):
 
 
 def test_no_text_of_the_user_changes_the_page(tmp_path):
-    """The same tags, whatever the texts are: the texts stand where they should, escaped."""
+    """The tags are the same for any texts; the texts are escaped."""
     pages = [page_of(make_run(tmp_path / name, text)) for name, text in (("a", "harmless"), ("b", HOSTILE))]
     shapes = [[tag for tag, _ in Reader(page).tags] for page in pages]
-    # A text of another length has more or fewer differences to mark, and that is all.
+    # Only the number of marked differences depends on the length of a text.
     marks = {"ins", "del"}
     assert [t for t in shapes[0] if t not in marks] == [t for t in shapes[1] if t not in marks]
     assert "".join(Reader(pages[1]).text).count("<img src=http://evil.example/x onerror=alert(1)>") > 30
@@ -99,7 +99,7 @@ def test_the_same_folder_gives_the_same_bytes(folder):
 
 
 @pytest.mark.parametrize("missing", [*((name,) for name in FILES), FILES], ids=lambda names: "+".join(names))
-def test_a_part_that_is_missing_takes_no_other_with_it(folder, missing):
+def test_a_missing_file_affects_no_other_section(folder, missing):
     whole = Reader(page_of(folder))
     for name in missing:
         (folder / name).unlink()
@@ -108,7 +108,7 @@ def test_a_part_that_is_missing_takes_no_other_with_it(folder, missing):
     if missing == FILES:
         assert "The run folder has no data.json." in reader.text
         assert "No scores yet: there was no validation and no test." in reader.text
-    elif missing != ("examples.json",):  # which the test makes needless here
+    elif missing != ("examples.json",):  # the evaluation has examples of its own
         assert reader.text != whole.text
 
 
@@ -124,7 +124,7 @@ def test_configuration_and_log_are_enough(tmp_path):
     assert "step 20, the latest within one standard error of the best by exact match" in text
 
 
-def test_a_log_from_before_says_which_step_was_the_best(tmp_path):
+def test_an_older_log_names_the_best_step(tmp_path):
     run = Run.create(tmp_path / "run", CONFIG)
     for number in (10, 20, 30):
         entry = validation(number, "x")
@@ -145,11 +145,33 @@ def test_a_log_from_before_says_which_step_was_the_best(tmp_path):
         b'{"format": 1, "metrics": {"exact_match": NaN}}',
     ],
 )
-def test_a_damaged_part_is_named_and_passed_over(folder, damage):
+def test_a_damaged_file_is_named_and_not_used(folder, damage):
     (folder / "evaluation.json").write_bytes(damage)
     text = "".join(Reader(page_of(folder)).text)
     assert "valuation.json is not used: " in text
     assert "Length of a source" in text
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [(2, "has format 2, written by a newer Seqwright"), (0, "no longer reads"), (None, "no format number")],
+)
+def test_another_format_is_named(folder, written, reason):
+    write(folder, "evaluation", {"format": written})
+    page = page_of(folder)
+    assert "valuation.json is not used: it has" in page
+    assert reason in page
+
+
+def test_the_data_document_names_examples_and_columns(folder):
+    """A task with other data than pairs has its own unit and columns."""
+    texts = data("x")["source"]
+    write(folder, "data", {"unit": "review", "reviews": 70, "text": texts, "split": {"train": 60}})
+    text = "".join(Reader(page_of(folder)).text)
+    assert "trained for 3 min 00 s on 60 reviews" in text
+    assert "70 reviews." in text
+    assert "Length of a text" in text
+    assert "pair" not in text[text.index("Length of a text") : text.index("Automatic choices", 2000)]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +193,7 @@ def test_foreign_records_give_a_page(folder):
     assert "a step without a finite gradient was skipped" in "".join(Reader(page_of(folder)).text)
 
 
-def test_scores_interval_and_signature_stand_first(folder):
+def test_scores_intervals_and_signatures_come_first(folder):
     page = page_of(folder)
     head = page[: page.index("<nav")]
     for expected in ("61.2", "95 % interval 58.0 – 64.5", "Measured on 10 items from 12 examples"):
@@ -180,7 +202,7 @@ def test_scores_interval_and_signature_stand_first(folder):
     assert "A Transformer encoder-decoder with 17 parameters, trained for 3 min 00 s on 61 pairs" in head
 
 
-def test_what_leaks_is_said_of_its_part(folder):
+def test_overlap_is_reported_by_split(folder):
     told = {
         (1, 2): "1 validation pair and 2 test pairs share their input with the training data.",
         (1, 0): "1 validation pair shares its input with the training data.",
@@ -197,16 +219,18 @@ def test_what_leaks_is_said_of_its_part(folder):
         assert (
             "2 test pairs share their input with the training data, so the scores are too good" in page
         ) == bool(test)
-        assert "validation pair shares its input with the training data, so" not in page  # the test did not
+        assert (
+            "validation pair shares its input with the training data, so" not in page
+        )  # only the test scores
 
 
-def test_findings_with_other_numbers_are_told_once(folder):
+def test_findings_that_differ_in_numbers_are_listed_once(folder):
     text = "".join(Reader(page_of(folder)).text)
     assert text.count("outputs are the same") == 1
     assert "steps 10 to 30, 3 times" in text
 
 
-def test_scores_stand_on_a_plain_scale_however_they_grow(tmp_path):
+def test_scores_are_drawn_on_a_linear_scale(tmp_path):
     run = Run.create(tmp_path / "run", CONFIG)
     for number, (loss, bleu) in enumerate(((6.0, 0.2), (5.0, 15.0), (4.0, 40.0)), start=1):
         run.log({"step": number, "valid_loss": loss, "bleu": bleu})
@@ -232,7 +256,7 @@ def test_probes_mark_what_changed_and_what_is_right(tmp_path):
     assert re.findall('scope="row">(.*?)<', table) == ["10", "20", "40", "reference"]
 
 
-def test_of_many_probes_some_rows_are_shown_each_against_the_one_above(tmp_path):
+def test_many_probes_are_thinned_and_compared_with_the_row_above(tmp_path):
     run = Run.create(tmp_path / "run", CONFIG)
     for number in range(1, 101):
         output = " ".join(str(n) for n in range(number))
@@ -259,10 +283,10 @@ def test_five_thousand_records_take_less_than_a_second(tmp_path):
     assert all(path.count("M") <= 600 for path in drawn)
 
 
-def test_the_command_writes_the_page_and_says_where(folder, capsys):
+def test_the_command_writes_the_page_and_prints_its_path(folder, capsys):
     assert cli.main(["report", str(folder)]) == 0
     assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
-    assert not (folder / "README.md").exists()  # it may be the user's by now
+    assert not (folder / "README.md").exists()  # users may have edited it
     assert cli.main(["report", str(folder / "nothing")]) == ModelError.exit_code
     assert "does not exist" in capsys.readouterr().err
     (folder / "report.html").unlink()
@@ -277,22 +301,22 @@ def test_the_commands_of_the_page_exist(folder):
 
 
 @given(st.text(max_size=30))
-def test_any_text_survives_as_itself(text):
+def test_any_text_is_kept(text):
     reader = Reader(element("p", text, title=text))
     assert "".join(reader.text) == show_invisible(text)
     assert reader.tags[0][1]["title"] == show_invisible(text)
     show_invisible(text).encode("utf-8")
 
 
-def test_what_is_markup_stays_and_what_is_not_does_not():
+def test_markup_is_kept_and_text_is_escaped():
     assert element("p", Markup("<b></b>"), "<b>", None, hidden=True, id=None, x=1.50) == (
         '<p hidden x="1.5"><b></b>&lt;b&gt;</p>'
     )
 
 
-def test_fields_of_a_source_are_told_apart():
+def test_fields_of_a_source_are_separated():
     joined, line = quoted("gehen\ufdd1V\ufdd1PST"), quoted("gehen\tV;PST")
-    assert joined == line  # as it can be given to the model again
+    assert joined == line  # as `predict` reads it
     assert Reader(line).text == ["gehen", "\\t", "V;PST"]
 
 
@@ -302,7 +326,7 @@ def test_without_examples_of_a_test_the_stored_ones_are_shown(folder):
 
 
 def test_the_fields_of_a_source_survive_copying_a_command(folder):
-    """A page shows a tab as a space, and it is copied as one."""
+    """Browsers show and copy a tab as a space."""
     write(folder, "examples", {"examples": [{"source": "don't\tV", "output": "x", "log_prob": -0.5}]})
     (line,) = (text for text in Reader(page_of(folder)).text if "seqwright look" in text)
     assert line == r"seqwright look run $'don\'t\tV' -o look.html"
@@ -316,7 +340,7 @@ def test_the_fields_of_a_source_survive_copying_a_command(folder):
         ({"training": {"steps": 30}, "threads": 1}, "the weights will be equal."),
     ],
 )
-def test_whether_training_it_again_gives_the_same_is_said(tmp_path, changed, said):
+def test_the_page_states_whether_training_is_reproducible(tmp_path, changed, said):
     folder = make_run(tmp_path / "run")
     Run.open(folder).configure({**CONFIG, "threads": None, **changed})
     assert said in write_report(folder).read_text(encoding="utf-8")
