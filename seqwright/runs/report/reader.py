@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from seqwright.data.text_display import amount
 from seqwright.errors import ModelError
 from seqwright.evaluation.text_outputs import ItemKind
 from seqwright.files import check_format, read_json
@@ -70,11 +71,20 @@ class Document:
 
 
 class Data(Document):
-    """data.json. `unit` is the noun for one example, and its plural the key of their number."""
+    """data.json. `unit` is the noun for one example and `group` that for its input; with an s, they are the
+    keys of their numbers.
+    """
 
     @property
     def unit(self) -> str:
         return self.text("unit", "pair")
+
+    @property
+    def groups(self) -> str:
+        """The number of distinct inputs in words; empty if it is unknown."""
+        noun = self.text("group", "source")
+        count = self.count(f"{noun}s")
+        return amount(count, f"distinct {noun}") if count else ""
 
     @property
     def examples(self) -> int:

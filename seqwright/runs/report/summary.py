@@ -96,11 +96,8 @@ def tested(record: Record, evaluation: Evaluation) -> str:
 
 
 def described(data: Data) -> str:
-    """Return the number of examples, and of distinct sources where it is known."""
-    sources = data.count("sources")
-    return amount(data.examples, data.unit) + (
-        f" with {amount(sources, 'distinct source')}" if sources else ""
-    )
+    """Return the number of examples, and of distinct inputs where it is known."""
+    return amount(data.examples, data.unit) + (f" with {data.groups}" if data.groups else "")
 
 
 def leaked(data: Data | None, part: str | None = None) -> str:
