@@ -32,7 +32,7 @@ from seqwright.evaluation.text_outputs import METRICS_FOR, group_references, wri
 from seqwright.files import write_json, write_text
 from seqwright.lens.heads.analysis import analyse
 from seqwright.lens.heads.gates import KINDS, Head, sites
-from seqwright.lens.heads.importance import Yardstick, ascending
+from seqwright.lens.heads.importance import HeadScorer, ascending
 from seqwright.lens.heads.l0_pruning import learn_gates
 from seqwright.lens.heads.pruning import curve, prunable, write_pruned
 from seqwright.prediction.predictor import load
@@ -85,7 +85,7 @@ def measure(folder: Path, data: Sequence[str], plan: Plan) -> dict[str, Any]:
     log("importance of the heads")
     importance = analyse(predictor, others, smoothing=config.training.smoothing).importance()
     order = ascending({head: importance[head] for head in prunable(predictor.model)})
-    drawn = curve(Yardstick(predictor, scored, metric), order, seeds=plan.seeds, tell=log)
+    drawn = curve(HeadScorer(predictor, scored, metric), order, seeds=plan.seeds, progress=log)
     log(str(drawn))
     depths = Counter(site.kind for site in sites(predictor.model))
     with tempfile.TemporaryDirectory() as work:
@@ -135,11 +135,11 @@ def models(folder: Path, order: Sequence[Head], plan: Plan, work: Path) -> Itera
     yield Made("whole", True, trained_on(folder, work / "whole", plan.steps))
     for keep in plan.keep or [max(1, round(share * len(order))) for share in SHARES]:
         fewer = work / f"gradient-{keep}"
-        write_pruned(folder, fewer, order[: len(order) - keep])
+        write_pruned(load(folder), fewer, order[: len(order) - keep])
         yield Made("gradient", False, fewer)
         yield Made("gradient", True, trained_on(fewer, work / f"tuned-{keep}", plan.steps))
         log(f"gates for {keep} of {len(order)} heads, {plan.steps} steps")
-        found = learn_gates(folder, work / f"gates-{keep}", keep=keep, steps=plan.steps)
+        found = learn_gates(load(folder), work / f"gates-{keep}", keep=keep, steps=plan.steps)
         yield Made("gates", True, found.run.folder, found.met)
 
 
@@ -154,7 +154,7 @@ def trained_on(folder: Path, out: Path, steps: int) -> Path:
 
 def record(made: Made, scored: Pairs, metric: str, rates: dict[str, list[float]]) -> dict[str, Any]:
     predictor = load(made.folder)
-    value = Yardstick(predictor, scored, metric)()
+    value = HeadScorer(predictor, scored, metric)()
     heads = Counter(head.kind for head in prunable(predictor.model))
     found = {
         "choice": made.choice,

@@ -65,7 +65,7 @@ def test_a_member_that_is_not_there_is_named(run, capsys):
     assert main(["look", str(run), "abc", "--member", "3"]) == 2
     assert f"{run} has no member 3, only 2 members" in capsys.readouterr().err
     assert main(["look", str(run), "--learning", "--member", "2"]) == 2
-    assert "--member cannot be had with --learning" in capsys.readouterr().err
+    assert "--member cannot be combined with --learning" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="no member 0"):
         seqwright.load(run).member(0)
 
@@ -78,7 +78,7 @@ def test_heads_are_those_of_one_member_and_none_are_removed(run, tmp_path, capsy
     told = capsys.readouterr().err
     assert "train one with model.kind=encoder_decoder" in told
     assert "roles" not in told  # before the work begins
-    with pytest.raises(ConfigError, match=r"ensemble of 2 has no heads of its own.*member\(1\)"):
+    with pytest.raises(ConfigError, match=r"ensemble of 2 models has no heads of its own.*member\(1\)"):
         analyse(seqwright.load(run), [("abc", "cba")])
 
 

@@ -106,14 +106,14 @@ def test_a_page(runs, tmp_path, capsysbinary):
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
-        (["{words}", ""], 2, "nothing to look at"),
-        (["{words}", " "], 2, "nothing to look at"),
+        (["{words}", ""], 2, "is blank; a trace needs a text"),
+        (["{words}", " "], 2, "is blank; a trace needs a text"),
         (
             ["{words}", "ae", "--beam", "0"],
             2,
             "seqwright: beam is 0; it must be a whole number from 1 to 4096\n",
         ),
-        (["{words}", "ae", "-o", "x.pdf"], 2, "end it in .html for a page, or in .json"),
+        (["{words}", "ae", "-o", "x.pdf"], 2, "it must end in .html for a page or in .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),
         (["{words}", "ae", "-o", "{folder}"], 4, "is a folder; pass a file name in it"),
         (["{forms}", "ae"], 2, "1 field where the model takes 2"),

@@ -1,6 +1,4 @@
-"""`seqwright look`: one text, and everything that happens inside a model on the way to its output; or how a
-model learned to say it.
-"""
+"""`seqwright look`: trace one text through a model, or play back its training."""
 
 from __future__ import annotations
 
@@ -15,37 +13,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from seqwright.lens.trace.document import Trace
-    from seqwright.lens.trace.history import Learning
+    from seqwright.lens.trace.history import LearningHistory
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
-    parser.add_argument(
-        "text", metavar="TEXT", nargs="?", help="a source; its fields, if it has several, between tabs"
-    )
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="a source; separate its fields with tabs")
     parser.add_argument(
         "-o",
         "--output",
         metavar="F",
-        help="page.html, to be opened in a browser; or x.json: the trace, or a list (--against, --learning)",
+        help="page.html to open in a browser, or x.json for the trace (--against, --learning: a list)",
     )
     parser.add_argument("--json", action="store_true", help="print the trace (docs/trace.md) as JSON")
     parser.add_argument(
-        "--beam", type=int, metavar="N", help="width of the beam (default: the run's); 1 is greedy"
+        "--beam", type=int, metavar="N", help="beam size (default: that of the run; 1 is greedy)"
     )
-    parser.add_argument("--reference", metavar="TEXT", help="what should be said; it is scored, too")
+    parser.add_argument("--reference", metavar="TEXT", help="the expected output, to score as well")
     members.argument(parser)
-    parser.add_argument("--against", metavar="RUN2", help="a second model to look at beside the first")
+    parser.add_argument("--against", metavar="RUN2", help="a second model to compare with")
     parser.add_argument(
         "--learning",
         action="store_true",
-        help="play the training back with a source that it was watched by: TEXT, or the first of them",
+        help="play the training back for TEXT, a source that it traced (default: the first one)",
     )
 
 
 @dataclass(frozen=True)
-class Looks:
-    """At one text in one model, or in two."""
+class Traces:
+    """The traces of one text in one model, or in two."""
 
     traces: tuple[Trace, ...]
 
@@ -59,12 +55,18 @@ class Looks:
 
 
 def run(options: argparse.Namespace) -> None:
+    from seqwright.lens.trace.history import read_learning
     from seqwright.runs.folder import check_order
 
     _check(options)
-    path = _page_or_json(options.output)
+    path = _output_path(options.output)
     check_order(options.folder, options.text or "")
-    found = _learning(options) if options.learning else _looks(options)
+    found: Traces | LearningHistory
+    if options.learning:
+        found = read_learning(options.folder, options.text)
+    else:
+        folders = [folder for folder in (options.folder, options.against) if folder is not None]
+        found = Traces(tuple(_trace(folder, options) for folder in folders))
     if path is not None:
         as_json = path.suffix.lower() == ".json"
         _write(path, _json(found, options) if as_json else found.page().encode("utf-8"))
@@ -77,24 +79,28 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """What was asked for fits together; found before anything is loaded."""
+    """Refuse contradictory options before anything is loaded."""
     from seqwright.errors import ConfigError
 
     if not options.learning:
         if options.text is None:
-            raise ConfigError("there is no TEXT to look at; give one, or --learning to watch the run learn")
+            raise ConfigError("TEXT is missing; pass a text, or --learning to play the training back")
         return
-    asked = {"--beam": options.beam, "--reference": options.reference, "--against": options.against}
-    asked["--member"] = options.member
-    if found := [name for name, value in asked.items() if value is not None]:
+    excluded = {
+        "--beam": options.beam,
+        "--reference": options.reference,
+        "--against": options.against,
+        "--member": options.member,
+    }
+    if given := [name for name, value in excluded.items() if value is not None]:
         raise ConfigError(
-            f"{' and '.join(found)} cannot be had with --learning, which shows what the training kept; "
-            "leave one of them out"
+            f"{' and '.join(given)} cannot be combined with --learning, which shows stored traces; "
+            "omit one of them"
         )
 
 
-def _page_or_json(output: str | None) -> Path | None:
-    """Where to write; checked before the work begins."""
+def _output_path(output: str | None) -> Path | None:
+    """The path to write to, checked before the work starts."""
     from pathlib import Path
 
     from seqwright.errors import ConfigError
@@ -104,22 +110,17 @@ def _page_or_json(output: str | None) -> Path | None:
         return None
     path = Path(output)
     if path.suffix.lower() not in (".html", ".htm", ".json"):
-        raise ConfigError(f"-o is {output!r}; end it in .html for a page, or in .json for the trace")
+        raise ConfigError(f"-o is {output!r}; it must end in .html for a page or in .json for the trace")
     check_place(path)
     return path
 
 
-def _looks(options: argparse.Namespace) -> Looks:
-    folders = [folder for folder in (options.folder, options.against) if folder is not None]
-    return Looks(tuple(_look(folder, options) for folder in folders))
-
-
-def _look(folder: str, options: argparse.Namespace) -> Trace:
+def _trace(folder: str, options: argparse.Namespace) -> Trace:
     import torch
 
     from seqwright.prediction.predictor import load
 
-    torch.set_num_threads(1)  # for one text, more of them wait for each other, long where other programs run
+    torch.set_num_threads(1)  # with one text, several threads mostly wait for each other
     model, member = load(folder), options.member or 1
     trace = model.look(
         model.task.from_line(options.text), beam=options.beam, reference=options.reference, member=member
@@ -128,14 +129,8 @@ def _look(folder: str, options: argparse.Namespace) -> Trace:
     return trace
 
 
-def _learning(options: argparse.Namespace) -> Learning:
-    from seqwright.lens.trace.history import read_learning
-
-    return read_learning(options.folder, options.text)
-
-
-def _json(found: Looks | Learning, options: argparse.Namespace) -> bytes:
-    """One document: the trace, or a list where there may be several."""
+def _json(found: Traces | LearningHistory, options: argparse.Namespace) -> bytes:
+    """The trace, or a list of traces with --learning and --against."""
     from seqwright.files import encode_json
 
     documents = [trace.to_json() for trace in found.traces]

@@ -1,1 +1,1 @@
-"""Looking inside: what a model attends to, got out without changing what it does."""
+"""Look inside a model: attention, traces, heads, and the page that shows them."""

@@ -1,4 +1,4 @@
-"""A trace in a terminal: the output, what else could have been said, and where the model looked."""
+"""A trace as text for a terminal: the output, the alternatives, and the attention."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from seqwright.lens.trace.document import Trace
 
 SHADES = " ░▒▓█"
-MOST = 48  # pieces of a side that are drawn
-LETTERS = 8  # of a piece that are written above its column
+MOST = 48  # pieces per side
+LETTERS = 8  # of a column label
 END = "∎"
 
 
 def summary(trace: Trace) -> str:
-    """Output, alternatives and the mean cross-attention, as lines."""
+    """The output, the alternatives and the mean cross-attention."""
     best, *others = trace.document["hypotheses"]
     lines = [f"{visible(as_line(trace.text))} → {_hypothesis(best)}"]
     lines += [f"  or: {_hypothesis(other)}" for other in others]
     if others and not _descending([best, *others]):
-        lines.append("  (in the order of their scores, in which length counts; p is of the whole output)")
+        lines.append(
+            "  (sorted by score, which is normalised by length; p is the probability of the whole output)"
+        )
     reference = trace.document["reference"]
     if reference is not None:
         lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
@@ -36,16 +38,16 @@ def summary(trace: Trace) -> str:
 
 
 def _descending(found: Sequence[dict[str, Any]]) -> bool:
-    """Whether the more probable stand first. What was cut stands behind what ended, whatever its score."""
-    told = [
-        (each["finish_reason"], -math.inf if each["log_prob"] is None else each["log_prob"]) for each in found
+    """Whether probabilities descend. Truncated outputs come after complete ones, whatever their score."""
+    keys = [
+        (one["finish_reason"], -math.inf if one["log_prob"] is None else one["log_prob"]) for one in found
     ]
-    return all(one[0] != other[0] or one[1] >= other[1] for one, other in pairwise(told))
+    return all(one[0] != other[0] or one[1] >= other[1] for one, other in pairwise(keys))
 
 
 def _hypothesis(found: dict[str, Any]) -> str:
-    cut = "" if found["finish_reason"] == "end" else " (cut at the maximum length)"
-    return f"{visible(found['text']) or '(nothing)'}  {_probability(found['log_prob'])}{cut}"
+    cut = "" if found["finish_reason"] == "end" else " (truncated at the maximum length)"
+    return f"{visible(found['text']) or '(empty)'}  {_probability(found['log_prob'])}{cut}"
 
 
 def _probability(log_prob: float | None) -> str:
@@ -53,7 +55,7 @@ def _probability(log_prob: float | None) -> str:
 
 
 def _steps(trace: Trace) -> list[str]:
-    """Each step with its best symbols."""
+    """Each step with its most probable symbols."""
     names, lines = trace.document["symbols"], []
     labels = [_label(piece) for piece in trace.document["output"]["pieces"]]
     width = max(map(cell_len, labels))
@@ -72,19 +74,19 @@ def _alignment(trace: Trace) -> list[str]:
     sources = [_label(piece) for piece in trace.document["source"]["pieces"]]
     outputs = [_label(piece) for piece in trace.document["output"]["pieces"]]
     if weights.shape != (len(outputs), len(sources)):
-        return ["The alignment is too large for a terminal; write a page with -o page.html."]
+        return ["The alignment is too large for the terminal; write a page with -o page.html."]
     most = float(weights.max(initial=0.0))
     width = max(map(cell_len, outputs[:MOST]))
-    lines = [f"Mean cross-attention of all heads; {SHADES[-1]} is {most:.2f}"]
+    lines = [f"Mean cross-attention of all heads ({SHADES[-1]} = {most:.2f}; rows: output, columns: source)"]
     lines += [" " * (width + 4) + row for row in _header(sources[:MOST])]
     for label, row in zip(outputs[:MOST], weights, strict=False):
         shades = "".join(2 * _shade(weight, most) for weight in row[:MOST])
         lines.append(f"  {_padded(label, width)}  {shades}".rstrip())
-    return [*lines, *_left_out(len(sources), "pieces of the source"), *_left_out(len(outputs), "steps")]
+    return [*lines, *_left_out(len(sources), "source pieces"), *_left_out(len(outputs), "steps")]
 
 
 def _header(labels: Sequence[str]) -> list[str]:
-    """Labels from top to bottom, standing on their columns, which are two cells wide."""
+    """Labels written from top to bottom above their columns, which are two cells wide."""
     tall = [label[:LETTERS] for label in labels]
     height = max(map(len, tall), default=0)
     rows = (
@@ -103,7 +105,7 @@ def _shade(weight: float, most: float) -> str:
 
 
 def _padded(text: str, width: int) -> str:
-    """Filled to a number of terminal cells: some letters take two."""
+    """Pad to a number of terminal cells; some characters take two."""
     return text + " " * max(0, width - cell_len(text))
 
 

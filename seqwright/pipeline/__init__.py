@@ -19,10 +19,10 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.split import Part
 from seqwright.errors import ConfigError, InputError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
-from seqwright.lens.trace.history import trace_observers
 from seqwright.pipeline.design import ENDS, Design, design, from_file, held_out_files, merged
 from seqwright.pipeline.hints import folder_for, how_to_continue, next_commands, resume_hint
 from seqwright.prediction.predictor import Predictor, load, paths_of
+from seqwright.prediction.tracing import trace_observers
 from seqwright.runs.folder import RUNS, Run
 from seqwright.runtime import threads
 from seqwright.training import run as training_run

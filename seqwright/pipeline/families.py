@@ -23,7 +23,6 @@ from seqwright.evaluation.evaluate import FILE
 from seqwright.evaluation.panel import WIDTH
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.files import read_json, strict, writing
-from seqwright.lens.trace.history import trace_observers
 from seqwright.models.building.scaling import (
     Vocabularies,
     described,
@@ -35,6 +34,7 @@ from seqwright.models.building.scaling import (
 )
 from seqwright.pipeline import Design, finish
 from seqwright.prediction.predictor import load
+from seqwright.prediction.tracing import trace_observers
 from seqwright.training import run as training_run
 from seqwright.training.preparation import prepare
 from seqwright.training.trainer import Listener, Progress

@@ -170,5 +170,5 @@ def test_an_attention_that_was_not_used_is_named_with_those_that_were():
     model = small("rnn-bahdanau").eval()
     with capture(model) as seen:
         decode(model)
-    with pytest.raises(KeyError, match=r"'decoder.cross'.*there are: decoder.attention"):
+    with pytest.raises(KeyError, match=r"'decoder.cross'.*those called are: decoder.attention"):
         seen["decoder.cross"]

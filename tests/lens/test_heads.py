@@ -13,8 +13,8 @@ import torch
 from seqwright import build_model, capture
 from seqwright.data.batch import END
 from seqwright.lens.heads.analysis import analyse
-from seqwright.lens.heads.importance import Yardstick, batches_of
-from seqwright.lens.heads.roles import FREQUENT, Looks, View, ranks, rarest
+from seqwright.lens.heads.importance import HeadScorer, batches_of
+from seqwright.lens.heads.roles import FREQUENT, AttentionBatch, HeadStatistics, ranks, rarest
 from seqwright.prediction.predictor import Predictor
 
 SIZE = 8
@@ -91,7 +91,7 @@ def test_a_head_that_cannot_tell_its_keys_apart_is_diffuse():
 def test_confidence_and_entropy_are_means_over_real_queries():
     """By a loop over pairs, one at a time, so that there is no padding."""
     predictor = headed.predictor()
-    found = {row.place: row for row in analyse(predictor, PAIRS).rows}
+    found = {row.id: row for row in analyse(predictor, PAIRS).rows}
     name, place = "decoder.stack.blocks.1.cross", ("cross", 1)
     most, everywhere, entropies = [], [], []
     for pair in PAIRS:
@@ -108,13 +108,13 @@ def test_confidence_and_entropy_are_means_over_real_queries():
     assert row.entropy == pytest.approx(np.mean(entropies), abs=1e-5)
 
 
-def view(places: list[list[int]], keys: int, **options) -> View:
+def view(places: list[list[int]], keys: int, **options) -> AttentionBatch:
     """One head, whose query i of row b looks at places[b][i] alone; the last key is the end."""
     weights = torch.nn.functional.one_hot(torch.tensor(places), keys).float()[:, None]
     queries = torch.ones(len(places), len(places[0]), dtype=torch.bool)
     end = torch.zeros(len(places), keys, dtype=torch.bool)
     end[:, -1] = True
-    return View(weights, queries, torch.ones_like(end), end, **options)
+    return AttentionBatch(weights, queries, torch.ones_like(end), end, **options)
 
 
 def test_rare_tokens_are_those_beyond_the_commonest_types():
@@ -124,7 +124,7 @@ def test_rare_tokens_are_those_beyond_the_commonest_types():
     tokens = ids != END
     assert (ranks(counts) == np.arange(size)).all()
     assert rarest(ids, tokens, ranks(counts)).tolist() == [[1, 2], [-1, -1]]
-    looks = Looks("enc", 1)
+    looks = HeadStatistics("enc", 1)
     looks.add(view([[1, 1, 2, 0], [2, 2, 2, 2]], 4, rare=rarest(ids, tokens, ranks(counts))))
     (found,) = looks.behaviours()
     assert (found.rare, found.rare_two) == (0.5, 0.75)  # the second sentence has no rare token
@@ -134,11 +134,11 @@ def test_rare_tokens_are_those_beyond_the_commonest_types():
 def test_where_no_token_is_rare_no_head_can_be():
     table = analyse(headed.predictor(), PAIRS)
     assert all(row.behaviour.rare is None for row in table.rows)
-    assert any("500 commonest" in note for note in table.notes)
+    assert any("500 most frequent" in note for note in table.notes)
 
 
 def test_alignment_errors_are_counted_against_known_links():
-    looks = Looks("cross", 1)
+    looks = HeadStatistics("cross", 1)
     # the targets have three tokens and their end; the sources four tokens and theirs
     looks.add(view([[0, 1, 1, 4], [3, 3, 3, 4]], 5, links=[{(0, 0), (1, 1), (2, 2)}, {(3, 0)}]))
     (found,) = looks.behaviours()
@@ -181,15 +181,15 @@ def test_in_a_model_that_has_learned_to_copy_the_cross_head_aligns():
 
 def test_a_table_reads_as_text_and_as_json():
     predictor = headed.predictor(encoder={"layers": 1}, decoder={"layers": 3})
-    table = analyse(predictor, PAIRS, yardstick=Yardstick(predictor, PAIRS))
+    table = analyse(predictor, PAIRS, scorer=HeadScorer(predictor, PAIRS))
     assert len(str(table).splitlines()) == 1 + 2 + 6 + 6 + len(table.notes)
-    assert "loss worse without" in str(table)
+    assert "ablation (loss)" in str(table)
     document = json.loads(json.dumps(table.to_json(), allow_nan=False))
     assert (document["format"], document["pairs"], document["metric"]) == (1, 20, "loss")
     assert [(row["kind"], row["layer"], row["head"]) for row in document["heads"]] == [
-        row.place for row in table.rows
+        row.id for row in table.rows
     ]
-    assert table.importance("ablation") == {row.place: row.ablation for row in table.rows}
+    assert table.importance("ablation") == {row.id: row.ablation for row in table.rows}
     total = sum(row.importance**2 for row in table.rows if (row.kind, row.layer) == ("cross", 2))
     assert total == pytest.approx(1)
 

@@ -83,7 +83,7 @@ def test_one_document_with_all_that_was_asked_for(run, dev, tmp_path, capsys):
 def test_a_smaller_run_by_learned_gates(run, dev, tmp_path, capsys):
     out = tmp_path / "gated"
     assert heads(run, "--data", dev, "--gates", "--keep", 4, "--minutes", 0.01, "--out", out) == 0
-    assert f"{out}: 4 of 12 heads" in capsys.readouterr().out
+    assert f"{out}: kept 4 of 12 heads" in capsys.readouterr().out
     assert sum(site.attention.heads for site in sites(load(out).model)) == 4
     assert cli.main(["predict", str(out), str(dev)]) == 0
     assert not list(tmp_path.glob("gated.*"))
@@ -117,11 +117,11 @@ def test_parses_are_asked_for_syntax(run, tmp_path, capsys):
     ("arguments", "part"),
     [
         (["--prune", "2"], "--out"),
-        (["--out", "x"], "--out is for the smaller model"),
+        (["--out", "x"], "--out requires --prune N or --gates"),
         (["--gates", "--out", "x"], "--keep N"),
-        (["--gates", "--keep", "2", "--prune", "2", "--out", "x"], "take one"),
-        (["--keep", "2"], "--keep is for --gates"),
-        (["--prune", "13", "--out", "{tmp}/x"], "--prune is 13, but the model has 12 heads"),
+        (["--gates", "--keep", "2", "--prune", "2", "--out", "x"], "exclude each other"),
+        (["--keep", "2"], "--keep requires --gates"),
+        (["--prune", "13", "--out", "{tmp}/x"], "--prune is 13; the model has 12 heads"),
         (["--metric", "blue"], "did you mean 'bleu'"),
         (["--data", "nowhere.tsv"], "nowhere.tsv"),
         (["--pairs", "0"], "--pairs is 0"),
@@ -139,4 +139,4 @@ def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
 def test_a_folder_that_is_taken_is_refused_before_the_work(run, capsys, monkeypatch):
     monkeypatch.setattr("seqwright.prediction.predictor.load", lambda folder: pytest.fail("it was loaded"))
     assert heads(run, "--prune", 2, "--out", run) == 4
-    assert "holds a run already; choose another folder" in capsys.readouterr().err
+    assert "already contains a run; choose another folder" in capsys.readouterr().err

@@ -11,15 +11,15 @@ import torch
 
 from seqwright import files
 from seqwright.errors import ConfigError, ModelError, WriteError
-from seqwright.lens.heads.gates import Head, closed, gated, sites
+from seqwright.lens.heads.gates import Head, apply_gates, sites, without_heads
 from seqwright.lens.heads.importance import batches_of
 from seqwright.lens.heads.l0_pruning import (
     FIXED,
     GatedModel,
-    draw,
+    fixed_gates,
     learn_gates,
     open_probability,
-    settled,
+    sample_gates,
 )
 from seqwright.prediction.predictor import load
 from seqwright.training.interrupt import Interrupt, Interrupted
@@ -60,10 +60,10 @@ def test_the_attention_of_a_recurrent_decoder_is_cross():
 def test_a_closed_head_is_one_whose_output_columns_are_zero(kind):
     model = headed.model(encoder={"layers": 3})
     whole = loss(model)
-    with closed(model, [(kind, 1, 0)]):
+    with without_heads(model, [(kind, 1, 0)]):
         without = loss(model)
     assert loss(model) == whole
-    site = next(site for site in sites(model) if site.place == (kind, 1))
+    site = next(site for site in sites(model) if site.key == (kind, 1))
     with torch.no_grad():
         site.attention.out.weight[:, : site.attention.value_size] = 0
     assert loss(model) == pytest.approx(without, abs=1e-12)
@@ -73,25 +73,25 @@ def test_a_closed_head_is_one_whose_output_columns_are_zero(kind):
 def test_an_open_gate_changes_no_bit():
     model = headed.model()
     whole = loss(model)
-    with gated({site.attention: site.ones(site.attention.heads, 1, 1) for site in sites(model)}):
+    with apply_gates({site.attention: site.ones(site.attention.heads, 1, 1) for site in sites(model)}):
         assert loss(model) == whole
 
 
 def test_blocks_inside_blocks_close_both_and_leave_nothing_behind():
     model = headed.model()
-    with closed(model, [("enc", 0, 0), ("enc", 0, 1)]):
+    with without_heads(model, [("enc", 0, 0), ("enc", 0, 1)]):
         both = loss(model)
-    with closed(model, [("enc", 0, 0)]), closed(model, [("enc", 0, 1)]):
+    with without_heads(model, [("enc", 0, 0)]), without_heads(model, [("enc", 0, 1)]):
         assert loss(model) == both
-    with pytest.raises(KeyError), closed(model, [("dec", 0, 1)]):
+    with pytest.raises(KeyError), without_heads(model, [("dec", 0, 1)]):
         raise KeyError
     assert gates_of(model) == {True}
 
 
 @pytest.mark.parametrize("head", [("enc", 2, 0), ("cross", 0, 2), ("dec", 0, -1), ("self", 0, 0)])
 def test_a_head_that_is_not_there_is_named_with_those_that_are(head):
-    with pytest.raises(ConfigError, match=r"no head .* there are: enc 0 with 2, enc 1 with 2, dec 0"):
-        closed(headed.model(), [head]).__enter__()
+    with pytest.raises(ConfigError, match=r"no head .* are: enc 0 with 2 heads, enc 1 with 2 heads, dec 0"):
+        without_heads(headed.model(), [head]).__enter__()
 
 
 # The hard concrete distribution -----------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_a_head_that_is_not_there_is_named_with_those_that_are(head):
 
 @pytest.mark.parametrize("log_a", [-3.0, -0.5, 0.0, 0.7, 2.0])
 def test_the_probability_of_an_open_gate_is_its_share_of_many(log_a):
-    gates = draw(torch.full((100_000,), log_a))
+    gates = sample_gates(torch.full((100_000,), log_a))
     assert float((gates != 0).float().mean()) == pytest.approx(
         float(open_probability(torch.tensor(log_a))), abs=1e-2
     )
@@ -110,13 +110,13 @@ def test_the_probability_of_an_open_gate_is_its_share_of_many(log_a):
 
 def test_a_decided_gate_is_never_drawn_otherwise():
     for log_a, value in ((FIXED, 1.0), (-FIXED, 0.0)):
-        assert set(draw(torch.full((100_000,), log_a)).tolist()) == {value}
-        assert float(settled(torch.tensor(log_a))) == value
+        assert set(sample_gates(torch.full((100_000,), log_a)).tolist()) == {value}
+        assert float(fixed_gates(torch.tensor(log_a))) == value
 
 
 def test_gates_between_have_a_gradient():
     log_a = torch.zeros(1000, requires_grad=True)
-    gates = draw(log_a)
+    gates = sample_gates(log_a)
     gates.sum().backward()
     inside = (gates > 0) & (gates < 1)
     assert ((log_a.grad > 0) == inside).all()
@@ -126,7 +126,9 @@ def test_a_gated_model_pays_for_open_heads_only_in_training():
     model = headed.model(dropout=0.0)
     gates = GatedModel(model, keep=3).eval()
     (batch,) = batches_of(headed.task(), PAIRS)
-    with gated({site.attention: site.ones(2, 1, 1) * settled(torch.tensor(2.0)) for site in sites(model)}):
+    with apply_gates(
+        {site.attention: site.ones(2, 1, 1) * fixed_gates(torch.tensor(2.0)) for site in sites(model)}
+    ):
         expected = float(model.loss(batch).mean.detach())
     assert float(gates.loss(batch).mean.detach()) == pytest.approx(expected, abs=1e-6)
     for part in gates.openness:
@@ -164,7 +166,7 @@ def run(tmp_path_factory):
 
 def test_learned_gates_leave_a_smaller_run_and_an_interruption_changes_no_bit(run, tmp_path, monkeypatch):
     options = {"keep": 3, "steps": 16, "growth": 3.0}
-    found = learn_gates(run, tmp_path / "whole", **options)
+    found = learn_gates(load(run), tmp_path / "whole", **options)
     assert (len(found.kept), found.heads, found.steps, found.met) == (3, 12, 16, True)
     smaller = load(found.run.folder)
     assert sum(site.attention.heads for site in sites(smaller.model)) == 3
@@ -179,14 +181,14 @@ def test_learned_gates_leave_a_smaller_run_and_an_interruption_changes_no_bit(ru
 
     monkeypatch.setattr(files, "hook", hook)
     with pytest.raises(Interrupted):
-        learn_gates(run, tmp_path / "parts", **options, interrupt=asked)
+        learn_gates(load(run), tmp_path / "parts", **options, interrupt=asked)
     monkeypatch.setattr(files, "hook", None)
-    learn_gates(run, tmp_path / "parts", **options)
+    learn_gates(load(run), tmp_path / "parts", **options)
     whole, parts = (tmp_path / name / "model.safetensors" for name in ("whole", "parts"))
     assert whole.read_bytes() == parts.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
-    with pytest.raises(WriteError, match="holds a run already"):
-        learn_gates(run, tmp_path / "whole", **options)
+    with pytest.raises(WriteError, match="already contains a run"):
+        learn_gates(load(run), tmp_path / "whole", **options)
 
 
 def contents(folder) -> dict[str, bytes]:
@@ -197,20 +199,20 @@ def test_the_run_that_is_tuned_stays_as_it_is_whatever_became_of_its_data(run, t
     copied = tmp_path / "copy"
     shutil.copytree(run, copied)
     before = contents(copied)
-    learn_gates(copied, tmp_path / "one", keep=3, steps=1)
+    learn_gates(load(copied), tmp_path / "one", keep=3, steps=1)
     assert contents(copied) == before
     shutil.rmtree(copied / "data")  # as a model is shipped
     shutil.rmtree(copied / "checkpoints")
     before = contents(copied)
-    learn_gates(copied, tmp_path / "other", keep=3, steps=1)
+    learn_gates(load(copied), tmp_path / "other", keep=3, steps=1)
     weights = [tmp_path / name / "model.safetensors" for name in ("one", "other")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
     pairs = run.parent / "pairs.tsv"
     kept = pairs.read_bytes()
     try:
         pairs.write_bytes(kept + "neu\tünen\n".encode())
-        with pytest.raises(ModelError, match="are not what they were"):
-            learn_gates(copied, tmp_path / "third", keep=3, steps=1)
+        with pytest.raises(ModelError, match="have changed: they give different tokenizers"):
+            learn_gates(load(copied), tmp_path / "third", keep=3, steps=1)
     finally:
         pairs.write_bytes(kept)
     assert contents(copied) == before
@@ -218,6 +220,6 @@ def test_the_run_that_is_tuned_stays_as_it_is_whatever_became_of_its_data(run, t
 
 @pytest.mark.parametrize("keep", [-1, 12])
 def test_a_number_that_cannot_be_kept_is_refused(run, tmp_path, keep):
-    with pytest.raises(ConfigError, match=rf"{keep} heads cannot be kept of 12; keep from 0 to 11"):
-        learn_gates(run, tmp_path / "out", keep=keep, steps=2)
+    with pytest.raises(ConfigError, match=rf"12 heads, and keep is {keep}; it must be from 0 to 11"):
+        learn_gates(load(run), tmp_path / "out", keep=keep, steps=2)
     assert not list(tmp_path.iterdir())

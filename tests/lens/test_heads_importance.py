@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from seqwright.data.results import Predictions, Text
 from seqwright.data.tokenizer import train_tokenizer
-from seqwright.lens.heads.gates import Head, closed, gated, sites
-from seqwright.lens.heads.importance import Yardstick, ablations, ascending, batches_of, slopes
+from seqwright.lens.heads.gates import Head, apply_gates, sites, without_heads
+from seqwright.lens.heads.importance import HeadScorer, ablations, ascending, batches_of, gate_gradients
 from seqwright.tasks.text_to_text import TextToText
 
 PAIRS = headed.pairs(6)
@@ -26,7 +26,7 @@ MODELS = {
 
 def losses(model, gates) -> torch.Tensor:
     """The loss of each pair by itself."""
-    with gated(gates), torch.no_grad():
+    with apply_gates(gates), torch.no_grad():
         batches = [batch for pair in PAIRS for batch in batches_of(headed.task(), [pair])]
         return torch.stack([model.loss(batch, smoothing=0.1).total for batch in batches])
 
@@ -35,21 +35,21 @@ def losses(model, gates) -> torch.Tensor:
 def test_the_slope_by_example_is_a_finite_difference(name):
     """E |∂L/∂ξ|, and nothing of it is lost where encoder and decoder differ in depth."""
     model = headed.model(**MODELS[name])
-    found = slopes(model, batches_of(headed.task(), PAIRS), smoothing=0.1)
-    assert set(found) == {site.place for site in sites(model)}
+    found = gate_gradients(model, batches_of(headed.task(), PAIRS), smoothing=0.1)
+    assert set(found) == {site.key for site in sites(model)}
     for site in sites(model):
         for number in range(site.attention.heads):
             step = torch.zeros(site.attention.heads, 1, 1, dtype=torch.float64)
             step[number] = 1e-5
             ahead, behind = (losses(model, {site.attention: 1 + sign * step}) for sign in (1, -1))
             wanted = ((ahead - behind) / 2e-5).abs().mean()
-            assert_close(found[site.place].by_example[number], wanted, atol=1e-4, rtol=1e-4)
+            assert_close(found[site.key].by_example[number], wanted, atol=1e-4, rtol=1e-4)
 
 
 def test_the_slope_by_token_is_a_finite_difference_at_each_token():
     model = headed.model(layers=1)
     (batch,) = batches_of(headed.task(), PAIRS)
-    found = slopes(model, [batch])
+    found = gate_gradients(model, [batch])
     tokens = {"enc": int(batch.source.lengths.sum()), "dec": batch.count, "cross": batch.count}
     for site in sites(model):
         length = (batch.source if site.kind == "enc" else batch.target).ids.shape[1]
@@ -61,29 +61,29 @@ def test_the_slope_by_token_is_a_finite_difference_at_each_token():
                     step[row, number, place] = 1e-5
                     ends = []
                     for sign in (1, -1):
-                        with gated({site.attention: 1 + sign * step}), torch.no_grad():
+                        with apply_gates({site.attention: 1 + sign * step}), torch.no_grad():
                             ends.append(model.loss(batch).total)
                     total[number] += ((ends[0] - ends[1]) / 2e-5).abs()
-        assert_close(found[site.place].by_token, total / tokens[site.kind], atol=1e-4, rtol=1e-4)
+        assert_close(found[site.key].by_token, total / tokens[site.kind], atol=1e-4, rtol=1e-4)
 
 
 def test_slopes_do_not_depend_on_the_cut_into_batches():
     model = headed.model()
-    together = slopes(model, batches_of(headed.task(), PAIRS))
-    alone = slopes(model, [batch for pair in PAIRS for batch in batches_of(headed.task(), [pair])])
+    together = gate_gradients(model, batches_of(headed.task(), PAIRS))
+    alone = gate_gradients(model, [batch for pair in PAIRS for batch in batches_of(headed.task(), [pair])])
     assert_close(together, alone)
 
 
 def test_looking_for_slopes_leaves_no_trace():
     model = headed.model().train()
-    slopes(model, batches_of(headed.task(), PAIRS))
+    gate_gradients(model, batches_of(headed.task(), PAIRS))
     assert model.training
     assert all(site.attention.gate is None for site in sites(model))
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_normalised_slopes_have_length_one_in_each_attention():
-    found = slopes(headed.model(decoder={"heads": [1, 4]}), batches_of(headed.task(), PAIRS))
+    found = gate_gradients(headed.model(decoder={"heads": [1, 4]}), batches_of(headed.task(), PAIRS))
     for each in found.values():
         assert_close(each.normalised().by_token.norm(), torch.ones((), dtype=torch.float64))
         assert_close(each.normalised().by_example.norm(), torch.ones((), dtype=torch.float64))
@@ -91,13 +91,13 @@ def test_normalised_slopes_have_length_one_in_each_attention():
 
 def test_a_head_whose_values_are_zero_does_not_matter():
     predictor = headed.predictor()
-    site = next(site for site in sites(predictor.model) if site.place == ("cross", 1))
+    site = next(site for site in sites(predictor.model) if site.key == ("cross", 1))
     with torch.no_grad():  # of each head, the key and then the value
         for part in (site.attention.key_value.weight, site.attention.key_value.bias):
             part.view(2, 2, 4, -1)[1, 1] = 0
-    found = slopes(predictor.model, batches_of(headed.task(), PAIRS))
+    found = gate_gradients(predictor.model, batches_of(headed.task(), PAIRS))
     assert found["cross", 1].normalised().by_token.tolist() == pytest.approx([1, 0])
-    lost = ablations(Yardstick(predictor, PAIRS))
+    lost = ablations(HeadScorer(predictor, PAIRS))
     assert lost[Head("cross", 1, 1)] == pytest.approx(0, abs=1e-12)
     assert abs(lost[Head("cross", 1, 0)]) > 1e-6
 
@@ -105,14 +105,14 @@ def test_a_head_whose_values_are_zero_does_not_matter():
 @pytest.mark.parametrize("metric", ["loss", "exact_match", "symbol_error_rate"])
 def test_an_ablation_is_what_the_yardstick_says_without_the_head(metric):
     predictor = headed.predictor(layers=1)
-    yardstick = Yardstick(predictor, PAIRS, metric)
+    scorer = HeadScorer(predictor, PAIRS, metric)
     told: list[str] = []
-    lost, alone = ablations(yardstick, tell=told.append), ablations(yardstick, alone=True)
+    lost, alone = ablations(scorer, progress=told.append), ablations(scorer, alone=True)
     assert len(lost) == len(told) == 6
-    whole, sign = yardstick(), {"lower": 1, "higher": -1}[yardstick.better]
+    whole, sign = scorer(), {"lower": 1, "higher": -1}[scorer.better]
     for head in lost:
-        with closed(predictor.model, [head]):
-            assert lost[head] == pytest.approx(sign * (yardstick() - whole))
+        with without_heads(predictor.model, [head]):
+            assert lost[head] == pytest.approx(sign * (scorer() - whole))
         other = head._replace(head=1 - head.head)
         assert alone[head] == pytest.approx(lost[other])  # of two heads, one alone is without the other
 
@@ -139,7 +139,7 @@ def test_a_model_that_finds_no_end_is_cut_at_twice_the_longest_target(monkeypatc
         return said
 
     monkeypatch.setattr(predictor, "predict", predict)
-    Yardstick(predictor, pairs, "exact_match")()
+    HeadScorer(predictor, pairs, "exact_match")()
     longest = max(len(target) for _, target in pairs) + 1  # with its end
     assert max(len(output.token_scores) for output in said) == 2 * longest < predictor.search.max_length
 
@@ -151,4 +151,4 @@ def test_spaces_between_symbols_are_no_error(monkeypatch):
     predictor.task = TextToText(predictor.task.source, symbols)
     said = Predictions(Text(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
     monkeypatch.setattr(predictor, "predict", lambda texts, **asked: said)
-    assert Yardstick(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100
+    assert HeadScorer(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100

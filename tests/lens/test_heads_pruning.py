@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from seqwright import build_model
 from seqwright.errors import ConfigError, WriteError
-from seqwright.lens.heads.gates import Head, closed, sites
-from seqwright.lens.heads.importance import Yardstick, batches_of
+from seqwright.lens.heads.gates import Head, sites, without_heads
+from seqwright.lens.heads.importance import HeadScorer, batches_of
 from seqwright.lens.heads.pruning import curve, prunable, pruned, write_pruned
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
@@ -52,13 +52,13 @@ def test_a_closed_head_is_a_removed_head(name):
     options = MODELS[name]
     model = headed.model(**options)
     heads = some(model)
-    with closed(model, heads):
+    with without_heads(model, heads):
         without = scores(model)
     smaller, description = pruned(model, headed.SMALL | options, heads)
     assert_close(scores(smaller), without, atol=1e-10, rtol=1e-8)
     assert not torch.allclose(without, scores(model), atol=1e-4)
-    left = {site.place: site.attention.heads for site in sites(smaller)}
-    assert left == {site.place: sum(head not in heads for head in site.heads) for site in sites(model)}
+    left = {site.key: site.attention.heads for site in sites(smaller)}
+    assert left == {site.key: sum(head not in heads for head in site.heads) for site in sites(model)}
     fresh = build_model(json.loads(json.dumps(description)), source_vocabulary=12, target_vocabulary=12)
     fresh.double().take_weights(smaller.weights())
     assert_close(scores(fresh.eval()), scores(smaller))
@@ -71,7 +71,7 @@ def test_of_an_attention_without_heads_the_bias_of_its_output_is_left(kind, bias
     model = headed.model(bias=bias)
     heads = [head for head in prunable(model) if head.kind == kind]
     smaller, _ = pruned(model, headed.SMALL | {"bias": bias}, heads)
-    with closed(model, heads):
+    with without_heads(model, heads):
         masked = {
             beam: Predictor(model, headed.task()).predict(headed.words(8), beam=beam) for beam in (1, 3)
         }
@@ -79,7 +79,7 @@ def test_of_an_attention_without_heads_the_bias_of_its_output_is_left(kind, bias
         found = Predictor(smaller, headed.task()).predict(headed.words(8), beam=beam)
         assert [output.text for output in found] == [output.text for output in outputs]
         assert [output.score for output in found] == pytest.approx([output.score for output in outputs])
-    site = next(site for site in sites(smaller) if site.place == (kind, 0))
+    site = next(site for site in sites(smaller) if site.key == (kind, 0))
     assert (site.attention.out.bias is not None) == bias
     assert site.attention.out.weight.numel() == 0
 
@@ -107,12 +107,12 @@ def test_the_attention_of_a_recurrent_decoder_is_not_pruned():
     model = headed.model(**options)
     assert {head.kind for head in prunable(model)} == {"enc"}
     smaller, _ = pruned(model, headed.SMALL | options, [Head("enc", 0, 0)])
-    with closed(model, [Head("enc", 0, 0)]):
+    with without_heads(model, [Head("enc", 0, 0)]):
         assert_close(scores(smaller), scores(model))
     with pytest.raises(ConfigError, match=r"decoder.attention is the attention of a recurrent decoder"):
         pruned(model, headed.SMALL | options, [Head("cross", 0, 0)])
     with pytest.raises(ConfigError, match="no heads that can be removed"):
-        curve(Yardstick(Predictor(model, headed.task()), PAIRS), [])
+        curve(HeadScorer(Predictor(model, headed.task()), PAIRS), [])
 
 
 # Curves and folders --------------------------------------------------------------------------------------
@@ -121,15 +121,15 @@ def test_the_attention_of_a_recurrent_decoder_is_not_pruned():
 def test_a_curve_has_what_the_yardstick_says_at_each_step():
     predictor = headed.predictor()
     order = prunable(predictor.model)
-    yardstick = Yardstick(predictor, PAIRS)
-    found = curve(yardstick, order, steps=4, seeds=2)
+    scorer = HeadScorer(predictor, PAIRS)
+    found = curve(scorer, order, steps=4, seeds=2)
     assert [(point.closed, point.share) for point in found.points] == [(0, 0), (3, 0.25), (6, 0.5), (9, 0.75)]
     for point in found.points:
-        with closed(predictor.model, order[: point.closed]):
-            assert point.value == yardstick()
+        with without_heads(predictor.model, order[: point.closed]):
+            assert point.value == scorer()
     assert found.points[0].random == (found.points[0].value,) * 2
     assert len(set(found.points[2].random)) == 2  # two seeds, two orders
-    assert found == curve(yardstick, order, steps=4, seeds=2)
+    assert found == curve(scorer, order, steps=4, seeds=2)
     assert json.loads(json.dumps(found.to_json()))["points"][1]["closed"] == 3
     drawing = str(found).splitlines()
     assert len(drawing) == 2 + 4
@@ -144,16 +144,16 @@ def run(tmp_path_factory):
 def test_a_pruned_run_folder_loads_like_any_other(run, tmp_path):
     whole = load(run)
     heads = some(whole.model)
-    made = write_pruned(run, tmp_path / "smaller", heads)
+    made = write_pruned(load(run), tmp_path / "smaller", heads)
     smaller = load(made.folder)
     assert made.config["model"]["encoder"]["heads"] == [0, 1]
     assert made.config["model"]["decoder"]["cross_heads"] == [0, 1]
     assert (made.folder / "model.safetensors").stat().st_size < (run / "model.safetensors").stat().st_size
-    with closed(whole.model, heads):
+    with without_heads(whole.model, heads):
         expected, outputs = whole.score(PAIRS), whole.predict([source for source, _ in PAIRS])
     assert smaller.score(PAIRS) == pytest.approx(expected, abs=1e-5)
     assert [each.text for each in smaller.predict([source for source, _ in PAIRS])] == [
         each.text for each in outputs
     ]
     with pytest.raises(WriteError, match="already"):
-        write_pruned(run, tmp_path / "smaller", heads)
+        write_pruned(load(run), tmp_path / "smaller", heads)

@@ -56,10 +56,10 @@ def test_sentences_words_and_relations_are_read(tmp_path):
     ("text", "message"),
     [
         ("", r"x.conllu has no sentences"),
-        (BIRDS.replace("\tADJ\t", " "), r"x.conllu:2 is no row of CoNLL-U: ten columns"),
-        (BIRDS.replace("5\t.", "five\t."), r"x.conllu:7 is no row"),
-        (BIRDS.replace("\t2\tamod", "\t9\tamod"), r"x.conllu:2 is governed by '9'"),
-        (BIRDS.replace("\tbirds\t", "\tbirdies\t"), r"x.conllu:3: 'birdies' is not in the rest"),
+        (BIRDS.replace("\tADJ\t", " "), r"x.conllu:2 is not a CoNLL-U row: ten columns"),
+        (BIRDS.replace("5\t.", "five\t."), r"x.conllu:7 is not a CoNLL-U row"),
+        (BIRDS.replace("\t2\tamod", "\t9\tamod"), r"x.conllu:2 has the head '9'"),
+        (BIRDS.replace("\tbirds\t", "\tbirdies\t"), r"x.conllu:3: 'birdies' does not occur in the rest"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, text, message):
@@ -80,7 +80,7 @@ def test_accuracy_and_baseline_are_shares_of_the_asked(monkeypatch):
         ahead = torch.arange(len(governor)) + 1
         return {"encoder.stack.blocks.0.attention": torch.stack([governor, ahead])}
 
-    monkeypatch.setattr(syntax_roles, "_looked_at", looked)
+    monkeypatch.setattr(syntax_roles, "_attended", looked)
     found = syntax(headed.predictor(layers=1), sentences)
     finder, ahead = ({(r.name, r.direction): r for r in relations} for relations in found.values())
     obj, back = ("obj", "dependent to head"), ("obj", "head to dependent")
@@ -104,7 +104,7 @@ def test_pieces_are_put_together_to_words(monkeypatch):
     monkeypatch.setattr(
         syntax_roles, "capture", lambda model: _given({"encoder.stack.blocks.0.attention": [letters]})
     )
-    (found,) = syntax_roles._looked_at(predictor, parse).values()
+    (found,) = syntax_roles._attended(predictor, parse).values()
     assert found.tolist() == [[0, 0]]
 
 

@@ -13,24 +13,24 @@ from seqwright.data.batch import BEGIN, END, Tokens
 from seqwright.data.fields import join_fields
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
-from seqwright.lens.heads.gates import closed, sites
+from seqwright.lens.heads.gates import sites, without_heads
 from seqwright.lens.trace.build import look
 from seqwright.lens.trace.document import Trace
-from seqwright.lens.trace.steps import Said
+from seqwright.lens.trace.steps import DecodedPath
 from seqwright.search import BeamOptions
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def said_in(trace: Trace) -> Said:
+def said_in(trace: Trace) -> DecodedPath:
     source = [piece["id"] for piece in trace.document["source"]["pieces"]]
-    return Said(source, [step["id"] for step in trace.document["steps"]])
+    return DecodedPath(source, [step["id"] for step in trace.document["steps"]])
 
 
 @torch.no_grad()
-def pass_along(model: torch.nn.Module, said: Said) -> torch.Tensor:
+def pass_along(model: torch.nn.Module, said: DecodedPath) -> torch.Tensor:
     """The logits (T, V), asked of the parts themselves."""
-    hidden, _ = model.decoder(torch.tensor([said.prefix]), model.start(Tokens(torch.tensor([said.source]))))
+    hidden, _ = model.decoder(said.batch().target.ids, model.start(Tokens(torch.tensor([said.source]))))
     return model.output(hidden)[0]
 
 
@@ -161,7 +161,7 @@ def test_alternatives_that_are_more_probable_are_explained(told, odd):
         {**found, "log_prob": log_prob, "finish_reason": reason}
         for found, (log_prob, reason) in zip(document["hypotheses"], told, strict=True)
     ]
-    assert ("in which length counts" in str(Trace({**document, "hypotheses": hypotheses}))) is odd
+    assert ("normalised by length" in str(Trace({**document, "hypotheses": hypotheses}))) is odd
 
 
 @every_family
@@ -177,7 +177,7 @@ def test_an_ablation_is_a_decode_without_the_head(family):
     ]
     assert all(site.attention.gate is None for site in sites(asked.model))
     for row in (rows[0], rows[-1]):
-        with closed(asked.model, [(row["kind"], row["layer"], row["head"])]):
+        with without_heads(asked.model, [(row["kind"], row["layer"], row["head"])]):
             found = asked.search_tokens([LETTERS.encode(TEXT)], [[]], OPTIONS)[0][0]
             scores = pass_along(asked.model.eval(), said_in(trace)).log_softmax(-1)
         assert (row["text"], row["log_prob"]) == (
@@ -190,9 +190,9 @@ def test_an_ablation_is_a_decode_without_the_head(family):
 
 
 def test_heads_are_not_switched_off_where_that_takes_long_or_is_not_wanted(monkeypatch):
-    assert "not asked" in looked("transformer-sinusoidal", ablate=False).why("ablations")
+    assert "not requested" in looked("transformer-sinusoidal", ablate=False).why("ablations")
     monkeypatch.setattr("seqwright.lens.trace.ablation.TOKENS", 40)
-    assert "8 tokens for each of 12 heads would take long; up to 3" in looked(
+    assert "8 tokens for each of 12 heads would take too long; the limit is 3 tokens" in looked(
         "transformer-sinusoidal", ablate=True
     ).why("ablations")
     monkeypatch.setattr("seqwright.lens.trace.ablation.HEADS", 3)
@@ -257,7 +257,7 @@ def test_contributions_that_take_long_are_left_out_with_a_reason(monkeypatch):
     monkeypatch.setattr("seqwright.lens.trace.contributions.WORK", 0)
     trace = looked("transformer-sinusoidal")
     assert {step["source_share"] for step in trace.document["steps"]} == {None}
-    with pytest.raises(InputError, match=r"steps over .* places would take long"):
+    with pytest.raises(InputError, match=r"steps over .* tokens would take too long"):
         trace.contributions()
 
 
@@ -267,7 +267,7 @@ def test_gates_lead_from_state_to_state(family):
     said = said_in(trace)
     with torch.no_grad():
         start = asked.model.eval().start(Tokens(torch.tensor([said.source])))
-        _, end = asked.model.decoder(torch.tensor([said.prefix]), start)
+        _, end = asked.model.decoder(said.batch().target.ids, start)
     for layer in range(2):
         cells = trace.cells("decoder", layer)
         for name, before, after in zip(("h", "c"), start.cells, end.cells, strict=False):
@@ -303,14 +303,13 @@ def test_what_is_not_there_is_explained():
     _, fixed = case("rnn-fixed")
     assert set(fixed.document["absent"]) == {"enc", "dec", "cross", "ablations", "blocks"}
     assert fixed.document["attention"] == []
-    assert str(fixed).endswith(
-        "No alignment: the decoder has no attention: it knows the source by one vector of fixed size."
-    )
-    with pytest.raises(InputError, match="no cross attention of layer 0: the decoder has no attention"):
+    reason = "the decoder has no cross-attention; it receives the source as one vector of fixed size"
+    assert str(fixed).endswith(f"No alignment: {reason}.")
+    with pytest.raises(InputError, match="no cross attention of layer 0: the decoder has no cross-attention"):
         fixed.attention("cross", 0)
     _, plain = case("transformer-sinusoidal")
     assert set(plain.document["absent"]) == {"recurrent"}
-    with pytest.raises(InputError, match="no enc attention of layer 2: it has 2"):
+    with pytest.raises(InputError, match="no enc attention of layer 2: the layers are 0 to 1"):
         plain.attention("enc", 2)
     with pytest.raises(InputError, match="the model has no recurrent layer"):
         plain.cells("decoder", 0)
@@ -372,9 +371,9 @@ def test_a_terminal_shows_fields_as_a_line_of_input_has_them():
 
 def test_blank_and_endless_texts_are_refused():
     for blank in ("", " \n"):
-        with pytest.raises(InputError, match="nothing to look at"):
+        with pytest.raises(InputError, match="is blank; a trace needs a text"):
             looked("rnn-fixed", text=blank)
-    with pytest.raises(InputError, match="has 5,000 tokens, and the model reads 4,095"):
+    with pytest.raises(InputError, match="has 5,000 tokens, and the model reads at most 4,095"):
         looked("rnn-fixed", text="l" * 5000)
 
 

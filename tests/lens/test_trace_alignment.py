@@ -29,7 +29,7 @@ def test_rates_of_known_alignments(found, sure, possible, rate):
 
 
 def test_without_any_link_there_is_no_rate():
-    with pytest.raises(InputError, match="needs a link"):
+    with pytest.raises(InputError, match="needs at least one found or sure link"):
         alignment_error_rate([], [])
 
 

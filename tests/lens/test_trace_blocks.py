@@ -13,7 +13,7 @@ from torch import Tensor
 from seqwright.errors import InputError
 from seqwright.lens.trace.build import look
 from seqwright.lens.trace.document import Trace
-from seqwright.lens.trace.steps import Said
+from seqwright.lens.trace.steps import DecodedPath
 from seqwright.nn.blocks import Block
 from seqwright.prediction.predictor import Predictor
 
@@ -51,7 +51,7 @@ def heard(asked: Predictor, trace: Trace) -> dict[str, Tensor]:
         if isinstance(part, Block) or name.endswith((".norm", ".feed_forward")):
             hooks.append(part.register_forward_hook(listen(name)))
     source = [piece["id"] for piece in trace.document["source"]["pieces"]]
-    asked.model.eval()(Said(source, [step["id"] for step in trace.document["steps"]]).batch())
+    asked.model.eval()(DecodedPath(source, [step["id"] for step in trace.document["steps"]]).batch())
     for hook in hooks:
         hook.remove()
     return found
@@ -124,7 +124,7 @@ def test_units_are_the_strongest_before_and_after_their_activation(variant, acti
 
 def test_blocks_that_do_not_fit_are_missed_from_the_first_layers():
     size = len(case("transformer-sinusoidal")[1].to_bytes())
-    trace = looked("transformer-sinusoidal", room=size // 2)
+    trace = looked("transformer-sinusoidal", size=size // 2)
     kept = [(entry["part"], entry["layer"]) for entry in trace.document["blocks"]]
     assert ("decoder", 1) in kept
     assert len(kept) < 4
@@ -136,7 +136,7 @@ def test_blocks_that_do_not_fit_are_missed_from_the_first_layers():
 def test_a_recurrent_model_has_no_blocks():
     _, trace = case("rnn-bahdanau")
     assert trace.document["blocks"] == []
-    with pytest.raises(InputError, match="no block of a Transformer"):
+    with pytest.raises(InputError, match="has no Transformer blocks"):
         trace.block("decoder", 0)
     assert [entry["part"] for entry in case("mixed")[1].document["blocks"]] == ["encoder"] * 2
 

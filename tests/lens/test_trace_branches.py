@@ -67,14 +67,14 @@ def test_branches_are_bounded_and_say_so(monkeypatch):
     monkeypatch.setattr("seqwright.lens.trace.branches.STEPS", 6)
     trace = looked("transformer-sinusoidal", options=options)
     assert {one["step"] for one in trace.document["branches"]} == set(range(6))
-    assert "at all 20 steps would take long; it was done for the first 6" in trace.why("branches")
+    assert "all 20 steps would take too long; only the first 6 have them" in trace.why("branches")
     monkeypatch.setattr("seqwright.lens.trace.branches.WORK", 0)
     none = looked("transformer-sinusoidal", options=options)
     assert none.document["branches"] == []
-    assert "it was left out" in none.why("branches")
+    assert "they are left out" in none.why("branches")
     unasked = looked("transformer-sinusoidal", branch=False)
     assert unasked.document["branches"] is None
-    assert "not asked" in unasked.why("branches")
+    assert "not requested" in unasked.why("branches")
 
 
 def test_a_branch_that_does_not_end_is_cut():

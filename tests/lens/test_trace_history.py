@@ -25,14 +25,19 @@ from seqwright.lens.trace.document import Trace
 from seqwright.lens.trace.history import TraceHistory, read_learning, thin
 from seqwright.models.building import build_model
 from seqwright.nn.attention import Attention
-from seqwright.prediction.predictor import load
+from seqwright.prediction.predictor import Predictor, load
 from seqwright.runs.folder import Run
 from seqwright.tasks.text_to_text import TextToText
+from seqwright.training.trainer import Report
 from seqwright.training.validation import Item, Validation
 
 RNN = "model={encoder={kind='rnn', size=16}, decoder={kind='rnn', size=16}, tie=false}"
 ROOM_FOR_TWO = 90_000  # bytes: so many traces of each of two probes
 LETTERS = train_tokenizer("characters", [tiny.LETTERS])
+
+
+def letters_predictor(model) -> Predictor:
+    return Predictor(model, TextToText(LETTERS, LETTERS))
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +85,7 @@ def test_the_weights_are_the_same_bit_for_bit(pairs, tmp_path, changes):
 
 
 def test_nothing_is_left_behind_in_the_model_or_in_torch(pairs, tmp_path, monkeypatch):
-    seen, keep = [], TraceHistory.validated
+    seen, validated = [], TraceHistory.validated
 
     def state(model) -> list[torch.Tensor]:
         return [torch.get_rng_state(), *(weight.clone() for weight in model.weights().values())]
@@ -88,7 +93,7 @@ def test_nothing_is_left_behind_in_the_model_or_in_torch(pairs, tmp_path, monkey
     def watched(self, model, validation, step):
         model.train()
         before = state(model)
-        keep(self, model, validation, step)
+        validated(self, model, validation, step)
         assert all(map(torch.equal, state(model), before))
         assert model.training
         assert not any(part._forward_hooks for part in model.modules())
@@ -165,7 +170,7 @@ def test_moments_after_the_step_that_is_resumed_from_are_forgotten(tmp_path):
     folder.mkdir(parents=True)
     for name in ("step_00000010.json", "step_00000020.json", ".step_00000030.json.tmp.1234567", "notes.txt"):
         (folder / name).touch()
-    kept = TraceHistory(tmp_path / "traces", TextToText(LETTERS, LETTERS), SearchConfig(), count=0)
+    kept = TraceHistory(tmp_path / "traces", letters_predictor, SearchConfig(), count=0)
     kept.rewind(10)
     assert names(folder) == ["notes.txt", "step_00000010.json"]
 
@@ -189,10 +194,13 @@ def test_a_part_that_no_lens_fits_stops_no_training(pairs, run, tmp_path, monkey
         raise AttributeError("an encoder from outside has no embedding")
 
     monkeypatch.setattr("seqwright.lens.trace.build.look", broken)
-    train(tiny.configuration(pairs), tmp_path / "run")
+    reports: list[Report] = []
+    train(tiny.configuration(pairs), tmp_path / "run", listener=reports.append)
     assert tiny.digest(tmp_path / "run") == tiny.digest(run)
     reasons = [record.get("untraced") for record in Run.open(tmp_path / "run").records()]
     assert reasons.count("an encoder from outside has no embedding") == 3
+    lines = [line for report in reports for line in report.findings]
+    assert "no trace was recorded: an encoder from outside has no embedding" in lines
 
 
 # What is traced, and how much of it -------------------------------------------------------------------
@@ -206,7 +214,7 @@ def validation(*sources: str) -> Validation:
 def test_long_and_blank_sources_are_passed_over(tmp_path):
     size = LETTERS.size
     model = build_model(tiny.TABLE["model"], source_vocabulary=size, target_vocabulary=size)
-    kept = TraceHistory(tmp_path / "traces", TextToText(LETTERS, LETTERS), SearchConfig(), count=2)
+    kept = TraceHistory(tmp_path / "traces", letters_predictor, SearchConfig(), count=2)
     kept.validated(model, validation("abc" * 20, "fed", "cab"), 5)
     kept.validated(model, validation(" ", "bad", "abc" * 20), 6)
     paths = kept.folder.rglob("*.json")
@@ -331,10 +339,10 @@ def test_a_source_of_several_fields_is_chosen_by_its_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--learning", "--beam", "2"], "--beam cannot be had with --learning"),
+        (["--learning", "--beam", "2"], "--beam cannot be combined with --learning"),
         (["--learning", "--against", "x", "--reference", "y"], "--reference and --against cannot"),
-        (["--learning", "zzz"], "'zzz' was not watched"),
-        ([], "no TEXT"),
+        (["--learning", "zzz"], "'zzz' was not traced"),
+        ([], "TEXT is missing"),
     ],
 )
 def test_refusals_are_one_line(run, capsys, arguments, part):

@@ -32,7 +32,7 @@ def test_a_trace_of_the_mandated_size_is_below_five_megabytes():
 def test_two_thousand_tokens_are_stored_in_blocks():
     trace = looked("transformer-sinusoidal", text="look" * 500, options=SHORT)
     assert len(trace.to_bytes()) <= 5_000_000
-    assert "neighbouring places are stored together" in trace.why("attention")
+    assert "neighbouring weights are stored as one" in trace.why("attention")
     entry = trace.document["attention"][0]
     queries, keys = entry["block"]
     assert (entry["queries"], entry["keys"]) == (2001, 2001)
@@ -83,13 +83,13 @@ def test_layers_of_different_numbers_of_heads_are_stored_in_the_same_blocks(monk
 
 def test_vectors_that_do_not_fit_are_missed_from_the_first_layers():
     size = len(case("transformer-sinusoidal")[1].to_bytes())
-    trace = looked("transformer-sinusoidal", room=size // 4)
+    trace = looked("transformer-sinusoidal", size=size // 4)
     kept = [(entry["kind"], entry["layer"]) for entry in trace.document["attention"] if entry["vectors"]]
     assert kept
     assert len(kept) < 6
     assert ("cross", 1) in kept
     assert f"of {6 - len(kept)} layers" in trace.why("vectors")
-    cells = looked("rnn-bahdanau", room=0)
+    cells = looked("rnn-bahdanau", size=0)
     assert cells.document["recurrent"] == []
     assert "of 5 layers" in cells.why("vectors")
     assert "too large" in cells.why("contributions")

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from seqwright.errors import InputError
 from seqwright.lens.trace.document import FORMAT, WHAT, Trace
-from seqwright.lens.trace.entries import WEIGHTS_ROOM
+from seqwright.lens.trace.entries import WEIGHTS_SIZE
 from seqwright.lens.trace.packing import DTYPES, dequantize, pack, pooled, quantize, unpack
 
 whole = array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)
@@ -50,8 +50,8 @@ def test_weights_of_the_mandated_size_have_room():
         scores = draw.standard_normal((8, 256, 256), dtype=np.float32)
         powers = np.exp(scores) * (np.tri(256, dtype=np.float32) if number % 3 == 1 else 1)
         layers.append(powers / powers.sum(-1, keepdims=True))
-    found = quantize(layers, WEIGHTS_ROOM)
-    assert sum(len(one.weights["data"]) for one in found) <= WEIGHTS_ROOM
+    found = quantize(layers, WEIGHTS_SIZE)
+    assert sum(len(one.weights["data"]) for one in found) <= WEIGHTS_SIZE
     for array, one in zip(layers, found, strict=True):
         back = dequantize(one.levels, one.scales, one.weights)
         assert (np.abs(back - array) <= array.max(axis=(1, 2), keepdims=True) / 255).all()
@@ -92,11 +92,11 @@ def test_damaged_arrays_are_refused(fault):
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b"", "is not JSON"),
-        (b"[1]", "holds no trace but list"),
-        (b'{"format": 1}', "no trace of Seqwright"),
-        (b'{"what": "seqwright trace", "format": 99}', "format 99, newer than this program's 1"),
-        (b"[" * 100_000, "is not JSON"),
+        (b"", "is not valid JSON"),
+        (b"[1]", "is not a trace: its JSON is a list"),
+        (b'{"format": 1}', "not a Seqwright trace"),
+        (b'{"what": "seqwright trace", "format": 99}', "format 99, and this version reads up to 1"),
+        (b"[" * 100_000, "is not valid JSON"),
     ],
 )
 def test_files_that_are_no_traces_are_refused(tmp_path, content, part):

@@ -22,7 +22,7 @@ import torch
 from seqwright import files
 from seqwright.config import Config, override, parse
 from seqwright.data.plan import Cursor
-from seqwright.lens.trace.history import trace_observers
+from seqwright.prediction.tracing import trace_observers
 from seqwright.runs.folder import Run
 from seqwright.training import run as training_run
 from seqwright.training.interrupt import Interrupt, Interrupted

@@ -49,19 +49,19 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
     ],
 )
 def test_each_finding_fires_alone(words, found):
-    (finding,) = findings(found, 0.5, ENOUGH)
+    (finding,) = findings(found, 0.5, DIAGNOSED_FROM)
     assert words in finding
 
 
 def test_good_outputs_have_no_findings():
-    assert findings(validation(GOOD), 0.5, ENOUGH) == []
+    assert findings(validation(GOOD), 0.5, DIAGNOSED_FROM) == []
 
 
 @given(done=st.floats(0, 0.19))
 def test_early_outputs_may_be_anything(done):
     bad = [item(f"s{n}", f"t{n}", "x") for n in range(2 * FEW)]
-    assert findings(validation(bad, shuffled=1.0), done, 10 * ENOUGH) == []
-    assert findings(validation(bad, shuffled=1.0), 1.0, ENOUGH - 1) == []  # a very short training has ended
+    assert findings(validation(bad, shuffled=1.0), done, 10 * DIAGNOSED_FROM) == []
+    assert findings(validation(bad, shuffled=1.0), 1.0, DIAGNOSED_FROM - 1) == []  # a very short training has ended
 
 
 def test_few_outputs_prove_nothing():

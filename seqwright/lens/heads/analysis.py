@@ -1,4 +1,4 @@
-"""What every head of a model does, and how much the model needs it.
+"""The behaviour and the importance of every head of a model.
 
 table = analyse(seqwright.load("runs/g2p"), pairs); print(table)
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -16,26 +16,36 @@ from torch import Tensor
 from seqwright.data.batch import END, Batch, Tokens
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
-from seqwright.lens.heads.gates import Head, Kind, Place, Site, sites
-from seqwright.lens.heads.importance import Tell, Yardstick, ablations, batches_of, slopes
-from seqwright.lens.heads.roles import FREQUENT, Behaviour, Links, Looks, View, ranks, rarest
+from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, sites
+from seqwright.lens.heads.importance import HeadScorer, Progress, ablations, batches_of, gate_gradients
+from seqwright.lens.heads.roles import (
+    FREQUENT,
+    AttentionBatch,
+    Behaviour,
+    HeadStatistics,
+    Links,
+    ranks,
+    rarest,
+)
 from seqwright.lens.heads.syntax_roles import Parse, Relation, syntax
 from seqwright.models import evaluating
-from seqwright.prediction.predictor import Predictor
+
+if TYPE_CHECKING:
+    from seqwright.prediction.predictor import Predictor
 
 FORMAT = 1
-ORDER = ("end", "begin", "positional", "alignment", "syntactic", "rare", "diffuse")  # what to name a head by
+ORDER = ("end", "begin", "positional", "alignment", "syntactic", "rare", "diffuse")  # the main role first
 
 Method = Literal["gradient", "ablation"]
 
 
 @dataclass(frozen=True)
 class HeadRow:
-    """One head. `importance` is |∂L/∂ξ| by token, `importance_by_example` by example, both normalised within
-    the attention; `ablation` is how much worse the model is without the head, None where nobody asked.
+    """One head. `importance` is |∂L/∂ξ| per token, `importance_by_example` per example, both normalised
+    within the attention; `ablation` is how much worse the model is without the head, None if not measured.
     """
 
-    place: Head
+    id: Head
     behaviour: Behaviour
     importance: float
     importance_by_example: float
@@ -44,15 +54,15 @@ class HeadRow:
 
     @property
     def kind(self) -> Kind:
-        return self.place.kind
+        return self.id.kind
 
     @property
     def layer(self) -> int:
-        return self.place.layer
+        return self.id.layer
 
     @property
     def head(self) -> int:
-        return self.place.head
+        return self.id.head
 
     @property
     def confidence(self) -> float:
@@ -64,7 +74,7 @@ class HeadRow:
 
     @property
     def roles(self) -> dict[str, float]:
-        """All roles of the head, each with the share that makes it so; the one to name it by comes first."""
+        """All roles of the head, each with the share that decides it; the main role comes first."""
         found = self.behaviour.roles(self.kind)
         if best := self.syntactic:
             found["syntactic"] = best[0].accuracy
@@ -76,22 +86,22 @@ class HeadRow:
 
     @property
     def rate(self) -> float | None:
-        """The share that makes the role so."""
+        """The share that decides the role."""
         return next(iter(self.roles.values()), None)
 
     @property
     def offset(self) -> int | None:
-        """Of a positional head: where it looks, counted from its query."""
+        """The offset key − query of a positional head."""
         return self.behaviour.offset if self.role == "positional" else None
 
     @property
     def syntactic(self) -> list[Relation]:
-        """The relations that the head finds, the one that it is furthest above the baseline at first."""
+        """The relations that the head follows, the one furthest above its baseline first."""
         passed = [relation for relation in self.relations if relation.syntactic]
         return sorted(passed, key=lambda relation: relation.baseline - relation.accuracy)
 
     def described(self) -> str:
-        """The role in words: "positional −1, 97 %"."""
+        """The role as text: "positional −1, 97 %"."""
         if self.role is None or self.rate is None:
             return "–"
         detail = ""
@@ -104,7 +114,7 @@ class HeadRow:
     def to_json(self) -> dict[str, Any]:
         behaviour = asdict(self.behaviour)
         return {
-            **self.place._asdict(),
+            **self.id._asdict(),
             "role": self.role,
             "rate": self.rate,
             "offset": self.offset,
@@ -121,7 +131,7 @@ class HeadRow:
 
 @dataclass(frozen=True)
 class HeadTable:
-    """All heads of a model, by kind, layer and number. `metric` is that of the ablations."""
+    """All heads of a model by kind, layer and number. `metric`: that of the ablations."""
 
     rows: tuple[HeadRow, ...]
     pairs: int
@@ -130,10 +140,10 @@ class HeadTable:
 
     def importance(self, method: Method = "gradient") -> dict[Head, float]:
         if method == "gradient":
-            return {row.place: row.importance for row in self.rows}
-        found = {row.place: row.ablation for row in self.rows if row.ablation is not None}
+            return {row.id: row.importance for row in self.rows}
+        found = {row.id: row.ablation for row in self.rows if row.ablation is not None}
         if len(found) < len(self.rows):
-            raise InputError("the heads were not ablated; give analyse a yardstick")
+            raise InputError("the heads were not ablated; pass a scorer to analyse")
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -147,7 +157,7 @@ class HeadTable:
 
     def __str__(self) -> str:
         width = max([4, *(len(row.described()) for row in self.rows)])
-        lost = "" if self.metric is None else f"  {self.metric} worse without"
+        lost = "" if self.metric is None else f"  ablation ({self.metric})"
         lines = [f"kind   layer  head  {'role':{width}}  confidence  entropy  importance{lost}"]
         for row in self.rows:
             ablation = "" if row.ablation is None else f"  {row.ablation:+{len(lost) - 2}.3f}"
@@ -165,78 +175,78 @@ def analyse(
     counts: np.ndarray | None = None,
     parses: Sequence[Parse] = (),
     alignments: Sequence[Links] | None = None,
-    yardstick: Yardstick | None = None,
+    scorer: HeadScorer | None = None,
     smoothing: float = 0.0,
-    tell: Tell = lambda text: None,
+    progress: Progress = lambda text: None,
 ) -> HeadTable:
-    """The table of heads on these pairs; one pair will do, to see what the heads do with it.
+    """Return the table of heads on these pairs. One pair is enough.
 
-    counts (V,): how often each source id comes in the training data (without them: in these pairs), for roles
-    of rare tokens. parses: for roles of syntax. alignments: those of the pairs, for their error rate.
-    yardstick: what to measure ablations by; without one nothing is ablated. smoothing: that of the training
-    loss, for importance by gradient.
+    counts (V,): the frequency of each source id in the training data, for the role "rare"; by default in the
+    pairs. parses: for syntactic roles. alignments: of the pairs, for the alignment error rate. scorer: for
+    ablations; without it, nothing is ablated. smoothing: that of the training loss, for importance.
     """
     model, batches = predictor.model, batches_of(predictor.task, pairs)
     often = _counted(batches, predictor.task.source.size) if counts is None else counts
-    tell("roles")
-    looks = _looks(predictor, batches, ranks(often), alignments)
-    tell("importance by gradient")
-    steep = {
-        place: found.normalised() for place, found in slopes(model, batches, smoothing=smoothing).items()
-    }
-    lost = {} if yardstick is None else ablations(yardstick, tell=tell)
+    progress("roles")
+    statistics = _statistics(predictor, batches, ranks(often), alignments)
+    progress("importance by gradient")
+    gradients = gate_gradients(model, batches, smoothing=smoothing)
+    normalised = {key: found.normalised() for key, found in gradients.items()}
+    lost = {} if scorer is None else ablations(scorer, progress=progress)
     related = syntax(predictor, parses) if parses else {}
     rows = [
         HeadRow(
             head,
             behaviour,
-            float(steep[site.place].by_token[head.head]),
-            float(steep[site.place].by_example[head.head]),
+            float(normalised[site.key].by_token[head.head]),
+            float(normalised[site.key].by_example[head.head]),
             lost.get(head),
             related.get(head, ()),
         )
         for site in sites(model)
         if site.attention.heads
-        for head, behaviour in zip(site.heads, looks[site.place].behaviours(), strict=True)
+        for head, behaviour in zip(site.heads, statistics[site.key].behaviours(), strict=True)
     ]
-    metric = None if yardstick is None else yardstick.metric
+    metric = None if scorer is None else scorer.metric
     return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(sites(model), rows, counts is None)))
 
 
-def _looks(
+def _statistics(
     predictor: Predictor, batches: Iterable[Batch], rank: np.ndarray, alignments: Sequence[Links] | None
-) -> dict[Place, Looks]:
-    """What the heads look at while the targets are read, not searched for."""
+) -> dict[LayerKey, HeadStatistics]:
+    """Statistics of the heads with the given targets as the output (teacher forcing)."""
     places = [site for site in sites(predictor.model) if site.attention.heads]
-    looks = {site.place: Looks(site.kind, site.attention.heads) for site in places}
+    statistics = {site.key: HeadStatistics(site.kind, site.attention.heads) for site in places}
     for batch in batches:
-        with evaluating(predictor.model), capture(predictor.model) as seen:
+        with evaluating(predictor.model), capture(predictor.model) as captured:
             predictor.model.loss(batch)
             links = None if alignments is None else [alignments[i] for i in batch.index]
             for site in places:
-                weights = torch.cat(seen[site.name], 2).cpu().float()
-                looks[site.place].add(_view(site.kind, weights, batch, rank, links))
-    return looks
+                weights = torch.cat(captured[site.name], 2).cpu().float()
+                statistics[site.key].add(_attention_batch(site.kind, weights, batch, rank, links))
+    return statistics
 
 
-def _view(kind: Kind, weights: Tensor, batch: Batch, rank: np.ndarray, links: Sequence[Links] | None) -> View:
+def _attention_batch(
+    kind: Kind, weights: Tensor, batch: Batch, rank: np.ndarray, links: Sequence[Links] | None
+) -> AttentionBatch:
     source, target = (_real(side).cpu() for side in (batch.source, batch.target))
     if kind == "dec":
         begin = torch.arange(target.shape[1]).expand_as(target) == 0
-        return View(weights, target, target, begin)
+        return AttentionBatch(weights, target, target, begin)
     ids = batch.source.ids.cpu()
     end = (ids == END) & source
     rare = rarest(ids, source & ~end, rank)
-    return View(weights, source if kind == "enc" else target, source, end, rare, links)
+    return AttentionBatch(weights, source if kind == "enc" else target, source, end, rare, links)
 
 
 def _real(side: Tokens) -> Tensor:
-    """True where there is a token (B, T)."""
+    """True for a token, False for padding (B, T)."""
     return torch.ones_like(side.ids, dtype=torch.bool) if side.real is None else side.real
 
 
 def _counted(batches: Iterable[Batch], size: int) -> np.ndarray:
-    """How often each id of the source comes in the pairs themselves (V,)."""
+    """The frequency of each source id in the pairs (V,)."""
     ids = [batch.source.ids[_real(batch.source)].numpy() for batch in batches]
     found = np.bincount(np.concatenate(ids), minlength=size)
     found[END] = 0
@@ -249,15 +259,15 @@ def _notes(places: Sequence[Site], rows: Sequence[HeadRow], own_counts: bool) ->
     notes = []
     if any(not site.stacked and site.attention.heads == 1 for site in places):
         notes.append(
-            "The attention of the recurrent decoder has one head: its importance is 1 by definition, and it "
+            "The attention of the recurrent decoder has one head. Its importance is 1 by definition, and it "
             "cannot be pruned."
         )
     if empty := [f"{site.kind} {site.layer}" for site in places if not site.attention.heads]:
-        notes.append(f"Without heads: {', '.join(empty)}.")
+        notes.append(f"Layers without heads: {', '.join(empty)}.")
     if all(row.behaviour.rare is None for row in rows):
         notes.append(
-            f"No source has a token beyond the {FREQUENT} commonest: no head can be one for rare tokens."
+            f"No source has a token outside the {FREQUENT} most frequent, so no head can have the role rare."
         )
     elif own_counts:
-        notes.append("Rare tokens are those that are rare in these pairs.")
+        notes.append("Token frequencies were counted in these pairs.")
     return notes

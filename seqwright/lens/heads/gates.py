@@ -1,11 +1,10 @@
 """The heads of a model, and the gates that switch them.
 
-Head h gives ξ_h · Att_h(x) to the output of its attention (Michel et al. 2019, 2.3). ξ is `Attention.gate`,
-and it is the only way to a head: ablation sets it to 0, importance is the gradient in it, gates that are
-learned are values of it, and a page that switches a head off sets it too.
+Head h adds ξ_h · Att_h(x) to the output of its attention (Michel et al. 2019, 2.3). ξ is `Attention.gate`:
+ablation sets it to 0, importance is the gradient by it, and learned gates are values of it.
 
-    with closed(model, [Head("cross", 2, 0)]):
-        ...  # here the model is without that head
+    with without_heads(model, [Head("cross", 2, 0)]):
+        ...  # the model runs without that head
 """
 
 from __future__ import annotations
@@ -24,13 +23,15 @@ from seqwright.nn.attention import Attention
 from seqwright.nn.blocks import Block
 
 Kind = Literal["enc", "dec", "cross"]
-Place = tuple[Kind, int]
-"""Which attention: its kind and layer."""
+Side = Literal["encoder", "decoder"]
+LayerKey = tuple[Kind, int]
+"""The kind and the layer of an attention."""
 KINDS: tuple[Kind, ...] = ("enc", "dec", "cross")
+SIDES: tuple[Side, ...] = ("encoder", "decoder")
 
 
 class Head(NamedTuple):
-    """One head: the kind of its attention, the layer and the number in it, both from 0."""
+    """One head: the kind of its attention, its layer and its number, both counted from 0."""
 
     kind: Kind
     layer: int
@@ -42,10 +43,10 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """An attention and where it stands: `name` in the model, the layer-th of its kind.
+    """An attention, its name in the model, and its layer among those of its kind.
 
-    stacked: in a block of a Transformer, where one call has all queries; the attention of a recurrent decoder
-    may be called for each of them.
+    stacked: it is in a Transformer block, where one call has all queries. A recurrent decoder may call its
+    attention once per query.
     """
 
     kind: Kind
@@ -55,7 +56,7 @@ class Site:
     stacked: bool
 
     @property
-    def place(self) -> Place:
+    def key(self) -> LayerKey:
         return self.kind, self.layer
 
     @property
@@ -63,18 +64,25 @@ class Site:
         return [Head(self.kind, self.layer, number) for number in range(self.attention.heads)]
 
     def ones(self, *shape: int) -> Tensor:
-        """An open gate of this shape, of the kind of numbers that the attention has."""
+        """An open gate of this shape, with the dtype and device of the attention."""
         like = next(self.attention.parameters(), torch.empty(0))
         return torch.ones(shape, dtype=like.dtype, device=like.device)
 
 
+def sides(model: nn.Module) -> dict[Side, nn.Module]:
+    """The encoder and the decoder of a model, those that it has."""
+    parts = dict(model.named_children())
+    return {side: parts[side] for side in SIDES if side in parts}
+
+
 def sites(model: nn.Module) -> list[Site]:
-    """Every attention: enc in the encoder, dec where the future is hidden, cross the others; layers of a kind
-    are counted by themselves, so that encoder and decoder may differ in depth.
+    """Every attention of a model: enc in the encoder, dec if it is causal, cross otherwise.
+
+    Layers are counted separately for each kind, because encoder and decoder may differ in depth.
     """
     if isinstance(model, Ensemble):
         raise ConfigError(
-            f"an ensemble of {len(model.members)} has no heads of its own; look at one member, as "
+            f"an ensemble of {len(model.members)} models has no heads of its own; take one member, such as "
             "seqwright.load(folder).member(1)"
         )
     stacked = {part for block in model.modules() if isinstance(block, Block) for part in block.children()}
@@ -87,8 +95,8 @@ def sites(model: nn.Module) -> list[Site]:
 
 
 @contextmanager
-def gated(gates: Mapping[Attention, Tensor]) -> Iterator[None]:
-    """Gates (H, 1, 1) or (G, H, Q or 1, 1) inside the block, multiplied with those that are there already."""
+def apply_gates(gates: Mapping[Attention, Tensor]) -> Iterator[None]:
+    """Multiply gates (H, 1, 1) or (G, H, Q or 1, 1) into those of the attentions inside the block."""
     before = {attention: attention.gate for attention in gates}
     try:
         for attention, gate in gates.items():
@@ -100,25 +108,24 @@ def gated(gates: Mapping[Attention, Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def closed(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]) -> Iterator[None]:
-    """The model without these heads, inside the block."""
-    with gated(closing(model, heads)):
+def without_heads(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]) -> Iterator[None]:
+    """Switch these heads off inside the block."""
+    with apply_gates(closed_gates(model, heads)):
         yield
 
 
-def closing(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]) -> dict[Attention, Tensor]:
-    """The gates (H, 1, 1) that are 0 for these heads and 1 for the others of their attentions."""
-    places = {site.place: site for site in sites(model)}
+def closed_gates(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]) -> dict[Attention, Tensor]:
+    """Gates (H, 1, 1) that are 0 for these heads and 1 for the other heads of their attentions."""
+    known = {site.key: site for site in sites(model)}
     gates: dict[Attention, Tensor] = {}
     for kind, layer, number in heads:
-        site = places.get((kind, layer))
+        site = known.get((kind, layer))
         if site is None or not 0 <= number < site.attention.heads:
-            raise ConfigError(_no_such_head(Head(kind, layer, number), list(places.values())))
+            layers = ", ".join(f"{s.kind} {s.layer} with {s.attention.heads} heads" for s in known.values())
+            raise ConfigError(
+                f"the model has no head {Head(kind, layer, number)}; its layers, counted from 0, are: "
+                f"{layers or 'none'}"
+            )
         gate = gates.setdefault(site.attention, site.ones(site.attention.heads, 1, 1))
         gate[number] = 0
     return gates
-
-
-def _no_such_head(head: Head, every: list[Site]) -> str:
-    there = ", ".join(f"{site.kind} {site.layer} with {site.attention.heads}" for site in every)
-    return f"there is no head {head} (layers and heads count from 0); there are: {there or 'none'}"

@@ -1,18 +1,17 @@
-"""Models with fewer heads: what it costs to do without them, and a smaller run folder that has none of them.
+"""Remove heads from a model: the cost of removing them, and a smaller run folder without them.
 
-A head that is removed takes along its rows of the query, key and value projections with their biases, its
-columns of the output projection, and what the score and the position have for it. The bias of the output
-stays.
+With a head go its rows of the query, key and value projections with their biases, its columns of the output
+projection, and its weights of the score and the position. The bias of the output stays.
 """
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,20 +19,21 @@ from torch import Tensor
 from seqwright.config import parse
 from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import Better
-from seqwright.lens.heads.gates import Head, Site, closed, closing, sites
-from seqwright.lens.heads.importance import Tell, Yardstick
+from seqwright.lens.heads.gates import Head, closed_gates, sides, sites, without_heads
+from seqwright.lens.heads.importance import HeadScorer, Progress
 from seqwright.models import Model
 from seqwright.models.building import build_model, resolve
-from seqwright.prediction.predictor import load
 from seqwright.runs.folder import LONGEST, Run
-from seqwright.tasks.text_to_text import TextToText
 
-BAR = 24  # characters of the longest bar of a drawing
+if TYPE_CHECKING:
+    from seqwright.prediction.predictor import Predictor
+
+BAR = 24  # characters of the longest bar
 
 
 @dataclass(frozen=True)
 class Point:
-    """The value without `closed` heads: those that were chosen, and random ones, one value for each seed."""
+    """The score without `closed` heads: the chosen ones, and random ones, one score per seed."""
 
     closed: int
     share: float
@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a model is worth with fewer and fewer heads (Michel et al. 2019, 4.1)."""
+    """The score of a model with fewer and fewer heads (Michel et al. 2019, 4.1)."""
 
     metric: str
     better: Better
@@ -54,10 +54,10 @@ class Curve:
         return asdict(self)
 
     def __str__(self) -> str:
-        """A bar for each point, of the chosen order and of the mean of the random ones."""
+        """A bar per point, for the chosen order and for the mean of the random ones."""
         means = [sum(point.random) / len(point.random) for point in self.points]
         longest = max([1e-9, *means, *(point.value for point in self.points)])
-        names = "".join(f"{name:{BAR + 11}}" for name in ("the least important", "random heads"))
+        names = "".join(f"{name:{BAR + 11}}" for name in ("least important", "random heads"))
         lines = [f"{self.metric}, {self.better} is better, without\n{'':18}{names}".rstrip()]
         for point, mean in zip(self.points, means, strict=True):
             bars = (
@@ -68,46 +68,46 @@ class Curve:
 
 
 def prunable(model: Model) -> list[Head]:
-    """The heads that can be removed: those of Transformers."""
+    """The heads that can be removed: those of Transformer blocks."""
     return [head for site in sites(model) if site.stacked for head in site.heads]
 
 
 def curve(
-    yardstick: Yardstick,
+    scorer: HeadScorer,
     order: Sequence[Head],
     *,
     steps: int = 10,
     seeds: int = 3,
-    tell: Tell = lambda text: None,
+    progress: Progress = lambda text: None,
 ) -> Curve:
-    """The value with the first 0, 10, … 90 % of the heads of `order` closed, and with as many random ones."""
+    """The score without the first 0, 10, … 90 % of the heads of `order`, and without as many random ones."""
     if not order:
-        raise ConfigError("the model has no heads that can be removed; those of Transformers can")
-    model, points = yardstick.predictor.model, []
+        raise ConfigError("the model has no heads that can be removed; only heads of Transformer blocks can")
+    model, points = scorer.predictor.model, []
     drawn = [random.Random(seed).sample(sorted(order), len(order)) for seed in range(seeds)]
 
     def without(heads: Sequence[Head]) -> float:
-        with closed(model, heads):
-            return yardstick()
+        with without_heads(model, heads):
+            return scorer()
 
     for count in dict.fromkeys(round(len(order) * step / steps) for step in range(steps)):
-        tell(f"without {count} of {len(order)} heads")
+        progress(f"without {count} of {len(order)} heads")
         value = without(order[:count])
         others = tuple(without(heads[:count]) for heads in drawn) if count else (value,) * seeds
         points.append(Point(count, count / len(order), value, others))
-    return Curve(yardstick.metric, yardstick.better, len(order), tuple(points))
+    return Curve(scorer.metric, scorer.better, len(order), tuple(points))
 
 
 def pruned(
     model: Model, description: str | Mapping[str, Any], heads: Collection[Head]
 ) -> tuple[Model, dict[str, Any]]:
-    """A copy of the model without these heads, and its description: the number of heads of every layer.
+    """A copy of the model without these heads, and its description with the number of heads of every layer.
 
-    What it says is what the model says with the heads closed.
+    Its outputs are those of the model with the heads switched off.
     """
     kept = _kept(model, heads)
     smaller = _description(model, description, kept)
-    fresh = _like(model, smaller)
+    fresh = like(model, smaller)
     wanted, weights = fresh.weights(), model.weights()
     for site in sites(model):
         for name in weights:
@@ -117,22 +117,24 @@ def pruned(
     return fresh.train(model.training), smaller
 
 
-def _like(model: Any, description: Mapping[str, Any]) -> Model:
-    """Another model for the same vocabularies, in the same precision."""
-    sides = {"source": model.encoder, "target": model.decoder}
-    vocabularies = {f"{side}_vocabulary": part.embedding.vocabulary for side, part in sides.items()}
+def like(model: Model, description: str | Mapping[str, Any]) -> Model:
+    """A new model for the same vocabularies, in the same precision."""
+    parts: dict[str, Any] = {
+        {"encoder": "source", "decoder": "target"}[side]: part for side, part in sides(model).items()
+    }
+    vocabularies = {f"{name}_vocabulary": part.embedding.vocabulary for name, part in parts.items()}
     return build_model(description, **vocabularies).to(next(model.parameters()).dtype)
 
 
 def _kept(model: Model, heads: Collection[Head]) -> dict[str, list[int]]:
-    """The numbers of the heads that stay, by the name of their attention."""
-    gates = closing(model, heads)
+    """The numbers of the remaining heads by the name of their attention."""
+    gates = closed_gates(model, heads)
     open_ = {site.name: gates.get(site.attention, site.ones(site.attention.heads)) for site in sites(model)}
     return {name: gate.flatten().nonzero().flatten().tolist() for name, gate in open_.items()}
 
 
 def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor:
-    """What is left of a weight: the dimension that is shorter in the smaller model goes by heads."""
+    """A weight without the removed heads: heads are along the dimension that is shorter in the new model."""
     for dimension, (before, after) in enumerate(zip(weight.shape, wanted.shape, strict=True)):
         if before != after:
             by_head = weight.unflatten(dimension, (heads, before // heads))
@@ -149,45 +151,48 @@ def _description(
     every = sites(model)
     for kind, (part, which) in tables.items():
         layers = [site for site in every if site.kind == kind]
-        if not all(site.stacked for site in layers):
-            _refuse_recurrent(layers, kept)
-        elif layers:
+        recurrent = [site for site in layers if not site.stacked]
+        if changed := [site.name for site in recurrent if len(kept[site.name]) < site.attention.heads]:
+            raise ConfigError(
+                f"{changed[0]} is the attention of a recurrent decoder, whose heads cannot be removed; "
+                "choose heads of a Transformer"
+            )
+        if layers and not recurrent:
             result[part][f"{which}heads"] = [len(kept[site.name]) for site in layers]
             result[part][f"{which}head_size"] = [site.attention.key_size for site in layers]
     return result
 
 
-def _refuse_recurrent(layers: Iterable[Site], kept: Mapping[str, list[int]]) -> None:
-    for site in layers:
-        if len(kept[site.name]) < site.attention.heads:
-            raise ConfigError(
-                f"{site.name} is the attention of a recurrent decoder, of which no heads are removed; "
-                "choose heads of a Transformer"
-            )
-
-
-def write_pruned(folder: str | Path, out: str | Path, heads: Collection[Head]) -> Run:
-    """The run at `folder` without these heads as a run folder of its own, which loads like any other."""
-    run, model = Run.open(folder), one_model(folder)
+def write_pruned(predictor: Predictor, out: str | Path, heads: Collection[Head]) -> Run:
+    """Write the run of a predictor without these heads into a new run folder."""
+    model, run = one_model(predictor), run_of(predictor)
     smaller, description = pruned(model, parse(run.config).model, heads)
-    return write_run(run, out, smaller, description, f"{len(heads)} heads of run {run.id} removed")
+    return write_run(predictor, out, smaller, description, f"{len(heads)} heads of run {run.id} removed")
 
 
-def one_model(folder: str | Path) -> Model:
-    """The model of a run, of which heads can be removed."""
-    found = load(folder)
-    if found.members > 1:
+def one_model(predictor: Predictor) -> Model:
+    """The model of a predictor; an ensemble is refused, because heads are removed from one model."""
+    if predictor.members > 1:
         raise ConfigError(
-            f"{folder} is {found.members} models that speak together, and heads are removed from one; train "
-            "one with model.kind=encoder_decoder"
+            f"{predictor.folder} is an ensemble of {predictor.members} models, and heads are removed from a "
+            "single model; train one with model.kind=encoder_decoder"
         )
-    return found.member().model
+    return predictor.member().model
 
 
-def write_run(run: Run, out: str | Path, model: Model, description: Mapping[str, Any], note: str) -> Run:
-    """A run folder with another model than that of `run`, and its tokenizers and configuration."""
+def run_of(predictor: Predictor) -> Run:
+    if predictor.folder is None:
+        raise ConfigError("the predictor has no run folder; use seqwright.load(folder)")
+    return Run.open(predictor.folder)
+
+
+def write_run(
+    predictor: Predictor, out: str | Path, model: Model, description: Mapping[str, Any], note: str
+) -> Run:
+    """Write a run folder with another model, and the tokenizers and configuration of the predictor's run."""
+    run = run_of(predictor)
     made = Run.create(out, {**run.config, "model": description})
-    TextToText.load(run.folder).save(made.folder)
+    predictor.task.save(made.folder)
     known = {name: value for name, value in run.weights_metadata().items() if name == LONGEST}
     made.save_weights(model.weights(), {"pruned": note, **known})
     return made

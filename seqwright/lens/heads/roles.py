@@ -1,16 +1,16 @@
-"""What the heads of an attention look at, and the names that Voita et al. 2019 gave to it.
+"""The behaviour of heads, and their roles after Voita et al. 2019.
 
-The end of the sentence is left out as a key wherever a largest weight is looked for, as in the paper: heads
-that have nothing to do look there. Padding is always left out. Shapes: B rows, H heads, Q queries, K keys.
+As in the paper, the end token does not count as a key where the largest weight is searched: heads without a
+function attend to it. Padding never counts. Shapes: B rows, H heads, Q queries, K keys.
 
-| role | a head has it if | threshold of |
+| role | condition | threshold from |
 |---|---|---|
-| positional | its largest weight lies at one distance for 90 % of the tokens | the paper |
-| syntactic | it finds a relation 10 points more often than its commonest distance does | the paper |
-| rare | its largest weight is on the rarest token for half of the queries | ours (the paper found 66 %) |
-| alignment | it is confident (0.5), and its largest weights are spread over the source (80 %) | ours |
-| end, begin | half of its queries look at the end, in a decoder at the begin, more than at anything | ours |
-| diffuse | its entropy is 75 % of that of looking at all alike | ours |
+| positional | the largest weight is at one fixed offset for 90 % of the tokens | the paper |
+| syntactic | it finds a relation 10 points more often than the most common offset does | the paper |
+| rare | the largest weight is on the rarest token for half of the queries | Seqwright (the paper: 66 %) |
+| alignment | it is confident (0.5), and its largest weights cover 80 % of the source | Seqwright |
+| end, begin | the largest weight is on the end token (decoder: begin) for half of the queries | Seqwright |
+| diffuse | the entropy is 75 % of that of uniform weights | Seqwright |
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from torch import Tensor
 from seqwright.lens.heads.gates import Kind
 
 POSITIONAL, RARE, ALIGNED, CONFIDENT, SINK, DIFFUSE = 0.9, 0.5, 0.8, 0.5, 0.5, 0.75
-FREQUENT = 500  # types; a sentence of these alone has no rare token
-FURTHEST = 8  # the distances −8 … 8 are tried
+FREQUENT = 500  # types; a sentence of only these has no rare token
+FURTHEST = 8  # offsets −8 … 8 are tried
 
 Links = frozenset[tuple[int, int]] | set[tuple[int, int]]
-"""An alignment: (place in the source, place in the target), counted in tokens from 0."""
+"""An alignment: (source token, target token), counted from 0."""
 
 
 @dataclass(frozen=True)
-class View:
-    """One batch as the heads of an attention saw it.
+class AttentionBatch:
+    """The weights of one attention for one batch.
 
-    weights (B, H, Q, K); queries (B, Q) and keys (B, K): True where there is a token; sink (B, K): True at
-    the end of a source, or at the begin of a target. rare (B, 2): see `rarest`. links: known alignments.
+    weights (B, H, Q, K); queries (B, Q) and keys (B, K): True for a token, False for padding; sink (B, K):
+    True at the end token of a source or the begin token of a target. rare (B, 2): see `rarest`. links: known
+    alignments.
     """
 
     weights: Tensor
@@ -50,15 +51,15 @@ class View:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What one head does. Shares are from 0 to 1; what does not apply to its kind is None.
+    """The behaviour of one head. Shares are from 0 to 1; values that do not apply to its kind are None.
 
     confidence: the mean over queries of the largest weight (Voita et al. 2019, section 4), without and with
-    the end as a key. entropy: in nats, the end included; spread: the same over the logarithm of the number of
-    keys. sink: the share of queries whose largest weight is on the end (begin). offset: the distance key −
-    query that the largest weight has most often, and at what share of the tokens that have such a neighbour.
-    rare, rare_two: the share on the rarest token of a sentence, and on one of its two rarest. coverage: how
-    many tokens of the source are looked at most by some token of the target, over the shorter length.
-    alignment_error: AER (Och & Ney 2003) of the largest weights, all known links being sure ones.
+    the end token. entropy: in nats, with the end token; spread: entropy over the logarithm of the number of
+    keys. sink: the share of queries whose largest weight is on the end (begin) token. offset: the most common
+    offset key − query of the largest weight, and its share of the tokens that have such a neighbour. rare,
+    rare_two: the share on the rarest token of a sentence, and on its two rarest. coverage: the number of
+    source tokens that hold the largest weight of some target token, over the shorter length. alignment_error:
+    AER (Och & Ney 2003) of the largest weights, with all known links sure.
     """
 
     confidence: float
@@ -74,7 +75,7 @@ class Behaviour:
     alignment_error: float | None = None
 
     def roles(self, kind: Kind) -> dict[str, float]:
-        """The roles of the head with the share that makes them so; the one to name it by comes first."""
+        """The roles of the head, each with the share that decides it; the main role comes first."""
         found: dict[str, float] = {}
         if self.sink >= SINK:
             found["begin" if kind == "dec" else "end"] = self.sink
@@ -89,36 +90,35 @@ class Behaviour:
         return found
 
 
-class Looks:
-    """Sums over batches of what the heads of one attention look at; `behaviours` divides them."""
+class HeadStatistics:
+    """Sums over batches for the heads of one attention; `behaviours` divides them."""
 
     def __init__(self, kind: Kind, heads: int):
         self.kind, self.heads = kind, heads
         self.queries = 0
         self.sums: dict[str, Tensor] = {}  # (H,), or (H, distances)
-        self.counts: dict[str, Tensor] = {}  # what the sum is divided by
+        self.counts: dict[str, Tensor] = {}  # the divisor of each sum
 
-    def add(self, view: View) -> None:
-        # the begin is a token like others, the end is not
-        inner = (
-            view.weights if self.kind == "dec" else view.weights.masked_fill(view.sink[:, None, None], 0.0)
-        )
+    def add(self, batch: AttentionBatch) -> None:
+        inner = batch.weights
+        if self.kind != "dec":  # the begin token counts as a key, the end token does not
+            inner = inner.masked_fill(batch.sink[:, None, None], 0.0)
         most, place = inner.max(-1)  # (B, H, Q)
-        real = view.queries[:, None]  # (B, 1, Q)
+        real = batch.queries[:, None]  # (B, 1, Q)
         self._mean("confidence", most, real)
-        self._mean("confidence_with_end", view.weights.amax(-1), real)
-        at_sink = view.sink.gather(1, view.weights.argmax(-1).flatten(1)).view_as(place)
+        self._mean("confidence_with_end", batch.weights.amax(-1), real)
+        at_sink = batch.sink.gather(1, batch.weights.argmax(-1).flatten(1)).view_as(place)
         self._mean("sink", at_sink, real)
-        self._entropy(view, real)
+        self._entropy(batch, real)
         if self.kind == "cross":
-            self._alignment(view, place)
+            self._alignment(batch, place)
         else:
-            self._offsets(view, place)
-        if view.rare is not None:
-            first, second = (view.rare[:, k, None, None] for k in range(2))
-            asked = real & (first >= 0)
-            self._mean("rare", place == first, asked)
-            self._mean("rare_two", (place == first) | (place == second), asked)
+            self._offsets(batch, place)
+        if batch.rare is not None:
+            first, second = (batch.rare[:, k, None, None] for k in range(2))
+            known = real & (first >= 0)
+            self._mean("rare", place == first, known)
+            self._mean("rare_two", (place == first) | (place == second), known)
 
     def _mean(self, name: str, values: Tensor, where: Tensor) -> None:
         """values (B, H, Q), averaged where (B, 1, Q) is True."""
@@ -128,45 +128,44 @@ class Looks:
         self.sums[name] = self.sums.get(name, 0) + total
         self.counts[name] = self.counts.get(name, 0) + count
 
-    def _entropy(self, view: View, real: Tensor) -> None:
-        entropy = torch.special.entr(view.weights).sum(-1)
+    def _entropy(self, batch: AttentionBatch, real: Tensor) -> None:
+        entropy = torch.special.entr(batch.weights).sum(-1)
         self._mean("entropy", entropy, real)
-        seen = (view.weights > 0).sum(-1)  # (B, H, Q)
+        seen = (batch.weights > 0).sum(-1)  # (B, H, Q)
         several = (seen.amax(1, keepdim=True) > 1) & real
         self._mean("spread", entropy / seen.clamp(min=2).log(), several)
 
-    def _offsets(self, view: View, place: Tensor) -> None:
-        """How often the largest weight lies k to the right, and how often there is a token to look at."""
-        keys = view.keys if self.kind == "dec" else view.keys & ~view.sink
+    def _offsets(self, batch: AttentionBatch, place: Tensor) -> None:
+        """Count how often the largest weight is at offset k, and how often a token is there."""
+        keys = batch.keys if self.kind == "dec" else batch.keys & ~batch.sink
         here = torch.arange(place.shape[2])
         hits, chances = [], []
         for k in range(-FURTHEST, FURTHEST + 1):
             there = (here + k).clamp(0, len(here) - 1)
-            able = view.queries & keys[:, there] & (there == here + k)  # (B, Q)
+            able = batch.queries & keys[:, there] & (there == here + k)  # (B, Q)
             if self.kind == "dec" and k > 0:
                 able = torch.zeros_like(able)
             hits.append(((place - here == k) & able[:, None]).sum((0, 2)))
             chances.append(able.sum())
         self._add("offsets", torch.stack(hits, 1).double(), torch.stack(chances))
-        self.queries += int(view.queries.sum())
+        self.queries += int(batch.queries.sum())
 
-    def _alignment(self, view: View, place: Tensor) -> None:
-        """The query at t says the t-th token of the target, the last one its end: that one is left out."""
-        lengths = (view.queries.sum(1) - 1).tolist()
-        sources = (view.keys & ~view.sink).sum(1).tolist()
+    def _alignment(self, batch: AttentionBatch, place: Tensor) -> None:
+        """Query t predicts target token t; the last one predicts the end token and does not count."""
+        lengths = (batch.queries.sum(1) - 1).tolist()
+        sources = (batch.keys & ~batch.sink).sum(1).tolist()
         for row, (length, source) in enumerate(zip(lengths, sources, strict=True)):
             if not length or not source:
                 continue
             looked = place[row, :, :length]  # (H, T)
             distinct = torch.tensor([len(set(head)) for head in looked.tolist()], dtype=torch.float64)
             self._add("coverage", distinct, torch.tensor(min(length, source)))
-            if view.links is not None:
-                errors = [_misses(head, view.links[row]) for head in looked.tolist()]
+            if batch.links is not None:
+                errors = [_misses(head, batch.links[row]) for head in looked.tolist()]
                 wrong, every = torch.tensor(errors, dtype=torch.float64).T
                 self._add("alignment_error", wrong, every)
 
     def behaviours(self) -> list[Behaviour]:
-        """One for each head."""
         means = {
             name: (total / self.counts[name].clamp(min=1)).tolist()
             for name, total in self.sums.items()
@@ -183,8 +182,8 @@ class Looks:
         ]
 
     def _best_offsets(self) -> list[tuple[int | None, float | None]]:
-        """The distance with the highest rate, among those that at least half of the tokens can look at; the
-        nearest of equal ones.
+        """The offset with the highest rate, among those at which half of the queries have a token; the
+        smallest one if rates are equal.
         """
         chances = self.counts["offsets"]
         rates = self.sums["offsets"] / chances.clamp(min=1)  # (H, distances)
@@ -202,15 +201,15 @@ def _misses(looked: Sequence[int], sure: Links) -> tuple[float, float]:
 
 
 def ranks(counts: np.ndarray) -> np.ndarray:
-    """The place of each id (V,) when they are ordered by how often they come (V,), 0 for the commonest."""
+    """The frequency rank of each id (V,) from its counts (V,); 0 is the most frequent."""
     found = np.empty(len(counts), dtype=np.int64)
     found[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
     return found
 
 
 def rarest(ids: Tensor, tokens: Tensor, rank: np.ndarray) -> Tensor:
-    """Where the rarest and the second rarest token of each row stand (B, 2); −1 where the rarest is among the
-    `FREQUENT` commonest types, or there is none. ids (B, K); tokens (B, K): False at the end and at padding.
+    """The positions of the rarest and the second rarest token of each row (B, 2); −1 if the rarest is among
+    the `FREQUENT` most frequent types, or missing. ids (B, K); tokens (B, K): False for the end and padding.
     """
     by_place = torch.from_numpy(rank)[ids].masked_fill(~tokens, -1)
     places = torch.full((len(ids), 2), -1)

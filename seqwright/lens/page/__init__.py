@@ -1,4 +1,4 @@
-"""The page that shows traces: one HTML file that needs no network, no server and no library."""
+"""The HTML page of one or more traces: one file, without network access, server or libraries."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def render(
     title: str = "",
     learning: Sequence[Mapping[str, float]] = (),
 ) -> str:
-    """A page about one trace, or about several: two can be compared, and traces of checkpoints played back.
+    """The page of one trace, or of several to compare or to play back as checkpoints of one training.
 
-    title: of the window; the text of the first trace if none is given.
-    learning: {"step", "loss"} of the training, drawn under the traces of its checkpoints.
-    The same arguments give the same bytes.
+    title: by default the text of the first trace. learning: {"step", "loss"} of each validation. The same
+    arguments give the same bytes.
     """
     if not traces:
-        raise InputError("a page shows at least one trace, but there is none; make one with `seqwright look`")
+        raise InputError("a page needs at least one trace; make one with `seqwright look`")
     if other := {trace.get("format") for trace in traces} - {FORMAT}:
         raise InputError(
-            f"a trace has the format {other.pop()!r}, but this version shows format {FORMAT}; "
+            f"a trace has format {other.pop()!r}, and this version shows format {FORMAT}; "
             "make it again with `seqwright look`"
         )
+    window = title or str(traces[0]["text"])
     parts = {
-        "title": html.escape(_writable(title or str(traces[0]["text"]))),
+        "title": html.escape(window.encode("utf-8", "replace").decode("utf-8")),  # no lone surrogates
         "style": _read("page.css"),
         "data": in_script({"title": title, "traces": list(traces), "learning": list(learning)}),
         "script": bundle(HOME, "main"),
@@ -46,14 +46,9 @@ def render(
 
 
 def in_script(value: object) -> str:
-    """JSON that means the same inside a <script>, where `<` could end or change it. Only ASCII is left."""
+    """ASCII JSON that is safe inside a <script>, where `<` could end it."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _writable(text: str) -> str:
-    """Half of a pair of surrogates has no bytes in UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _read(name: str) -> str:

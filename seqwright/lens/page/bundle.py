@@ -1,8 +1,8 @@
-"""The modules of the page as one script, because a single file without requests cannot import.
+"""Bundle the JavaScript modules of the page into one script.
 
-Every module becomes a function that is called once and returns what the module exports; an import takes names
-out of what it returned. So names of different modules never meet. The modules keep to one form of each
-statement: `import { a, b as c } from "./module.js";` and `export` before a function, a class or a const.
+Every module becomes a function that is called once and returns its exports, so names of different modules do
+not collide. The modules use one form of each statement: `import { a, b as c } from "./module.js";`, and
+`export` before a function, a class or a const.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SCRIPT_END = re.compile(r"</script", re.IGNORECASE)
 
 
 def bundle(folder: Path, first: str) -> str:
-    """The module `first` after everything it imports, in an order that depends on the text alone."""
+    """The module `first` after everything it imports, in a deterministic order."""
     parts: dict[str, str] = {}
 
     def add(name: str, importers: tuple[str, ...]) -> None:
         if name in importers:
-            raise ValueError(f"{' → '.join([*importers, name])} is a circle of imports; break it")
+            raise ValueError(f"{' → '.join([*importers, name])} is an import cycle")
         if name in parts:
             return
         text = (folder / f"{name}.js").read_text(encoding="utf-8")
@@ -35,16 +35,12 @@ def bundle(folder: Path, first: str) -> str:
 
 
 def enclose(name: str, text: str) -> str:
-    """A module as a constant that holds its exports."""
+    """Wrap a module into a constant that holds its exports."""
     exports = ", ".join(EXPORT.findall(text))
     text = IMPORT.sub(
-        lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = {name_of(found[2])};\n", text
+        lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = module_{found[2]};\n", text
     )
     text = EXPORT.sub("", text)
     if odd := LEFT_OVER.search(text) or SCRIPT_END.search(text):
-        raise ValueError(f"{name}.js has {odd[0]!r}, which has no place in a script inside a page")
-    return f"const {name_of(name)} = (() => {{\n{text}return {{ {exports} }};\n}})();\n"
-
-
-def name_of(module: str) -> str:
-    return f"module_{module}"
+        raise ValueError(f"{name}.js has {odd[0]!r}, which the bundler does not support")
+    return f"const module_{name} = (() => {{\n{text}return {{ {exports} }};\n}})();\n"

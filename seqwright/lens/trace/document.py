@@ -1,4 +1,4 @@
-"""A trace as a value: one decode with everything that happened inside. The format is in docs/trace.md."""
+"""A trace: one decode with the values of every layer. docs/trace.md describes the format."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ Kind = Literal["enc", "dec", "cross"]
 
 
 class Trace:
-    """What `look` found. Texts and numbers are in `document`; the packed arrays come out by name."""
+    """The result of `look`. `document` is the JSON; the methods unpack its arrays."""
 
     def __init__(self, document: Mapping[str, Any]):
         if document.get("what") != WHAT or not isinstance(document.get("format"), int):
-            raise InputError("this is no trace of Seqwright; make one with seqwright look RUN TEXT -o x.json")
+            raise InputError(
+                "this is not a Seqwright trace; make one with `seqwright look RUN TEXT -o x.json`"
+            )
         if document["format"] > FORMAT:
             raise InputError(
-                f"the trace has format {document['format']}, newer than this program's {FORMAT}; "
+                f"the trace has format {document['format']}, and this version reads up to {FORMAT}; "
                 "update Seqwright"
             )
         self.document = dict(document)
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Trace:
-        """From a file or from the document itself."""
+        """Read a trace from a file, or take the document itself."""
         if isinstance(source, Mapping):
             return cls(source)
         try:
@@ -44,9 +46,11 @@ class Trace:
         except OSError as error:
             raise InputError(f"{os.fspath(source)} cannot be read: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{os.fspath(source)} is not JSON ({error}); was it copied whole?") from error
+            raise InputError(
+                f"{os.fspath(source)} is not valid JSON ({error}); was it copied completely?"
+            ) from error
         if not isinstance(document, dict):
-            raise InputError(f"{os.fspath(source)} holds no trace but {type(document).__name__}")
+            raise InputError(f"{os.fspath(source)} is not a trace: its JSON is a {type(document).__name__}")
         return cls(document)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -57,7 +61,6 @@ class Trace:
         return self.document
 
     def to_bytes(self) -> bytes:
-        """The document as a file holds it."""
         return encode_json(self.document)
 
     @property
@@ -70,25 +73,23 @@ class Trace:
 
     @property
     def log_probs(self) -> np.ndarray:
-        """Of the tokens of the output, the end included (T,)."""
+        """Log-probabilities of the output tokens with the end token (T,)."""
         return np.array([step["log_prob"] for step in self.document["steps"]])
 
     def layers(self, kind: Kind) -> int:
-        """How many attentions there are of a kind."""
+        """Number of attentions of a kind."""
         return sum(entry["kind"] == kind for entry in self.document["attention"])
 
     def attention(self, kind: Kind, layer: int) -> np.ndarray:
-        """Weights (H, Q, K), or of blocks of them where the trace says so, within half a level of what they
-        were.
-        """
+        """Weights (H, Q, K), or (H, blocks, blocks) for a long text, accurate to half a level."""
         entry = self._entry(kind, layer)
         return dequantize(entry["levels"], entry["scales"], entry["weights"])
 
     def vectors(self, kind: Kind, layer: int) -> dict[str, np.ndarray]:
-        """Queries, keys, values and biases of an attention by name, those that it has."""
+        """The queries, keys, values and biases of an attention by name."""
         vectors = self._entry(kind, layer)["vectors"]
         if vectors is None:
-            raise InputError(f"the vectors of {kind} {layer} are not stored: {self.why('vectors')}")
+            raise InputError(f"the trace has no vectors of {kind} {layer}: {self.why('vectors')}")
         return {name: unpack(value) for name, value in vectors.items() if isinstance(value, Mapping)}
 
     def logits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -96,10 +97,10 @@ class Trace:
         return unpack(self.document["logits"]["ids"]), unpack(self.document["logits"]["values"])
 
     def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each step draws on: the source (T, S) and the prefix (T, T)."""
+        """Contributions of the source (T, S) and of the prefix (T, T) to each step."""
         found = self.document["contributions"]
         if found is None:
-            raise InputError(f"contributions were not worked out: {self.why('contributions')}")
+            raise InputError(f"the trace has no contributions: {self.why('contributions')}")
         return unpack(found["source"]), unpack(found["prefix"])
 
     def cells(self, part: str, layer: int, direction: str = "forward") -> dict[str, np.ndarray]:
@@ -107,28 +108,31 @@ class Trace:
         for entry in self.document["recurrent"]:
             if (entry["part"], entry["layer"], entry["direction"]) == (part, layer, direction):
                 return {name: unpack(value) for name, value in (entry["gates"] | entry["states"]).items()}
-        raise InputError(f"no {direction} cells of layer {layer} of the {part}: {self.why('recurrent')}")
+        raise InputError(
+            f"the trace has no {direction} cells of {part} layer {layer}: {self.why('recurrent')}"
+        )
 
     def block(self, part: str, layer: int) -> dict[str, Any]:
-        """A block of a Transformer as docs/trace.md has it, with its arrays unpacked."""
+        """A Transformer block in the form of docs/trace.md, with its arrays unpacked."""
         for entry in self.document.get("blocks", []):
             if (entry["part"], entry["layer"]) == (part, layer):
                 return _unpacked(entry)
-        raise InputError(f"no block {layer} of the {part}: {self.why('blocks')}")
+        raise InputError(f"the trace has no block {layer} of the {part}: {self.why('blocks')}")
 
     def why(self, key: str) -> str:
-        """The sentence that says why something is not here."""
-        return self.document["absent"].get(key, "it was not asked for")
+        """The reason why a part is missing."""
+        return self.document["absent"].get(key, "it was not requested")
 
     def _entry(self, kind: Kind, layer: int) -> dict[str, Any]:
         for entry in self.document["attention"]:
             if (entry["kind"], entry["layer"]) == (kind, layer):
                 return entry
-        reason = f"it has {self.layers(kind)}, counted from 0" if self.layers(kind) else self.why(kind)
-        raise InputError(f"there is no {kind} attention of layer {layer}: {reason}")
+        count = self.layers(kind)
+        reason = f"the layers are 0 to {count - 1}" if count else self.why(kind)
+        raise InputError(f"the trace has no {kind} attention of layer {layer}: {reason}")
 
     def page(self) -> str:
-        """The page that shows it, self-contained."""
+        """The HTML page of the trace, self-contained."""
         from seqwright.lens.page import render
 
         return render([self.document])
@@ -138,7 +142,7 @@ class Trace:
 
         return summary(self)
 
-    __repr__ = __str__  # at a prompt it shows itself
+    __repr__ = __str__  # for an interactive prompt
 
     def _repr_html_(self) -> str:
         return (

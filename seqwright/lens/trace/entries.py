@@ -1,4 +1,4 @@
-"""Watched attentions and recurrent layers as the entries of a trace, as much of them as there is room for."""
+"""Recorded attentions and recurrent layers as the entries of a trace, within a size budget."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from seqwright.lens.trace.packing import pack, quantize
-from seqwright.lens.trace.recorders import Passes, Vectors, Watched
-from seqwright.lens.trace.rnn_gates import cells
+from seqwright.lens.trace.recorders import AttentionRecord, RecurrentRecord, Vectors
+from seqwright.lens.trace.rnn_gates import gate_entries
 
-WEIGHTS_ROOM = 4_200_000  # characters that all attention weights may take
-ROOM = 4_600_000  # that all packed arrays may: with all else, a trace is below 5 MB
+WEIGHTS_SIZE = 4_200_000  # characters for all attention weights
+ARRAYS_SIZE = 4_600_000  # for all packed arrays: with the rest, a trace stays below 5 MB
 
 
-class CacheBuffer:
+class SizeBudget:
     """Characters that are left for packed arrays."""
 
     def __init__(self, left: int):
         self.left = left
 
-    def admits(self, value: dict[str, Any]) -> bool:
-        """Whether the arrays of an entry fit; if so, their place is taken."""
+    def reserve(self, value: dict[str, Any]) -> bool:
+        """Return whether the arrays of an entry fit, and subtract their size if they do."""
         size = packed_size(value)
         if size > self.left:
             return False
@@ -32,45 +32,47 @@ class CacheBuffer:
 
 
 def packed_size(value: Any) -> int:
-    """How many characters the arrays in an entry take."""
+    """Number of characters in the arrays of an entry."""
     if not isinstance(value, dict):
         return 0
     return len(value["data"]) if "data" in value else sum(map(packed_size, value.values()))
 
 
-def attention_entries(watched: Sequence[Watched], room: int) -> list[dict[str, Any]]:
+def attention_entries(records: Sequence[AttentionRecord], size: int) -> list[dict[str, Any]]:
     """The weights of every attention, without vectors yet."""
-    stored = quantize([one.weights for one in watched], min(room, WEIGHTS_ROOM))
+    stored = quantize([one.weights for one in records], min(size, WEIGHTS_SIZE))
     return [
         {
-            "kind": one.at.kind,
-            "layer": one.at.layer,
-            "name": one.at.name,
-            "heads": one.at.attention.heads,
+            "kind": one.site.kind,
+            "layer": one.site.layer,
+            "name": one.site.name,
+            "heads": one.site.attention.heads,
             "queries": one.queries,
             "keys": one.keys,
             "block": list(one.block),
             "levels": weights.levels,
             "scales": weights.scales,
             "weights": weights.weights,
-            "mask": {"causal": one.at.attention.mask.causal, "window": one.at.attention.mask.window},
+            "mask": {"causal": one.site.attention.mask.causal, "window": one.site.attention.mask.window},
             "vectors": None,
         }
-        for one, weights in zip(watched, stored, strict=True)
+        for one, weights in zip(records, stored, strict=True)
     ]
 
 
-def add_vectors(entries: Sequence[dict[str, Any]], watched: Sequence[Watched], room: CacheBuffer) -> int:
-    """Gives the entries their vectors, the last layers and the cross-attentions first; how many got none."""
+def add_vectors(
+    entries: Sequence[dict[str, Any]], records: Sequence[AttentionRecord], budget: SizeBudget
+) -> int:
+    """Add vectors to the entries, last layers and cross-attentions first; return how many did not fit."""
     order = sorted(
         range(len(entries)),
         key=lambda i: (-entries[i]["layer"], ("cross", "dec", "enc").index(entries[i]["kind"])),
     )
     missing = 0
     for i in order:
-        vectors = watched[i].vectors
+        vectors = records[i].vectors
         packed = None if vectors is None else _packed(vectors)
-        if packed is not None and room.admits(packed):
+        if packed is not None and budget.reserve(packed):
             entries[i]["vectors"] = packed
         else:
             missing += 1
@@ -83,16 +85,15 @@ def _packed(vectors: Vectors) -> dict[str, Any]:
 
 
 def recurrent_entries(
-    passes: Sequence[Passes], backward: bool, room: CacheBuffer
+    records: Sequence[RecurrentRecord], backward: bool, budget: SizeBudget
 ) -> tuple[list[dict[str, Any]], int]:
-    """Gates and states of the recurrent layers, the decoder's and the last ones first into the room; and how
-    many layers found none. `backward`: the encoder reads its source from the end.
+    """Gates and states of the recurrent layers, and how many layers did not fit. The decoder and the last
+    layers come first into the budget. backward: the encoder reads its source from the end.
     """
-    found: list[tuple[int, list[dict[str, Any]]]] = []
-    for number in sorted(range(len(passes)), key=lambda i: (passes[i].name, -passes[i].layer)):
-        one = passes[number]
-        entries = cells(one, backward=backward and one.name.startswith("encoder."), room=room.left)
-        if entries and all(room.admits(entry) for entry in entries):
-            found.append((number, entries))
-    stored = [entry for _, entries in sorted(found, key=lambda pair: pair[0]) for entry in entries]
-    return stored, len(passes) - len(found)
+    stored: dict[int, list[dict[str, Any]]] = {}
+    for i in sorted(range(len(records)), key=lambda i: (records[i].name, -records[i].layer)):
+        one = records[i]
+        entries = gate_entries(one, backward=backward and one.name.startswith("encoder."), room=budget.left)
+        if entries and all(budget.reserve(entry) for entry in entries):
+            stored[i] = entries
+    return [entry for i in sorted(stored) for entry in stored[i]], len(records) - len(stored)

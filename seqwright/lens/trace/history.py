@@ -1,66 +1,68 @@
-"""Watching it learn: a few sources, the same at every validation, looked into as the model is at that moment.
+"""Traces of the training: the same few sources, traced at every validation.
 
-traces/probe_1/step_00000100.json is the trace (docs/trace.md) of the first of them at step 100.
+traces/probe_1/step_00000100.json is the trace (docs/trace.md) of the first source at step 100.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from seqwright.config import Config, SearchConfig
+from seqwright.config import SearchConfig
 from seqwright.config import parse as parse_config
 from seqwright.data.corpus import task_class
 from seqwright.data.fields import Joined
-from seqwright.data.task import Item
 from seqwright.data.text_display import shown
 from seqwright.errors import InputError, ModelError
 from seqwright.files import remove_leftovers, writing
 from seqwright.models import Model
-from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import Run
 from seqwright.search import BeamOptions
-from seqwright.tasks.text_to_text import TextToText
-from seqwright.training.validation import Validation
 
 if TYPE_CHECKING:
+    from seqwright.data.task import Item
     from seqwright.lens.trace.document import Trace
-    from seqwright.training.preparation import Prepared
+    from seqwright.prediction.predictor import Predictor
+    from seqwright.training.validation import Validation
 
 TRACES = "traces"
-LONGEST = 40  # tokens of a source: more takes longer than it is worth at every validation
-SPOKEN = 80  # tokens of an output: a model that has learned nothing yet does not know where to end
-ROOM = 200_000  # characters for the packed arrays of one trace
+MAX_SOURCE = 40  # tokens: a longer source would slow down every validation
+MAX_OUTPUT = 80  # tokens: an untrained model does not know where to end
+SIZE = 200_000  # characters for the packed arrays of one trace
 LIMIT = 20_000_000  # bytes for all traces of a run
 
 
 class TraceHistory:
-    """Keeps traces of `count` probes of every validation in a folder. With 0 of them nothing is looked at."""
+    """Stores traces of the first `count` suitable probes of every validation; with 0, it does nothing.
 
-    def __init__(self, folder: Path, task: TextToText, search: SearchConfig, *, count: int):
-        self.folder, self.task, self.count = folder, task, count
+    predictor: makes a predictor of the model that is being trained.
+    """
+
+    def __init__(
+        self, folder: Path, predictor: Callable[[Model], Predictor], search: SearchConfig, *, count: int
+    ):
+        self.folder, self.predictor, self.count = folder, predictor, count
         self.options = BeamOptions(
             size=search.beam,
             n_best=search.beam,
             length_penalty=search.length_penalty,
-            max_length=min(search.max_length, SPOKEN),
+            max_length=min(search.max_length, MAX_OUTPUT),
         )
 
     def validated(self, model: Model, validation: Validation, step: int) -> None:
-        """Looks into the model as it is now. Where the traces become too many, older ones make room."""
+        """Store traces of the model in its current state. If they take too much space, remove older ones."""
         if not self.count:
             return
         from seqwright.lens.trace.build import look
 
-        whole = Predictor(model, self.task)
+        whole = self.predictor(model)
         predictor = whole.member()
-        for number, probe in enumerate(
-            self._chosen([probe.item for probe in validation.probes], predictor.longest), start=1
-        ):
+        probes = self._suitable([probe.item for probe in validation.probes], predictor)
+        for number, probe in enumerate(probes, start=1):
             trace = look(
                 predictor,
                 probe.example.source,
@@ -70,7 +72,7 @@ class TraceHistory:
                 branch=False,
                 step=step,
                 member=whole.numbered(1),
-                room=ROOM,
+                size=SIZE,
             )
             folder = self.folder / f"probe_{number}"
             with writing(folder):
@@ -79,74 +81,71 @@ class TraceHistory:
             thin(folder, LIMIT // self.count)
 
     def rewind(self, step: int) -> None:
-        """Forgets what came after the step that a training goes on from, and what a kill left behind."""
-        with suppress(OSError):  # what cannot be removed is replaced when the training comes there again
+        """Remove the traces after the step that a training resumes from, and leftovers of a kill."""
+        with suppress(OSError):  # such a file is replaced when the training reaches its step
             for folder in _folders(self.folder):
                 remove_leftovers(folder)
                 for at, path in _by_step(folder).items():
                     if at > step:
                         path.unlink()
 
-    def _chosen(self, probes: Sequence[Item], longest: int) -> list[Item]:
-        """The first that are short enough."""
-        longest = min(longest, LONGEST)
+    def _suitable(self, probes: Sequence[Item[Any, Any]], predictor: Predictor) -> list[Item[Any, Any]]:
+        """The first probes that are neither blank nor too long."""
+        longest = min(predictor.longest, MAX_SOURCE)
+        sources = [one.example.source for one in probes]
+        lengths = map(len, predictor.task.source.encode_batch(sources))
         short = [
-            probe
-            for probe in probes
-            if probe.example.source.strip() and len(self.task.source.encode(probe.example.source)) <= longest
+            one
+            for one, source, length in zip(probes, sources, lengths, strict=True)
+            if source.strip() and length <= longest
         ]
         if not short:
             raise InputError(
                 f"each of the {len(probes)} probes is blank or has more than {longest} tokens"
                 if probes
-                else "training.decode is 0, so that no probe is decoded"
+                else "training.decode is 0, so no probes are decoded"
             )
         return short[: self.count]
 
 
-def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
-    """The observers of a training: its history of traces."""
-    return [TraceHistory(run.path(TRACES), prepared.task, config.search, count=config.training.traces)]
-
-
 def thin(folder: Path, limit: int) -> None:
-    """Removes traces until all together have at most `limit` bytes: each time the one whose neighbours are
-    nearest to each other, so that what is left is spread over the training. The first and the last stay.
+    """Remove traces until they have at most `limit` bytes together, each time the one with the smallest gap
+    between its neighbours, so that the rest is spread over the training. The first and the last stay.
 
-    One at a time, and chosen by what is there: a kill in between changes nothing in what is left at the end.
+    The choice depends only on the files that exist, so a kill in between does not change the result.
     """
     paths = _by_step(folder)
     with writing(folder):
         left = sum(path.stat().st_size for path in paths.values())
         while left > limit and len(paths) > 2:
             steps = list(paths)
-            between = zip(steps, steps[1:], steps[2:], strict=False)
-            gaps = {at: after - before for before, at, after in between}
-            unwanted = paths.pop(min(gaps, key=gaps.__getitem__))
-            left -= unwanted.stat().st_size
-            unwanted.unlink()
+            triples = zip(steps, steps[1:], steps[2:], strict=False)
+            gaps = {at: after - before for before, at, after in triples}
+            removed = paths.pop(min(gaps, key=gaps.__getitem__))
+            left -= removed.stat().st_size
+            removed.unlink()
 
 
 @dataclass(frozen=True)
-class Learning:
-    """One source in the course of a training: its traces, and the loss of every validation by its step."""
+class LearningHistory:
+    """The traces of one source during a training, and the loss of every validation by its step."""
 
     name: str  # of the run
     traces: tuple[Trace, ...]
     losses: dict[int, float]
 
     def page(self) -> str:
-        """The page that plays it back, self-contained."""
+        """The HTML page that plays the training back, self-contained."""
         from seqwright.lens.page import render
 
         return render(
             [trace.document for trace in self.traces],
-            title=f"{self.name} learns",
+            title=f"{self.name}: training",
             learning=[{"step": step, "loss": loss} for step, loss in self.losses.items()],
         )
 
     def __str__(self) -> str:
-        """A line for each moment."""
+        """One line per validation."""
         lines = [f"{'step':>10}  {'loss':>6}  {shown(self.traces[0].text)}"]
         for trace in self.traces:
             step = trace.document["model"]["step"]
@@ -155,48 +154,48 @@ class Learning:
         return "\n".join(lines)
 
 
-def read_learning(folder: str | Path, text: str | None = None) -> Learning:
-    """What a training kept of one of its probes: that with this text (fields between tabs), or the first."""
+def read_learning(folder: str | Path, text: str | None = None) -> LearningHistory:
+    """The history of one traced source of a run: the one with this text (fields separated by tabs), or the
+    first.
+    """
     from seqwright.lens.trace.document import Trace
 
     run = Run.open(folder)
     config = parse_config(run.config)
     task = task_class(config.task).load(run.folder, config)
-    found = {
+    by_source = {
         Trace.load(next(iter(paths.values()))).text: paths
         for each in _folders(run.path(TRACES))
         if (paths := _by_step(each))
     }
-    if not found:
-        raise ModelError(f"{run.folder} has no traces of its training: {_why_none(run)}")
-    source = next(iter(found)) if text is None else task.from_line(text).source
-    if source not in found:
-        there = ", ".join(repr(task.to_line(next(task.inputs(Joined(each))))) for each in found)
+    if not by_source:
+        reasons = [record["untraced"] for record in run.records() if "untraced" in record]
+        if not config.training.traces:
+            reasons = reasons or ["training.traces is 0; train with training.traces=1"]
+        unknown = "it has not been validated yet, was copied without them, or is older than this feature"
+        raise ModelError(f"{run.folder} has no traces of its training: {[unknown, *reasons][-1]}")
+    source = next(iter(by_source)) if text is None else task.from_line(text).source
+    if source not in by_source:
+        there = ", ".join(repr(task.to_line(next(task.inputs(Joined(each))))) for each in by_source)
         raise InputError(
-            f"{text!r} was not watched while {run.folder} was trained; take one of {there}, or leave it out"
+            f"{text!r} was not traced during the training of {run.folder}; choose one of {there}, or omit it"
         )
-    validations = (record for record in run.records() if record.get("valid_loss") is not None)
-    losses = {record["step"]: record["valid_loss"] for record in validations}
-    traces = tuple(map(Trace.load, found[source].values()))
-    return Learning(run.folder.resolve().name, traces, losses)
-
-
-def _why_none(run: Run) -> str:
-    reasons = [record["untraced"] for record in run.records() if "untraced" in record]
-    if reasons:
-        return reasons[-1]
-    if not parse_config(run.config).training.traces:
-        return "training.traces is 0; train with training.traces=1"
-    return "it was not validated yet, was copied without them, or is older than they are"
+    losses = {
+        record["step"]: record["valid_loss"]
+        for record in run.records()
+        if record.get("valid_loss") is not None
+    }
+    traces = tuple(map(Trace.load, by_source[source].values()))
+    return LearningHistory(run.folder.resolve().name, traces, losses)
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """Of the probes, in their order."""
+    """The folders of the probes, in order."""
     yield from sorted(path for path in folder.glob("probe_*") if path.is_dir())
 
 
 def _by_step(folder: Path) -> dict[int, Path]:
-    """The traces of a probe, in the order of their steps."""
+    """The traces of a probe by step, in order."""
     matches = (re.fullmatch(r"step_(\d+)\.json", path.name) for path in folder.iterdir())
     steps = sorted((int(match[1]), match[0]) for match in matches if match)
     return {step: folder / name for step, name in steps}

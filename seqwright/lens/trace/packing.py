@@ -1,4 +1,4 @@
-"""Arrays inside a JSON document: little-endian, zlib, base64; and weights as whole numbers of a scale."""
+"""Arrays inside a JSON document (little-endian, zlib, base64), and quantized attention weights."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ def pack(array: np.ndarray) -> Packed:
     name = array.dtype.name
     assert name in DTYPES, name
     raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    # noise is best served by its letters' frequencies alone, all else by looking for repetitions, too
-    ways = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY)
-    data = base64.b64encode(min((_deflated(raw, way) for way in ways), key=len))
+    # Huffman coding alone is smaller for noise, the default strategy for everything with repetitions
+    strategies = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY)
+    data = base64.b64encode(min((_deflated(raw, strategy) for strategy in strategies), key=len))
     return {"dtype": name, "shape": list(array.shape), "data": data.decode("ascii")}
 
 
-def _deflated(raw: bytes, way: int) -> bytes:
-    squeeze = zlib.compressobj(6, strategy=way)
-    return squeeze.compress(raw) + squeeze.flush()
+def _deflated(raw: bytes, strategy: int) -> bytes:
+    compressor = zlib.compressobj(6, strategy=strategy)
+    return compressor.compress(raw) + compressor.flush()
 
 
 def unpack(packed: Mapping[str, Any]) -> np.ndarray:
-    """The inverse of `pack`. The document may come from anywhere: it is checked, and no more is unpacked than
-    its shape says.
+    """The inverse of `pack`. The array is checked, and no more is unpacked than its shape says, because the
+    document may come from anywhere.
     """
     try:
         name, shape = packed["dtype"], tuple(int(size) for size in packed["shape"])
         if name not in DTYPES or min(shape, default=0) < 0:
-            raise InputError(f"a packed array has dtype {name!r} and shape {shape}; was it copied whole?")
+            raise InputError(
+                f"a packed array has dtype {name!r} and shape {shape}; was it copied completely?"
+            )
         dtype = np.dtype(name).newbyteorder("<")
         wanted = dtype.itemsize * math.prod(shape)
         raw = zlib.decompressobj().decompress(base64.b64decode(packed["data"], validate=True), wanted + 1)
     except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise InputError(f"a packed array cannot be read: {error!r}; was the trace copied whole?") from error
+        raise InputError(f"a packed array is unreadable: {error!r}; was it copied completely?") from error
     if len(raw) != wanted:
         raise InputError(f"a packed array has {len(raw)} bytes or more instead of {wanted}; copy it again")
     return np.frombuffer(raw, dtype).astype(name).reshape(shape)
@@ -63,16 +65,16 @@ class Quantized:
     weights: Packed
 
 
-def quantize(weights: Sequence[np.ndarray], room: int) -> list[Quantized]:
-    """Weights ≥ 0, each array (H, Q, K), with the most levels with which all take at most `room` characters.
+def quantize(weights: Sequence[np.ndarray], size: int) -> list[Quantized]:
+    """Weights ≥ 0, each array (H, Q, K), with the most levels at which all fit into `size` characters.
 
-    What is read back is at most scale / (2 · levels) from what was there.
+    The error of a weight is at most scale / (2 · levels).
     """
     cells = sum(array.size for array in weights)
     for levels in LEVELS:
-        if levels == FINE and 2 * cells > room:
-            continue  # hardly ever fits then, and to see that takes long
-        found, left = [], room
+        if levels == FINE and 2 * cells > size:
+            continue  # it hardly ever fits, and trying takes long
+        found, left = [], size
         for array in weights:
             found.append(_quantized(array, levels))
             left -= len(found[-1].weights["data"])
@@ -80,7 +82,7 @@ def quantize(weights: Sequence[np.ndarray], room: int) -> list[Quantized]:
                 break
         else:
             return found
-    raise AssertionError("the coarsest levels are taken whatever room they need")
+    raise AssertionError("the coarsest levels are used whatever their size")
 
 
 def _quantized(weights: np.ndarray, levels: int) -> Quantized:
@@ -92,13 +94,12 @@ def _quantized(weights: np.ndarray, levels: int) -> Quantized:
 
 def dequantize(levels: int, scales: Sequence[float], weights: Mapping[str, Any]) -> np.ndarray:
     """(H, Q, K) float32."""
-    numbers = unpack(weights)
-    return numbers * (np.array(scales, np.float32) / levels)[:, None, None]
+    return unpack(weights) * (np.array(scales, np.float32) / levels)[:, None, None]
 
 
 def pooled(weights: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """(H, Q, K) -> (H, ⌈Q / block⌉, ⌈K / block⌉): the mean of the queries and the sum of the keys of a block,
-    so that rows keep their sum.
+    """(H, Q, K) -> (H, ⌈Q / block⌉, ⌈K / block⌉): the mean over the queries and the sum over the keys of each
+    block, so that the sum of a row stays the same.
     """
     queries, keys = block
     if block == (1, 1):

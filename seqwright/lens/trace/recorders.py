@@ -1,7 +1,6 @@
-"""One pass of a model, watched: the weights and vectors of its attentions, what went into recurrent layers.
+"""Records of one forward pass: weights and vectors of the attentions, inputs of the recurrent layers.
 
-What is seen is brought to the size of a trace at once, so that a long text needs little more memory than
-without anybody watching.
+Weights are reduced to the size of a trace as they arrive, so a long text needs little additional memory.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from seqwright.config.registry import snake_case
 from seqwright.lens.capture import recording
 from seqwright.lens.heads.gates import Kind, Site, sites
-from seqwright.lens.heads.roles import Behaviour, Looks, View
+from seqwright.lens.heads.roles import AttentionBatch, Behaviour, HeadStatistics
 from seqwright.lens.trace.packing import pooled
 from seqwright.nn.attention import Look
 from seqwright.nn.masks import AttentionContext, Places
@@ -25,14 +24,15 @@ from seqwright.nn.recurrent import Pass, Recurrent
 from seqwright.nn.scores import Additive, Bilinear
 
 CELLS = 10_000_000  # weights in a trace at most: 256 × 256 in 6 layers of 8 heads of 3 kinds fit
-MASKED = -1e30  # a score below this is one of the mask
+MASKED = -1e30  # a score below this comes from the mask
 
-Lengths = Mapping[Kind, tuple[int, int]]  # queries and keys of a kind
+KindShapes = Mapping[Kind, tuple[int, int]]
+"""The numbers of queries and keys of each kind of attention."""
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """The numbers behind the weights of one attention; what it does not have is None. Shapes without B."""
+    """The numbers behind the weights of one attention, without B; None for those it does not have."""
 
     score: str
     factor: float
@@ -46,21 +46,21 @@ class Vectors:
 
 
 @dataclass
-class Watched:
-    """What one attention did. weights (H, ⌈Q / block⌉, ⌈K / block⌉); one of the behaviours for each head."""
+class AttentionRecord:
+    """The record of one attention: weights (H, ⌈Q / block⌉, ⌈K / block⌉) and the behaviour of each head."""
 
-    at: Site
+    site: Site
     queries: int
     keys: int
     block: tuple[int, int]
-    room: int  # bytes that its vectors may have
+    max_bytes: int  # of its vectors
     weights: np.ndarray = field(init=False)
     behaviours: list[Behaviour] = field(init=False)
     vectors: Vectors | None = None
     _looks: list[Look] = field(default_factory=list, repr=False)
 
-    def take(self, look: Look) -> None:
-        """A recurrent decoder looks once a token, a Transformer once: the last look completes it."""
+    def add(self, look: Look) -> None:
+        """Add one call. A recurrent decoder calls its attention for each token, a Transformer once."""
         self._looks.append(look)
         if sum(one.weights.shape[2] for one in self._looks) == self.queries:
             self._complete(self._looks)
@@ -71,31 +71,30 @@ class Watched:
         self.behaviours = self._behaviours(weights)
         self.weights = pooled(numpy(weights[0]), self.block)
         size = sum(look.q.numel() for look in looks) + looks[-1].keys.k.numel() + looks[-1].keys.v.numel()
-        if 4 * size <= self.room:
-            self.vectors = vectors_of(self.at, looks)
+        if 4 * size <= self.max_bytes:
+            self.vectors = vectors_of(self.site, looks, weights)
 
     def _behaviours(self, weights: Tensor) -> list[Behaviour]:
-        """What the heads, if any are left, do in this text alone."""
-        if not self.at.attention.heads:
+        """The behaviour of each head in this text alone."""
+        if not self.site.attention.heads:
             return []
         queries, keys = (torch.ones(1, count, dtype=torch.bool) for count in weights.shape[2:])
         sink = torch.zeros_like(keys)
-        sink[0, 0 if self.at.kind == "dec" else -1] = True
-        looks = Looks(self.at.kind, self.at.attention.heads)
-        looks.add(View(weights, queries, keys, sink))
-        return looks.behaviours()
+        sink[0, 0 if self.site.kind == "dec" else -1] = True
+        statistics = HeadStatistics(self.site.kind, self.site.attention.heads)
+        statistics.add(AttentionBatch(weights, queries, keys, sink))
+        return statistics.behaviours()
 
 
-def vectors_of(at: Site, looks: Sequence[Look]) -> Vectors | None:
-    """What makes the weights; None for a score from outside that is neither a product nor additive."""
-    score, keys = at.attention.score, looks[-1].keys
-    q = torch.cat([look.q for look in looks], 2)
-    scores = torch.cat([look.scores for look in looks], 2)
+def vectors_of(site: Site, looks: Sequence[Look], weights: Tensor) -> Vectors | None:
+    """The vectors behind the weights; None for a custom score that is neither a product nor additive."""
+    score, keys = site.attention.score, looks[-1].keys
     if not (score.multiplicative or isinstance(score, Additive)):
         return None
-    sight = AttentionContext(Places.run(0, q.shape[2], device=q.device))
-    weights = torch.cat([look.weights for look in looks], 2)
-    extra = at.attention.position.values(weights, sight, keys.places)
+    q = torch.cat([look.q for look in looks], 2)
+    scores = torch.cat([look.scores for look in looks], 2)
+    context = AttentionContext(Places.run(0, q.shape[2], device=q.device))
+    extra = site.attention.position.values(weights, context, keys.places)
     return Vectors(
         score=snake_case(type(score).__name__),
         factor=float(score.factor),
@@ -110,7 +109,7 @@ def vectors_of(at: Site, looks: Sequence[Look]) -> Vectors | None:
 
 
 def _bias(added: Tensor, scores: Tensor) -> np.ndarray | None:
-    """What was added to the scores (1, H, Q, K): −inf by the mask; one for all heads where they agree."""
+    """The bias added to the scores (1, H, Q, K): −inf where masked; one matrix where all heads agree."""
     bias = added.masked_fill(scores < MASKED, -torch.inf)[0]
     if not bias.any():
         return None
@@ -118,42 +117,45 @@ def _bias(added: Tensor, scores: Tensor) -> np.ndarray | None:
 
 
 @dataclass
-class Passes:
-    """The passes of tokens through one layer of recurrent cells, in order."""
+class RecurrentRecord:
+    """The passes of tokens through one recurrent layer, in order."""
 
     name: str
     part: Recurrent
     layer: int
-    found: list[Pass] = field(default_factory=list)
+    passes: list[Pass] = field(default_factory=list)
 
 
 @contextmanager
-def watch(model: nn.Module, lengths: Lengths, room: int) -> Iterator[tuple[list[Watched], list[Passes]]]:
-    """What the attentions and the recurrent layers do in one pass of one row inside the block."""
+def record_layers(
+    model: nn.Module, lengths: KindShapes, max_bytes: int
+) -> Iterator[tuple[list[AttentionRecord], list[RecurrentRecord]]]:
+    """Record the attentions and the recurrent layers in one pass of one row inside the block."""
     shapes = [(site, *lengths[site.kind]) for site in sites(model)]
     fits = sum(site.attention.heads * queries * keys for site, queries, keys in shapes) <= CELLS
     limit = CELLS // max(1, len(shapes))
-    heads = [(site.kind, site.attention.heads) for site, _, _ in shapes]
-    most = {kind: max(count for other, count in heads if other == kind) for kind, _ in heads}
-    blocks = {kind: 1 if fits else _block(most[kind], *lengths[kind], limit) for kind in most}
-    watched = {
-        site.name: Watched(site, queries, keys, (blocks[site.kind], blocks[site.kind]), room)
+    most: dict[Kind, int] = {}
+    for site, *_ in shapes:
+        most[site.kind] = max(most.get(site.kind, 0), site.attention.heads)
+    blocks = {kind: 1 if fits else _block(heads, *lengths[kind], limit) for kind, heads in most.items()}
+    attentions = {
+        site.name: AttentionRecord(site, queries, keys, (blocks[site.kind],) * 2, max_bytes)
         for site, queries, keys in shapes
     }
-    passes: list[Passes] = []
+    recurrent: list[RecurrentRecord] = []
     with ExitStack() as stack:
-        stack.enter_context(recording(model, lambda name: watched[name].take))
+        stack.enter_context(recording(model, lambda name: attentions[name].add))
         for name, part in model.named_modules():
             if isinstance(part, Recurrent):
-                passes += stack.enter_context(_recorded(name, part))
-        yield list(watched.values()), passes
+                recurrent += stack.enter_context(_recorded(name, part))
+        yield list(attentions.values()), recurrent
 
 
 @contextmanager
-def _recorded(name: str, part: Recurrent) -> Iterator[list[Passes]]:
-    layers = [Passes(name, part, layer) for layer in range(len(part.layers))]
+def _recorded(name: str, part: Recurrent) -> Iterator[list[RecurrentRecord]]:
+    layers = [RecurrentRecord(name, part, layer) for layer in range(len(part.layers))]
     before = part.recorder
-    part.recorder = lambda one: layers[one.layer].found.append(one)
+    part.recorder = lambda one: layers[one.layer].passes.append(one)
     try:
         yield layers
     finally:
@@ -161,8 +163,8 @@ def _recorded(name: str, part: Recurrent) -> Iterator[list[Passes]]:
 
 
 def _block(heads: int, queries: int, keys: int, limit: int) -> int:
-    """The least side of a square block with which the weights of so many heads are within a limit. It is one
-    for all layers of a kind, however many heads are left in them: their weights are joined.
+    """The smallest side of a square block that keeps the weights within a limit. All layers of a kind share
+    it, whatever their number of heads, because the page joins their weights.
     """
     size = 1
     while heads * -(-queries // size) * -(-keys // size) > limit:

@@ -1,6 +1,6 @@
-"""The gates of recurrent cells, worked out from what went into them.
+"""The gates of recurrent cells, recomputed from the inputs of their layers.
 
-torch's LSTM and GRU show only their outputs; the equations are theirs (torch.nn.LSTM, torch.nn.GRU).
+torch's LSTM and GRU return only their outputs; the equations are theirs (torch.nn.LSTM, torch.nn.GRU).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqwright.lens.trace.packing import Packed, pack
-from seqwright.lens.trace.recorders import Passes, numpy
+from seqwright.lens.trace.packing import pack
+from seqwright.lens.trace.recorders import RecurrentRecord, numpy
 
 NAMES = {"lstm": (("i", "f", "g", "o"), ("h", "c")), "gru": (("r", "z", "n"), ("h",))}
 
 
 @torch.inference_mode()
 def unrolled(layer: nn.Module, x: Tensor, start: Sequence[Tensor], suffix: str = "") -> dict[str, Tensor]:
-    """Gates (T, n) and states (T + 1, n) by name, of x (T, input size) from the state `start`, each (n,).
+    """Gates (T, n) and states (T + 1, n) by name, for x (T, input size) from the state `start`, each (n,).
 
-    suffix: "_reverse" for the weights of the second direction, whose tokens must come in its order.
+    suffix: "_reverse" for the weights of the second direction; x must be in the order of that direction.
     """
     kind = "lstm" if isinstance(layer, nn.LSTM) else "gru"
     weights = [
@@ -34,9 +34,8 @@ def unrolled(layer: nn.Module, x: Tensor, start: Sequence[Tensor], suffix: str =
     states: dict[str, list[Tensor]] = {name: [part] for name, part in zip(state_names, start, strict=True)}
     for token in driven:
         recalled = back @ states["h"][-1] + back_bias
-        found, after = (_lstm if kind == "lstm" else _gru)(
-            token, recalled, [states[n][-1] for n in state_names]
-        )
+        step = _lstm if kind == "lstm" else _gru
+        found, after = step(token, recalled, [states[name][-1] for name in state_names])
         for name, value in zip(gate_names, found, strict=True):
             gates[name].append(value)
         for name, value in zip(state_names, after, strict=True):
@@ -63,35 +62,31 @@ def _gru(driven: Tensor, recalled: Tensor, state: Sequence[Tensor]) -> tuple[Gat
     return (r, z, n), ((1 - z) * n + z * state[0],)
 
 
-def cells(passes: Passes, *, backward: bool, room: int) -> list[dict[str, Any]]:
-    """The entries of a trace for one layer, one for each direction, if they have at most `room` bytes raw.
+def gate_entries(record: RecurrentRecord, *, backward: bool, room: int) -> list[dict[str, Any]]:
+    """The trace entries of one layer, one per direction; none if they have more than `room` bytes.
 
-    backward: whether the tokens came from the end of the text to its beginning.
+    backward: the tokens came from the end of the text to its beginning.
     """
-    part = passes.part
-    x = torch.cat([one.x[0] for one in passes.found])  # (T, input size)
+    part = record.part
+    x = torch.cat([one.x[0] for one in record.passes])  # (T, input size)
     gates, states = NAMES[part.cell]
     if 4 * part.size * part.directions * len(x) * (len(gates) + len(states)) > room:
         return []
     entries = []
     for direction in range(part.directions):
-        start = [value[direction, 0] for value in passes.found[0].start]
-        read, suffix = (x.flip(0), "_reverse") if direction else (x, "")
-        found = unrolled(part.layers[passes.layer], read, start, suffix)
+        start = [value[direction, 0] for value in record.passes[0].start]
+        inputs, suffix = (x.flip(0), "_reverse") if direction else (x, "")
+        found = unrolled(part.layers[record.layer], inputs, start, suffix)
         entries.append(
             {
-                "part": passes.name.partition(".")[0],
-                "layer": passes.layer,
+                "part": record.name.partition(".")[0],
+                "layer": record.layer,
                 "direction": "backward" if backward != bool(direction) else "forward",
                 "cell": part.cell,
                 "steps": len(x),
                 "size": part.size,
-                "gates": {name: _packed(found[name]) for name in gates},
-                "states": {name: _packed(found[name]) for name in states},
+                "gates": {name: pack(numpy(found[name])) for name in gates},
+                "states": {name: pack(numpy(found[name])) for name in states},
             }
         )
     return entries
-
-
-def _packed(x: Tensor) -> Packed:
-    return pack(numpy(x))

@@ -1,4 +1,4 @@
-"""What was said and what could have been: steps, hypotheses and the lattice as a trace tells them."""
+"""Steps, hypotheses and the beam-search lattice as a trace stores them."""
 
 from __future__ import annotations
 
@@ -11,48 +11,44 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import BEGIN, END, Batch, Tokens
+from seqwright.lens.trace.contract import TextTask
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import target_pieces, text_pieces
 from seqwright.models import Model
 from seqwright.search import Hypothesis, Lattice
-from seqwright.tasks.text_to_text import TextToText
 
-STORED = 50  # logits of a step
+STORED = 50  # logits per step
 SHOWN = 20  # of them also as log-probabilities
 
 
 @dataclass(frozen=True)
-class Said:
-    """One way along a source: the ids that the encoder reads, and those that are said, the end included."""
+class DecodedPath:
+    """The ids that the encoder reads and the ids of one output, both with the end token."""
 
     source: list[int]
     tokens: list[int]
 
     @classmethod
-    def of(cls, row: Sequence[int], tokens: Sequence[int], *, ended: bool = True) -> Said:
+    def of(cls, row: Sequence[int], tokens: Sequence[int], *, ended: bool = True) -> DecodedPath:
         return cls([*row, END], [*tokens, END] if ended else list(tokens))
 
-    @property
-    def prefix(self) -> list[int]:
-        """What the decoder reads."""
-        return [BEGIN, *self.tokens[:-1]]
-
     def batch(self, rows: int = 1) -> Batch:
-        """The same way once, or in several rows."""
-        source, prefix, expected = (
-            torch.tensor(ids).expand(rows, -1) for ids in (self.source, self.prefix, self.tokens)
+        """A batch that holds the path `rows` times."""
+        prefix = [BEGIN, *self.tokens[:-1]]
+        source, target, expected = (
+            torch.tensor(ids).expand(rows, -1) for ids in (self.source, prefix, self.tokens)
         )
-        return Batch(Tokens(source), Tokens(prefix), expected, np.zeros(rows, np.int64))
+        return Batch(Tokens(source), Tokens(target), expected, np.zeros(rows, np.int64))
 
 
-def log_probs(model: Model, said: Said) -> Tensor:
-    """Of all symbols at each step (T, V)."""
+def log_probs(model: Model, path: DecodedPath) -> Tensor:
+    """Log-probabilities of all symbols at each step (T, V)."""
     with torch.inference_mode():
-        return model(said.batch())[0].float().log_softmax(-1)
+        return model(path.batch())[0].float().log_softmax(-1)
 
 
 def steps(
-    logits: Tensor, tokens: Sequence[int], shares: Sequence[float] | None
+    logits: Tensor, tokens: Sequence[int], source_shares: Sequence[float] | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The steps (T) of a trace and their packed logits. logits (T, V)."""
     best = logits.topk(min(STORED, logits.shape[1]))
@@ -64,29 +60,27 @@ def steps(
         "log_prob": scores.gather(1, chosen)[:, 0].tolist(),
         "entropy": (-(scores.exp() * scores).nan_to_num(0.0).sum(-1)).tolist(),
         "total": total.tolist(),
-        "source_share": [None] * len(tokens) if shares is None else shares,
+        "source_share": source_shares or [None] * len(tokens),
     }
     ranks = (1 + (logits > logits.gather(1, chosen)).sum(1)).tolist()
-    told = [
+    top = [
+        [[number, rounded(value - sum_)] for number, value in zip(ids[:SHOWN], values[:SHOWN], strict=True)]
+        for ids, values, sum_ in zip(best.indices.tolist(), best.values.tolist(), total.tolist(), strict=True)
+    ]
+    entries = [
         {
             "id": tokens[t],
             "rank": ranks[t],
             **{name: rounded(column[t]) for name, column in columns.items()},
             "rest": rounded(float(rest[t])) if best.indices.shape[1] < logits.shape[1] else None,
-            "top": [
-                [number, rounded(value - columns["total"][t])]
-                for number, value in zip(
-                    best.indices[t, :SHOWN].tolist(), best.values[t, :SHOWN].tolist(), strict=True
-                )
-            ],
+            "top": top[t],
         }
         for t in range(len(tokens))
     ]
-    ids, values = best.indices.int().numpy(), best.values.numpy()
-    return told, {"ids": pack(ids), "values": pack(values)}
+    return entries, {"ids": pack(best.indices.int().numpy()), "values": pack(best.values.numpy())}
 
 
-def output(task: TextToText, best: Hypothesis) -> dict[str, Any]:
+def output(task: TextTask, best: Hypothesis) -> dict[str, Any]:
     text = task.text(best.tokens)
     return {
         "text": text,
@@ -97,7 +91,7 @@ def output(task: TextToText, best: Hypothesis) -> dict[str, Any]:
     }
 
 
-def hypothesis(task: TextToText, found: Hypothesis) -> dict[str, Any]:
+def hypothesis(task: TextTask, found: Hypothesis) -> dict[str, Any]:
     return {
         "text": task.text(found.tokens),
         "ids": list(found.tokens),
@@ -108,10 +102,10 @@ def hypothesis(task: TextToText, found: Hypothesis) -> dict[str, Any]:
     }
 
 
-def judged(model: Model, task: TextToText, text: str, said: Said) -> dict[str, Any]:
-    """What the model makes of a given output: its probability, and the rank of each of its tokens."""
-    scores = log_probs(model, said)
-    chosen = scores.gather(1, torch.tensor(said.tokens)[:, None])  # (T, 1)
+def scored_reference(model: Model, task: TextTask, text: str, path: DecodedPath) -> dict[str, Any]:
+    """The probability of a given output, and the rank of each of its tokens."""
+    scores = log_probs(model, path)
+    chosen = scores.gather(1, torch.tensor(path.tokens)[:, None])  # (T, 1)
     return {
         "text": text,
         **text_pieces(task.target, text),
@@ -121,8 +115,8 @@ def judged(model: Model, task: TextToText, text: str, said: Said) -> dict[str, A
     }
 
 
-def columns(lattice: Lattice) -> dict[str, Any]:
-    """The candidates of a beam search by column; fates and reasons as places in lists of them."""
+def lattice_columns(lattice: Lattice) -> dict[str, Any]:
+    """The candidates of a beam search by column; fates and reasons are indices into their lists."""
     candidates = lattice.candidates
     fates = list(dict.fromkeys(one.fate for one in candidates))
     reasons = list(dict.fromkeys(one.reason for one in candidates))
@@ -140,5 +134,5 @@ def columns(lattice: Lattice) -> dict[str, Any]:
 
 
 def rounded(value: float | None) -> float | None:
-    """A number short enough to read; None for those that JSON cannot say."""
+    """A number rounded to six digits; None for values that JSON cannot hold."""
     return None if value is None or not np.isfinite(value) else round(value, 6)

@@ -1,37 +1,37 @@
-"""What a block of a Transformer makes of each place around its attentions: residual, norm, feed-forward.
+"""The sublayers of Transformer blocks around their attentions: residual, norm, feed-forward.
 
-Of a vector the first numbers are kept, with the mean and variance of all of it, so that every number of the
-norm follows from what is kept; of a feed-forward the hidden units that matter most at each place.
+Of each vector the first numbers are stored, with the mean and variance of the whole, from which the stored
+numbers of the norm follow; of a feed-forward, the hidden units that matter most at each place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seqwright.lens.trace.entries import CacheBuffer
+from seqwright.lens.heads.gates import Side, sides
+from seqwright.lens.trace.entries import SizeBudget
 from seqwright.lens.trace.packing import Packed, pack
 from seqwright.lens.trace.recorders import numpy
 from seqwright.nn.blocks import Block, Residual
 from seqwright.nn.feedforward import ACTIVATIONS, FeedForward, Gated, Plain
 
-NUMBERS = 64  # of a vector
-HIDDEN = 16  # units of a feed-forward, of each place
-
-Part = Literal["encoder", "decoder"]
+NUMBERS = 64  # stored per vector
+HIDDEN = 16  # stored units of a feed-forward per place
 
 
 @dataclass
 class Normed:
-    """What went into a norm and came out of it, (Q, N) each; mean and variance (Q,) of the whole input.
+    """Input and output of a norm, (Q, N) each; mean and variance (Q,) of the whole input.
 
-    An RMS norm takes no mean away: its mean is None, and its variance is the mean of the squares.
+    An RMS norm subtracts no mean: its mean is None, and its variance is the mean of the squares.
     """
 
     before: Tensor
@@ -41,11 +41,11 @@ class Normed:
 
 
 @dataclass
-class Flow:
+class BlockRecord:
     """One block in one pass over one row of tokens."""
 
     name: str
-    part: Part
+    side: Side
     layer: int
     block: Block
     start: Tensor = field(init=False)  # (Q, N)
@@ -55,13 +55,13 @@ class Flow:
 
     @property
     def residuals(self) -> dict[str, Residual]:
-        """By the name of the sublayer that they lead around, in the order of the block."""
+        """The residual connections by the name of their sublayer, in the order of the block."""
         names = ("attention", "cross", "feed_forward")
         found = {name: getattr(self.block, f"around_{name}") for name in names}
         return {name: residual for name, residual in found.items() if residual is not None}
 
     def outputs(self) -> dict[str, Tensor]:
-        """What each sublayer added to the stream (Q, N): the difference of what is after it and before."""
+        """The output of each sublayer (Q, N): the difference of the residual stream after and before it."""
         names = list(self.residuals)
         if self.block.around_attention.pre:
             streams = [self.normed[name].before for name in names] + [self.end]
@@ -71,73 +71,65 @@ class Flow:
 
 
 @contextmanager
-def watch_blocks(model: nn.Module, lengths: Mapping[Part, int], room: int) -> Iterator[list[Flow]]:
-    """What the blocks do in one pass of one row inside it, those whose numbers have at most `room` bytes."""
-    flows = [flow for flow in _flows(model) if _size(flow, lengths[flow.part]) <= room]
+def record_blocks(
+    model: nn.Module, lengths: Mapping[Side, int], max_bytes: int
+) -> Iterator[list[BlockRecord]]:
+    """Record the blocks in one pass of one row inside it, those that need at most `max_bytes` each."""
+    records = [one for one in _records(model) if _size(one, lengths[one.side]) <= max_bytes]
     with ExitStack() as stack:
-        for flow in flows:
-            for handle in _hooks(flow):
+        for one in records:
+            for handle in _hooks(one):
                 stack.callback(handle.remove)
-        yield flows
+        yield records
 
 
-def _flows(model: nn.Module) -> Iterator[Flow]:
-    parts: tuple[Part, ...] = ("encoder", "decoder")
-    for part in parts:
-        blocks = [
-            (f"{part}.{name}", module)
-            for name, module in model.get_submodule(part).named_modules()
-            if isinstance(module, Block)
-        ]
-        yield from (Flow(name, part, layer, block) for layer, (name, block) in enumerate(blocks))
+def _records(model: nn.Module) -> Iterator[BlockRecord]:
+    for side, part in sides(model).items():
+        blocks = ((name, block) for name, block in part.named_modules() if isinstance(block, Block))
+        for layer, (name, block) in enumerate(blocks):
+            yield BlockRecord(f"{side}.{name}", side, layer, block)
 
 
-def _size(flow: Flow, places: int) -> int:
-    """Bytes of what is kept, about."""
-    numbers = (1 + len(flow.residuals)) * NUMBERS + 4 * HIDDEN
-    return 4 * places * numbers
+def _size(record: BlockRecord, places: int) -> int:
+    """Approximate number of bytes of a record."""
+    return 4 * places * ((1 + len(record.residuals)) * NUMBERS + 4 * HIDDEN)
 
 
-def _hooks(flow: Flow) -> Iterator[Any]:
-    """Hooks see what the block computes, which may write over it afterwards: all that is kept is a copy."""
+def _hooks(record: BlockRecord) -> Iterator[Any]:
+    """Register hooks that copy what they store, because the block may overwrite its tensors later."""
 
-    def begun(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        flow.start = _first(inputs[0])
+    def keep_start(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        record.start = _first(inputs[0])
 
-    def ended(module: nn.Module, inputs: Any, output: tuple[Tensor, Any]) -> None:
-        flow.end = _first(output[0])
+    def keep_end(module: nn.Module, inputs: Any, output: tuple[Tensor, Any]) -> None:
+        record.end = _first(output[0])
 
-    def fed(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        flow.hidden = hidden_units(flow.block.feed_forward, inputs[0][0])
+    def keep_hidden(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        record.hidden = hidden_units(record.block.feed_forward, inputs[0][0])
 
-    yield flow.block.register_forward_pre_hook(begun)
-    yield flow.block.register_forward_hook(ended)
-    yield flow.block.feed_forward.register_forward_hook(fed)
-    for name, residual in flow.residuals.items():
-        yield residual.norm.register_forward_hook(_keeper(flow, name))
-
-
-def _keeper(flow: Flow, name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-    def keep(norm: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def keep_norm(name: str, norm: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         x = inputs[0][0]  # (Q, D)
         mean = x.mean(-1) if isinstance(norm, nn.LayerNorm) else None
-        square = x.square().mean(-1) if mean is None else x.var(-1, correction=0)
-        flow.normed[name] = Normed(_first(inputs[0]), _first(output), mean, square)
+        variance = x.square().mean(-1) if mean is None else x.var(-1, correction=0)
+        record.normed[name] = Normed(_first(inputs[0]), _first(output), mean, variance)
 
-    return keep
+    yield record.block.register_forward_pre_hook(keep_start)
+    yield record.block.register_forward_hook(keep_end)
+    yield record.block.feed_forward.register_forward_hook(keep_hidden)
+    for name, residual in record.residuals.items():
+        yield residual.norm.register_forward_hook(partial(keep_norm, name))
 
 
 def _first(x: Tensor) -> Tensor:
-    """(1, Q, D) -> a copy (Q, N)."""
+    """A copy (Q, N) of the first numbers of x (1, Q, D)."""
     return x[0, :, :NUMBERS].detach().clone()
 
 
 @torch.inference_mode()
 def hidden_units(part: FeedForward, x: Tensor) -> dict[str, Any] | None:
-    """The hidden units that add the longest vectors to the output at each place, by |f(h)| · ‖column of W₂‖;
-    and how one number of the output, the largest of those that are kept, is summed from them. x (Q, D).
-
-    None for a feed-forward from outside.
+    """The hidden units that add the longest vectors to the output at each place, by |f(h)| · ‖column of W₂‖,
+    and the sum that gives the largest of the stored numbers of the output. x (Q, D). None for a custom
+    feed-forward.
     """
     if not isinstance(part, Plain | Gated):
         return None
@@ -164,35 +156,34 @@ def hidden_units(part: FeedForward, x: Tensor) -> dict[str, Any] | None:
     }
 
 
-def block_entries(flows: list[Flow], room: CacheBuffer) -> list[dict[str, Any]]:
-    """The blocks as a trace has them, the last layers and the decoder's first into the room."""
-    found: dict[int, dict[str, Any]] = {}
-    for number in sorted(range(len(flows)), key=lambda i: (-flows[i].layer, flows[i].part)):
-        entry = _entry(flows[number])
-        if room.admits(entry):
-            found[number] = entry
-    return [found[number] for number in sorted(found)]
+def block_entries(records: list[BlockRecord], budget: SizeBudget) -> list[dict[str, Any]]:
+    """The trace entries of the blocks. The last layers and the decoder come first into the budget."""
+    stored: dict[int, dict[str, Any]] = {}
+    for number in sorted(range(len(records)), key=lambda i: (-records[i].layer, records[i].side)):
+        entry = _entry(records[number])
+        if budget.reserve(entry):
+            stored[number] = entry
+    return [stored[number] for number in sorted(stored)]
 
 
-def _entry(flow: Flow) -> dict[str, Any]:
-    residual, outputs = flow.block.around_attention, flow.outputs()
-    norm, places = residual.norm, len(flow.start)
-    epsilon = norm.eps if norm.eps is not None else torch.finfo(norm.weight.dtype).eps
+def _entry(record: BlockRecord) -> dict[str, Any]:
+    residual, outputs = record.block.around_attention, record.outputs()
+    norm = residual.norm
     return {
-        "part": flow.part,
-        "layer": flow.layer,
-        "name": flow.name,
+        "part": record.side,
+        "layer": record.layer,
+        "name": record.name,
         "order": "pre" if residual.pre else "post",
         "norm": "layer" if isinstance(norm, nn.LayerNorm) else "rms",
-        "epsilon": epsilon,
-        "steps": places,
+        "epsilon": norm.eps if norm.eps is not None else torch.finfo(norm.weight.dtype).eps,
+        "steps": len(record.start),
         "size": norm.weight.numel(),
-        "start": _packed(flow.start),
+        "start": _packed(record.start),
         "sublayers": {
-            name: _sublayer(each.norm, flow.normed[name], outputs[name])
-            for name, each in flow.residuals.items()
+            name: _sublayer(each.norm, record.normed[name], outputs[name])
+            for name, each in record.residuals.items()
         },
-        "hidden": flow.hidden,
+        "hidden": record.hidden,
     }
 
 

@@ -1,0 +1,21 @@
+"""Connect a training with the traces of the lens."""
+
+from __future__ import annotations
+
+from seqwright.config import Config
+from seqwright.lens.trace.history import TRACES, TraceHistory
+from seqwright.prediction.predictor import Predictor
+from seqwright.runs.folder import Run
+from seqwright.training.preparation import Prepared
+
+
+def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
+    """The observers of a training: its history of traces."""
+    return [
+        TraceHistory(
+            run.path(TRACES),
+            lambda model: Predictor(model, prepared.task),
+            config.search,
+            count=config.training.traces,
+        )
+    ]
