@@ -1,7 +1,7 @@
-// Where the model looked: the weights as a matrix or as lines, and the current step in words.
+// The attention weights as a matrix or as lines, and the current step.
 
 import { best, chosenHeads, chosenMatrix, peak } from "./attention.js";
-import { branchesAt, turner } from "./branch.js";
+import { branchesAt, branchToggle } from "./branch.js";
 import { bold, button, choice, element, fill, menu, paragraph, scroll, toggle } from "./elements.js";
 import { heatmap, legend } from "./heatmap.js";
 import { lines } from "./lines.js";
@@ -9,52 +9,54 @@ import { percent, probability, short } from "./numbers.js";
 import { plural } from "./text.js";
 import { KINDS } from "./trace.js";
 
-const SIDE = 332; // pixels of the column beside the picture, and of the gap
-const ROOM = 880; // pixels from which there is room for both
-const COLUMNS = 40; // columns of a matrix up to which its table is one, too
+const SIDE = 332; // pixels of the column next to the picture, and of the gap
+const ROOM = 880; // pixels from which both fit
+const COLUMNS = 40; // columns up to which the table shows the whole matrix
 
-const UNPINNED = { rows: "", columns: "" }; // places are no longer what they were
+const UNPINNED = { rows: "", columns: "" }; // row and column numbers change
 
 export const alignment = {
   name: "alignment",
   title: "Alignment",
-  lead: "Which part of the input the model looked at while it said each part of the output.",
+  lead: "Attention weights: which input tokens the model attends to when it produces each output token.",
   depends: ["a", "kind", "layer", "head", "join", "layout", "unit", "sink"],
-  why: ({ trace }) => (trace.kinds.length ? null : trace.absent("cross", "this model has no attention")),
+  unavailable: ({ trace }) => (
+    trace.kinds.length ? null : trace.absent("cross", "this model has no attention")),
   controls,
   draw,
 };
 
 function controls({ trace, state, set }) {
   const chosen = chosenHeads(trace, state);
-  const joins = [["mean", "mean", "The mean of the heads"], ["max", "max", "The largest of the heads"]];
+  const joins = [["mean", "mean", "Mean over the heads"], ["max", "max", "Maximum over the heads"]];
   if (chosen.every((one) => one.importance !== null)) {
-    joins.push(["weighted", "weighted", "The mean of the heads, weighted by their importance"]);
+    joins.push(["weighted", "weighted", "Mean over the heads, weighted by their importance"]);
   }
-  const layouts = ["matrix", "lines"].map((name) => [name, name, "Cells or lines (m)"]);
+  const layouts = ["matrix", "lines"].map((name) => [name, name, "Matrix or lines (m)"]);
   return [
     kindChoice(trace.kinds, state, set),
     headMenus(trace, state, set),
-    chosen.length > 1 && choice("Join heads by", joins, state.join, (join) => set({ join })),
-    choice("Shown as", layouts, state.layout, (layout) => set({ layout })),
+    chosen.length > 1 && choice("Combine heads by", joins, state.join, (join) => set({ join })),
+    choice("Show as", layouts, state.layout, (layout) => set({ layout })),
     unitChoice(state, set),
-    toggle(state.kind === "dec" ? "Begin mark" : "End mark", state.sink, (sink) => set({ sink, ...UNPINNED }),
-      "Weight on the mark is often a way of not looking (e)"),
+    toggle(state.kind === "dec" ? "Begin token" : "End token", state.sink,
+      (sink) => set({ sink, ...UNPINNED }), "Heads without a function often attend to this token (e)"),
   ];
 }
 
 export function unitChoice(state, set) {
-  const units = ["pieces", "words"].map((name) => [name, name, "What the model reads, or its words (w)"]);
-  return choice("Between", units, state.unit, (unit) => set({ unit, ...UNPINNED }));
+  const units = [["pieces", "tokens"], ["words", "words"]]
+    .map(([unit, name]) => [unit, name, "Tokens of the model, or words (w)"]);
+  return choice("Unit", units, state.unit, (unit) => set({ unit, ...UNPINNED }));
 }
 
 export function kindChoice(kinds, state, set) {
   const options = kinds.map((kind) => [kind, KINDS[kind].name, KINDS[kind].title]);
   const change = (kind) => set({ kind, layer: -1, head: "all", ...UNPINNED });
-  return kinds.some((kind) => kind !== state.kind) && choice("Which attention", options, state.kind, change);
+  return kinds.some((kind) => kind !== state.kind) && choice("Attention", options, state.kind, change);
 }
 
-/** Menus of layers and heads, where there is more than one. */
+/** Menus of layers and heads, if there are several. */
 export function headMenus(trace, state, set) {
   const layers = trace.layers(state.kind);
   const most = Math.max(...layers.map((one) => one.heads));
@@ -74,14 +76,14 @@ async function draw(page) {
   const row = rowOf(matrix, state);
   const beside = state.kind !== "enc" && aside(page, matrix, row);
   const drawn = state.layout === "lines";
-  const hint = drawn ? "Point at a line" : "Point, or move with the arrow keys,";
-  const readout = paragraph("readout", `${hint} to read a weight.`);
+  const hint = drawn ? "Point at a line" : "Point at a cell, or use the arrow keys,";
+  const readout = paragraph("readout", `${hint} to see its weight.`);
   readout.setAttribute("role", "status");
   const pinned = pins(page, matrix);
   const shared = {
     width: state.width - (beside && state.width >= ROOM ? SIDE : 0),
     row,
-    hover: (at, column) => fill(readout, said(matrix, at, column)),
+    hover: (at, column) => fill(readout, cellText(matrix, at, column)),
   };
   const pick = picker(page, matrix);
   const cells = { label: "Weights", lit: pinned.lit, cell: cellOf(matrix, state), pick };
@@ -96,19 +98,19 @@ async function draw(page) {
   return { node, picture, table: shownTable(matrix, listed), whole: () => wholeTable(matrix) };
 }
 
-/** The row of the current step; null where the queries are not steps, or there are fewer of them. */
+/** The row of the current step; null if the queries are not steps, or if the row is missing. */
 export function rowOf(matrix, state) {
   const row = state.kind === "enc" ? null : matrix.rowOf[Math.floor(state.t / matrix.blocks[0])];
   return row !== undefined && row < matrix.rows ? row : null;
 }
 
-function said({ rowLabels, columnLabels, values, columns }, row, column) {
+function cellText({ rowLabels, columnLabels, values, columns }, row, column) {
   const weight = values[row * columns + column];
   const number = ` with weight ${short(weight, 4)} (${percent(weight)})`;
-  return [bold(rowLabels[row]), " looks at ", bold(columnLabels[column]), number];
+  return [bold(rowLabels[row]), " attends to ", bold(columnLabels[column]), number];
 }
 
-/** A click on a cell goes to its step, and remembers its key. */
+/** A click on a cell selects its step and its key. */
 function picker({ state, set }, matrix) {
   return (row, column) => {
     const query = matrix.rowOf.indexOf(row) * matrix.blocks[0];
@@ -124,7 +126,7 @@ function cellOf(matrix, state) {
   return state.k >= 0 && row >= 0 && column >= 0 ? [row, column] : null;
 }
 
-/** The pinned rows and columns, which are lit, and what a click on a word does to them: Shift adds. */
+/** The pinned rows and columns, and the handler of a click on a word: Shift adds to the pins. */
 function pins({ state, set }, matrix) {
   const inside = (side) => (place) => Number.isInteger(place) && place >= 0 && place < matrix[side];
   const parse = (side) => new Set(state[side].split(",").filter(Boolean).map(Number).filter(inside(side)));
@@ -144,35 +146,35 @@ function pins({ state, set }, matrix) {
 }
 
 function notes({ trace, state, set }, matrix, pinned) {
-  const [mark, how] = [state.kind === "dec" ? "begin" : "end", state.join === "max" ? "largest" : "mean"];
+  const [mark, how] = [state.kind === "dec" ? "begin" : "end", state.join === "max" ? "Maximum" : "Mean"];
   const hidden = percent(matrix.hidden);
   const weighted = state.join === "weighted" ? ", weighted by their importance" : "";
-  const said = [
-    matrix.count > 1 && `The ${how} of ${plural(matrix.count, "head")}${weighted}.`,
-    matrix.hidden > 0.005 && `${hidden} of the weight goes to the ${mark} mark and is not shown.`,
-    Math.max(...matrix.blocks) > 1 && trace.absent("attention", "the weights were stored in blocks"),
+  const sentences = [
+    matrix.count > 1 && `${how} of ${plural(matrix.count, "head")}${weighted}.`,
+    matrix.hidden > 0.005 && `${hidden} of the weight is on the ${mark} token, which is hidden.`,
+    Math.max(...matrix.blocks) > 1 && trace.absent("attention", "the weights are stored in blocks"),
   ];
   const link = (text, changes) => button(text, () => set(changes), { class: "link" });
   return [
-    element("span", {}, said.filter(Boolean).join(" ")),
+    element("span", {}, sentences.filter(Boolean).join(" ")),
     pinned && link("Unpin", UNPINNED),
-    isOneNumber(trace, state, matrix) && link("How was this number computed?", { view: "number" }),
+    isOneNumber(trace, state, matrix) && link("How is this weight computed?", { view: "number" }),
   ];
 }
 
-/** Whether the chosen cell is a weight whose vectors are known: of one head, from one piece to one piece. */
+/** Whether the chosen cell is a weight of one head between two tokens, with known vectors. */
 function isOneNumber(trace, state, matrix) {
   const [one, ...others] = chosenHeads(trace, state);
   const known = !others.length && trace.attention(state.kind, one.layer).vectors;
   return known && Math.max(...matrix.blocks) === 1 && state.unit === "pieces" && cellOf(matrix, state);
 }
 
-/** The step in words: what was said, where it looked, what else it could have said. */
+/** The current step: its token, its largest weights, its alternatives. */
 function aside(page, matrix, row) {
   const { trace, state, set } = page;
-  const turns = new Map(branchesAt(trace, state.t).map((one) => [one.id, turner(page, one)]));
-  const link = (id) => button(trace.symbol(id), turns.get(id), {
-    class: "link", "data-key": `branch ${id}`, title: "What would have followed",
+  const actions = new Map(branchesAt(trace, state.t).map((one) => [one.id, branchToggle(page, one)]));
+  const link = (id) => button(trace.symbol(id), actions.get(id), {
+    class: "link", "data-key": `branch ${id}`, title: "Show the output with this token",
   });
   const step = trace.document.steps[state.t];
   const line = (label, share, strong) => element("li", { class: strong && "strong" },
@@ -182,21 +184,21 @@ function aside(page, matrix, row) {
   const looks = best(matrix, row, 5).map(([column, weight]) => line(matrix.columnLabels[column], weight));
   const others = step.top.slice(0, 5)
     .map(([id, logProb]) => (
-      line(turns.has(id) ? link(id) : trace.symbol(id), probability(logProb), id === step.id)));
+      line(actions.has(id) ? link(id) : trace.symbol(id), probability(logProb), id === step.id)));
   return element("aside", { class: "side", "aria-label": "This step" },
-    element("p", {}, "Step ", bold(state.t + 1), " says ", bold(trace.symbol(step.id), "now"),
+    element("p", {}, "Step ", bold(state.t + 1), ": ", bold(trace.symbol(step.id), "now"),
       ` with probability ${percent(probability(step.log_prob))}.`),
-    element("h3", {}, "It looks at"), element("ul", { class: "bars" }, looks),
-    element("h3", {}, "It could have said"), element("ul", { class: "bars" }, others),
-    button("More of the next piece", () => set({ view: "next" }), { class: "link" }));
+    element("h3", {}, "Attends to"), element("ul", { class: "bars" }, looks),
+    element("h3", {}, "Most probable tokens"), element("ul", { class: "bars" }, others),
+    button("More about this step", () => set({ view: "next" }), { class: "link" }));
 }
 
-/** A table of the whole where that can be read, else of one row. */
+/** A table of the whole matrix if it is small, else of one row. */
 function shownTable(matrix, at) {
   if (matrix.columns <= COLUMNS) return wholeTable(matrix);
   const line = matrix.values.subarray(at * matrix.columns, (at + 1) * matrix.columns);
   return {
-    columns: ["place", "looked at", `weight from ${matrix.rowLabels[at]}`],
+    columns: ["position", "key", `weight from ${matrix.rowLabels[at]}`],
     rows: Array.from(line, (weight, column) => [column, matrix.columnLabels[column], weight]),
   };
 }

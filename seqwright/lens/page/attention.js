@@ -1,14 +1,13 @@
-// Which weights are looked at: of one head or many, between pieces or words, with the end mark or without.
+// Selects attention weights: of one or several heads, between tokens or words, with or without the end token.
 
 import { total } from "./numbers.js";
 import { KINDS } from "./trace.js";
 
 /**
- * The chosen matrix with its labels. Layer −1 and head "all" join matrices: by their mean, their maximum, or
- * a mean weighted by the importance of the heads. `hidden` is the weight on the columns left out, a mean of
- * rows and heads; `rowOf[i]` and `columnOf[j]` are the places of pieces (−1: left out). `leftward`: the
- * columns are a text that runs from right to left, and are drawn so; `rowsLeftward`: so are the rows, side by
- * side.
+ * The chosen matrix with its labels. Layer −1 and head "all" combine matrices: by mean, maximum, or a mean
+ * weighted by the importance of the heads. `hidden` is the mean weight on the hidden columns; `rowOf[i]` and
+ * `columnOf[j]` are the positions of tokens (−1: hidden). `leftward`: the columns are a text that runs from
+ * right to left, and are drawn so; `rowsLeftward`: the same for the rows when drawn side by side.
  */
 export async function chosenMatrix(trace, { kind, layer, head, join, unit, sink }) {
   const key = `matrix ${[kind, layer, head, join, unit, sink]}`;
@@ -26,13 +25,13 @@ export async function chosenMatrix(trace, { kind, layer, head, join, unit, sink 
   });
 }
 
-/** How many queries and keys one weight of the chosen heads stands for; the most where layers differ. */
+/** The number of queries and keys per stored weight; the largest if layers differ. */
 export function blocksOf(trace, choice) {
   const found = chosenHeads(trace, choice).map((one) => trace.attention(choice.kind, one.layer).block);
   return [0, 1].map((side) => Math.max(1, ...found.map((block) => block[side])));
 }
 
-/** The heads that a choice stands for: [{layer, head, importance}, …]. */
+/** The chosen heads: [{layer, head, importance}, …]. */
 export function chosenHeads(trace, { kind, layer, head }) {
   return trace.layers(kind)
     .filter((one) => layer === -1 || one.layer === layer)
@@ -41,12 +40,12 @@ export function chosenHeads(trace, { kind, layer, head }) {
     .map((one) => ({ ...one, importance: trace.head(kind, one.layer, one.head)?.importance ?? null }));
 }
 
-/** The choice of heads that look at the source: the present one, or all where that looks elsewhere. */
+/** The chosen cross-attention heads, or all if another kind is chosen. */
 export function crossHeads({ kind, layer, head }) {
   return { kind: "cross", ...(kind === "cross" ? { layer, head } : { layer: -1, head: "all" }) };
 }
 
-/** The part that each head has in a mean: by importance if that is asked for and there is any, else alike. */
+/** The share of each head in a mean: by importance if chosen and known, else equal. */
 function sharesOf(chosen, join) {
   const weighted = join === "weighted" && chosen.every((one) => one.importance !== null);
   const mass = weighted ? total(chosen.map((one) => one.importance)) : 0;
@@ -65,7 +64,7 @@ function joined(heads, shares, join) {
   return { values, rows, columns };
 }
 
-/** The weights of a head in given blocks, those of its layer or larger ones. */
+/** The weights of a head, pooled to the given block size. */
 async function weightsIn(trace, kind, { layer, head }, blocks) {
   const found = await trace.weights(kind, layer, head);
   const { block, queries, keys } = trace.attention(kind, layer);
@@ -81,7 +80,7 @@ async function weightsIn(trace, kind, { layer, head }, blocks) {
   return { values, rows, columns };
 }
 
-/** Blocks and larger blocks of `count` places that share some: [one, other, share of one, of the other]. */
+/** Overlaps of small and large blocks of `count` positions: [small, large, share of small, of large]. */
 function overlaps(count, small, large) {
   const found = [];
   for (let start = 0, end; start < count; start = end) {
@@ -93,7 +92,7 @@ function overlaps(count, small, large) {
   return found;
 }
 
-/** The weight of a row on columns that are left out, on average. */
+/** The mean weight of a row on hidden columns. */
 function hiddenWeight({ values, rows, columns }, of) {
   let sum = 0;
   of.forEach((group, column) => {
@@ -102,11 +101,11 @@ function hiddenWeight({ values, rows, columns }, of) {
   return sum / rows;
 }
 
-/** The pieces of an axis in their order, gathered: {labels, members: [[place, …], …], of: place -> group}. */
+/** The tokens of an axis in groups: {labels, members: [[place, …], …], of: place -> group}. */
 function groups(trace, name, block, unit, sink) {
   const found = { labels: [], members: [], of: [] };
   const items = trace.axis(name, block);
-  const hides = !sink && items.some((one) => !one.sink); // a mark that stands alone is shown
+  const hides = !sink && items.some((one) => !one.sink); // a single mark is shown
   let before = null;
   items.forEach((one, place) => {
     if (one.sink && hides) {
@@ -124,7 +123,7 @@ function groups(trace, name, block, unit, sink) {
   return found;
 }
 
-/** Between words: the sum over the pieces of a key, the mean over those of a query (Voita et al. 2019). */
+/** Weights between words: summed over the tokens of a key, averaged over a query's (Voita et al. 2019). */
 function merged({ values, rows: height, columns: width }, rows, columns) {
   const result = new Float32Array(rows.members.length * columns.members.length);
   for (let row = 0; row < height; row++) {
@@ -142,14 +141,14 @@ function merged({ values, rows: height, columns: width }, rows, columns) {
   };
 }
 
-/** The largest weight, the end of the colours. */
+/** The largest weight: the end of the colour scale. */
 export function peak(values) {
   let most = 0;
   for (let index = 0; index < values.length; index++) if (values[index] > most) most = values[index];
   return most || 1;
 }
 
-/** The places of the largest weights of a row, falling: [[column, weight], …]. */
+/** The largest weights of a row, descending: [[column, weight], …]. */
 export function best({ values, columns }, row, count) {
   const line = values.subarray(row * columns, (row + 1) * columns);
   const pairs = Array.from(line, (value, column) => [column, value]);

@@ -1,4 +1,4 @@
-// What a block of a Transformer makes of one place after an attention: residual, norm and feed-forward, with
+// The rest of a Transformer block after an attention: residual, norm and feed-forward at one position, from
 // the numbers of the trace (docs/trace.md, "Blocks").
 
 import { short, total } from "./numbers.js";
@@ -7,10 +7,10 @@ const NORMS = { layer: "LayerNorm", rms: "RMSNorm" };
 const NAMES = { attention: "self-attention", cross: "cross-attention", feed_forward: "feed-forward" };
 
 /**
- * The way of one place through a block: of each sublayer the stream `x` before it, its output `y`, their sum,
- * the norm, and the stream after it. In a "pre" block the norm is that of x, in a "post" block of the sum.
+ * One position in a block: for each sublayer the stream `x` before it, its output `y`, their sum, the norm,
+ * and the stream after it. In a "pre" block the norm is that of x, in a "post" block of the sum.
  */
-export async function flowing(trace, block, place) {
+export async function blockFlow(trace, block, place) {
   let x = await rowOf(trace, block.start, place);
   const found = {};
   for (const [name, sublayer] of Object.entries(block.sublayers)) {
@@ -39,48 +39,48 @@ async function rowOf(trace, packed, place) {
   return Array.from(values.subarray(place * size, (place + 1) * size));
 }
 
-/** The sections [title, lines] of what follows an attention in its block, the attention being `sublayer`. */
+/** The sections [title, lines] of a block from the attention `sublayer` on. */
 export async function blockSections(trace, block, sublayer, place) {
-  const flow = await flowing(trace, block, place);
+  const flow = await blockFlow(trace, block, place);
   const [first, last, cross] = [flow[sublayer], flow.feed_forward, sublayer === "attention" && flow.cross];
   const hidden = block.hidden ? await hiddenLines(trace, block.hidden, place) : [];
-  const whole = [{ label: "y  the whole output", values: last.y, size: block.size }];
-  const onwards = (title, sublayer, name) => [around(block, title), residualLines(block, sublayer, name)];
+  const whole = [{ label: "y  output", values: last.y, size: block.size }];
+  const section = (title, sublayer, name) => [around(block, title), residualLines(block, sublayer, name)];
   return [
-    onwards("The stream goes on", first, "y  of all heads, times W"),
-    cross && onwards("Then the cross-attention", cross, "y  of the cross-attention"),
+    section("Residual stream after the attention", first, "y  of all heads, times W_O"),
+    cross && section("Residual stream after the cross-attention", cross, "y  of the cross-attention"),
     block.order === "pre" && [
       `${NORMS[block.norm]} before the feed-forward`, normLines(block, last.norm, last.x),
     ],
-    ["The feed-forward", [...hidden, ...whole]],
-    onwards("Out of the block", last, "y  of the feed-forward"),
+    ["Feed-forward", [...hidden, ...whole]],
+    section("Output of the block", last, "y  of the feed-forward"),
   ].filter(Boolean);
 }
 
-/** The sublayer of a block that an attention is. */
+/** The name of the sublayer that an attention is. */
 export function sublayerOf(block, attention) {
   const name = attention.name.slice(block.name.length + 1);
   return name in block.sublayers ? name : null;
 }
 
-/** Where a sentence about a place in a block begins. */
+/** The name of a block and sublayer for a sentence. */
 export function blockName(block, sublayer) {
   return `block ${block.layer} of the ${block.part} after its ${NAMES[sublayer]}`;
 }
 
 function around({ order, norm }, title) {
-  return order === "pre" ? title : `${title}: residual and ${NORMS[norm]}`;
+  return order === "pre" ? title : `${title}, with ${NORMS[norm]}`;
 }
 
 function residualLines(block, { x, y, sum, norm }, name) {
   const line = (label, values) => ({ label, values, size: block.size });
   return [
-    line("x  the stream before", x), line(name, y), line("x + y", sum),
+    line("x  stream before", x), line(name, y), line("x + y", sum),
     ...(block.order === "post" ? normLines(block, norm) : []),
   ];
 }
 
-/** The norm of what stands above, or of `input`. */
+/** The norm of the line above, or of `input`. */
 function normLines({ norm, size, epsilon }, { mean, variance, scaled, result }, input) {
   const rms = norm === "rms";
   const [all, spread] = [`, over all ${size} numbers`, rms ? "mean of squares" : "variance"];
@@ -105,11 +105,11 @@ async function hiddenLines(trace, hidden, place) {
   const others = hidden.size - units.length;
   const gated = hidden.kind === "gated";
   const added = [
-    others > 0 && `${short(rest, 4)} of the ${others} others`, hidden.bias && `${short(bias, 4)} bias`,
+    others > 0 && `${short(rest, 4)} from ${others} others`, hidden.bias && `${short(bias, 4)} bias`,
   ].filter(Boolean).map((text) => ` + ${text}`).join("");
-  const strongest = `${units.join(", ")}; of all ${hidden.size}, ${above} are above 0`;
+  const strongest = `${units.join(", ")}; ${above} of ${hidden.size} are positive`;
   return [
-    { label: others > 0 ? `the ${units.length} strongest units` : "units", text: strongest },
+    { label: others > 0 ? `${units.length} strongest units` : "units", text: strongest },
     { label: gated ? "g = W₁x + b" : "h = W₁x + b", values: before },
     gated && { label: "v = W₃x + b", values: await row("value") },
     { label: `${hidden.activation}(${gated ? "g) ⊙ v" : "h)"}`, values: after },

@@ -1,25 +1,25 @@
-// What would have been said with another piece at a step: beside the output, and as a list to choose from.
+// Branches: the output with another token at a step, next to the output and as a list.
 
-import { diffed, news } from "./diff.js";
+import { additions, diffed } from "./diff.js";
 import { bold, button, element, paragraph } from "./elements.js";
 import { moved, percent, short } from "./numbers.js";
 import { branchName } from "./trace.js";
 
 const END = "⟨end⟩"; // the symbol
-const BEFORE = "this trace is older than branches are; look at the text again to have them";
+const BEFORE = "this trace was made by a version without branches; make it again to see them";
 
-/** The branches of a step, the likeliest first. */
+/** The branches of a step, the most probable first. */
 export function branchesAt({ document }, t) {
   return (document.branches ?? []).filter((one) => one.step === t);
 }
 
-/** What a click on an alternative does: show its branch, or go back to what was said. */
-export function turner({ state, set }, branch) {
+/** The handler of a click on an alternative: shows or closes its branch. */
+export function branchToggle({ state, set }, branch) {
   const name = branchName(branch);
   return () => set({ branch: state.branch === name ? "" : name, playing: "" });
 }
 
-/** The chosen branch under the output: what is shared in ink, what is not in colour; null without any. */
+/** The chosen branch under the output, with the differences in colour; null if none is chosen. */
 export function branchRow({ trace, state, set }) {
   const branch = trace.branch(state.branch);
   if (!branch) return null;
@@ -28,35 +28,35 @@ export function branchRow({ trace, state, set }) {
   const part = (from, to) => characters.slice(from, to).join("");
   const rest = trace.characters.output.slice(output.pieces[branch.step].end).join("");
   const over = trace.document.symbols[branch.id] === END;
-  const turn = part(branch.start, branch.end) || trace.symbol(branch.id); // a byte may have no text
+  const token = part(branch.start, branch.end) || trace.symbol(branch.id); // a byte may have no text
   const text = element("p", { class: "tokens branch", dir: "auto", "aria-label": "branch" },
-    part(0, branch.start), element("ins", { class: "turn" }, turn),
+    part(0, branch.start), element("ins", { class: "turn" }, token),
     continued(rest, part(branch.end)),
     branch.finish_reason === "length" && "…");
   const [there, here] = [trace.symbol(steps[branch.step].id), trace.symbol(branch.id)];
-  const back = button("Back to the output", () => set({ branch: "" }), {
-    class: "link", title: "Escape", "data-key": "back",
+  const back = button("Close the branch", () => set({ branch: "" }), {
+    class: "link", title: "Close (Esc)", "data-key": "back",
   });
   const facts = paragraph("quiet",
-    `Step ${branch.step + 1} says `, bold(here, "now"), " instead of ", bold(there),
-    over ? ", and the output is over. " : ", and greedy search goes on. ",
+    `Step ${branch.step + 1}: `, bold(here, "now"), " instead of ", bold(there),
+    over ? ", which ends the output. " : ", continued by greedy search. ",
     `Log p ${moved(output.log_prob, branch.log_prob)}, `,
     `score ${moved(output.score, branch.score)}. `, back);
   return element("div", { role: "status" }, text, facts);
 }
 
-/** A text after another, what the other does not have underlined, the white space before it kept. */
+/** The continuation of the branch, with additions underlined and leading white space kept. */
 function continued(before, after) {
-  return [after.match(/^\s*/)[0], news(before.trim(), after.trim())];
+  return [after.match(/^\s*/)[0], additions(before.trim(), after.trim())];
 }
 
-/** The alternatives of the current step with what would have followed. */
+/** The alternatives of the current step with their outputs. */
 export function branchList(page) {
   const { trace, state } = page;
   const found = branchesAt(trace, state.t);
-  const none = trace.document.branches === undefined ? BEFORE : "there is no other piece";
+  const none = trace.document.branches === undefined ? BEFORE : "this step has no alternatives";
   return element("aside", { class: "side wide", "aria-label": "Branches" },
-    element("h3", {}, "Had it said something else here"),
+    element("h3", {}, "Outputs with another token at this step"),
     found.length
       ? element("ul", { class: "branches" }, found.map((one) => element("li", {}, branchButton(page, one))))
       : paragraph("quiet", trace.absent("branches", none)));
@@ -72,7 +72,7 @@ function branchButton(page, branch) {
       element("span", { class: "number" }, percent(Math.exp(logProb)))),
     element("span", { class: "text", dir: "auto" }, diffed(trace.document.output.text, branch.text), cut),
     element("span", { class: "quiet" }, `log p ${short(branch.log_prob)} · score ${short(branch.score)}`),
-  ], turner(page, branch), {
+  ], branchToggle(page, branch), {
     class: "branch", "aria-pressed": state.branch === name, "data-key": `branch ${name}`,
   });
 }

@@ -1,5 +1,5 @@
-// Colours that stay apart for the colour-blind: ramps that change in lightness all the way, a difference from
-// blue to orange, and the eight colours of Okabe and Ito (2008, "Color Universal Design") for categories.
+// Colours for colour-blind readers: ramps of lightness, a difference scale from blue to orange, and the eight
+// colours of Okabe and Ito (2008, "Color Universal Design") for categories.
 
 const RAMPS = {
   light: [[255, 255, 255], [222, 232, 246], [158, 190, 230], [84, 132, 200], [36, 76, 150], [12, 30, 84]],
@@ -9,18 +9,18 @@ const DIFFERENCES = {
   light: [[8, 72, 148], [108, 164, 214], [255, 255, 255], [240, 168, 88], [176, 80, 8]],
   dark: [[96, 176, 244], [36, 88, 140], [23, 27, 34], [150, 84, 22], [255, 170, 72]],
 };
-const MIDDLE = 0.196; // the luminance on which both inks can be read alike
+const MIDDLE = 0.196; // luminance at which black and white text have equal contrast
 export const ROLES = {
-  alignment: ["#009e73", "looks at what is being said"],
-  positional: ["#0072b2", "looks at a fixed distance, mostly at a neighbour"],
-  rare: ["#cc79a7", "looks at the rarest symbol"],
-  syntactic: ["#e69f00", "follows a relation of grammar"],
-  end: ["#8a8f98", "looks at the end mark, which is a way of not looking"],
-  begin: ["#56b4e9", "looks at the begin mark, which is a way of not looking"],
-  diffuse: ["#b3a400", "looks everywhere a little"],
+  alignment: ["#009e73", "attends to the source of the current token"],
+  positional: ["#0072b2", "attends to a fixed offset, mostly a neighbour"],
+  rare: ["#cc79a7", "attends to the rarest token"],
+  syntactic: ["#e69f00", "follows a syntactic relation"],
+  end: ["#8a8f98", "attends to the end token (often no function)"],
+  begin: ["#56b4e9", "attends to the begin token (often no function)"],
+  diffuse: ["#b3a400", "attends to all tokens"],
 };
 
-/** The colours of a theme: 256 [r, g, b] from nothing to everything, and 256 from below zero to above it. */
+/** The colours of a theme: 256 [r, g, b] from 0 to the maximum, and 256 from negative to positive. */
 export function palette(theme) {
   return { theme, ramp: between(RAMPS[theme]), difference: between(DIFFERENCES[theme]) };
 }

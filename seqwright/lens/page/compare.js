@@ -1,29 +1,29 @@
-// Two traces of the same text: two models, two checkpoints, with and without a head.
+// Two traces of the same text: two models, or two checkpoints.
 
 import { headMenus, kindChoice, rowOf, unitChoice } from "./alignment.js";
 import { chosenMatrix, peak } from "./attention.js";
 import { diffed } from "./diff.js";
-import { because, canvas, element, menu, paragraph, scroll, svg, words } from "./elements.js";
+import { canvas, element, menu, notice, paragraph, scroll, svg, words } from "./elements.js";
 import { heatmap, legend } from "./heatmap.js";
 import { divergence, short } from "./numbers.js";
 import { plain } from "./scripts.js";
 import { plural, shorten } from "./text.js";
 
 const HEIGHT = 110; // pixels of the bars
-const ROOM = 1000; // pixels from which three matrices stand side by side
+const ROOM = 1000; // pixels from which three matrices fit side by side
 
 export const compare = {
   name: "compare",
   title: "Compare",
-  lead: "The same text in two models: what they say, how far apart they are at each step, where they look.",
+  lead: "The same text in two models: their outputs, the divergence at each step, and their attention.",
   depends: ["a", "b", "kind", "layer", "head", "unit"],
-  why: ({ traces }) => (traces.length > 1 ? null
+  unavailable: ({ traces }) => (traces.length > 1 ? null
     : "A comparison needs two traces. Make them with: seqwright look RUN TEXT --against OTHER -o page.html"),
   controls,
   draw,
 };
 
-/** The second trace: the chosen one, else the first that is not the current one. */
+/** The second trace: the chosen one, or the first that is not the current one. */
 function second({ traces, state }) {
   const chosen = state.b !== state.a && traces[state.b];
   const place = chosen ? state.b : traces.findIndex((_, index) => index !== state.a);
@@ -51,19 +51,19 @@ async function draw(page) {
   const steps = bars(page, apart);
   const looks = await matrices(page, other);
   const node = element("div", {}, outputs(trace.document, other.document),
-    element("h3", {}, "How far apart the next pieces are"), scroll(steps),
-    paragraph("quiet", "The divergence of B from A in nats, of the stored probabilities: the true one is at ",
-      "least this. Pale bars: the outputs have parted before, so the two answer different questions."),
-    element("h3", {}, "Where they look"), looks.node);
+    element("h3", {}, "Divergence of the next-token distributions"), scroll(steps),
+    paragraph("quiet", "KL divergence of B from A in nats, from the stored probabilities: a lower bound. ",
+      "Pale bars: the outputs differ before this step, so the contexts are different."),
+    element("h3", {}, "Attention"), looks.node);
   const table = {
-    columns: ["step", "A says", "B says", "divergence", "so far"],
+    columns: ["step", "token of A", "token of B", "divergence", "outputs so far"],
     rows: apart.map(({ value, same }, t) => (
-      [t + 1, said(trace, t), said(other, t), value, same ? "the same" : "different"])),
+      [t + 1, tokenAt(trace, t), tokenAt(other, t), value, same ? "equal" : "different"])),
   };
   return { node, picture: looks.picture ?? steps, table };
 }
 
-function said(trace, t) {
+function tokenAt(trace, t) {
   return trace.axes.steps[t].label;
 }
 
@@ -71,19 +71,19 @@ function outputs(one, two) {
   const both = (key) => `${short(one.output[key])} and ${short(two.output[key])}`;
   return element("div", { class: "card" },
     paragraph("big", diffed(one.output.text, two.output.text)),
-    paragraph("quiet", element("del", {}, "A alone"), "  ", element("ins", {}, "B alone"),
+    paragraph("quiet", element("del", {}, "only A"), "  ", element("ins", {}, "only B"),
       ` · log p ${both("log_prob")} · score ${both("score")}`),
     one.text !== two.text && element("p", {}, "The two traces are of different texts."));
 }
 
-/** KL(A ‖ B) at each step that both have, pieces matched by their text; `same`: so far they said the same. */
+/** KL(A ‖ B) at each common step, with tokens matched by text; `same`: the outputs are equal so far. */
 async function distances(trace, other) {
   const found = [];
   let same = true;
   for (let t = 0; t < Math.min(trace.length, other.length); t++) {
     const [left, right] = await Promise.all([shares(trace, t), shares(other, t)]);
     found.push({ value: divergence(left, right), same });
-    same &&= plain(said(trace, t)) === plain(said(other, t));
+    same &&= plain(tokenAt(trace, t)) === plain(tokenAt(other, t));
   }
   return found;
 }
@@ -99,7 +99,7 @@ function bars({ trace, state, set }, apart) {
   const most = Math.max(...apart.map((one) => one.value), 1e-9);
   const picture = canvas("Divergence at each step", apart.length * width + 20, HEIGHT + 30);
   apart.forEach(({ value, same }, t) => {
-    const [x, label] = [8 + t * width, said(trace, t)];
+    const [x, label] = [8 + t * width, tokenAt(trace, t)];
     const tall = Math.max(1.5, ((HEIGHT - 18) * value) / most);
     const colour = { fill: t === state.t ? "var(--accent)" : "var(--data)", "fill-opacity": same ? 1 : 0.35 };
     const middle = { "text-anchor": "middle", "font-size": 12 };
@@ -113,10 +113,10 @@ function bars({ trace, state, set }, apart) {
   return picture;
 }
 
-/** A, B and B − A side by side, the difference over the rows and columns that both have. */
+/** A, B and B − A side by side; the difference covers the common rows and columns. */
 async function matrices({ trace, state, colours }, other) {
   const lacking = [trace, other].find((one) => !one.kinds.includes(state.kind));
-  if (lacking) return { node: because(lacking.absent(state.kind, `${lacking.name} has no such attention`)) };
+  if (lacking) return { node: notice(lacking.absent(state.kind, `${lacking.name} has no such attention`)) };
   const has = other.layers(state.kind).some((one) => (
     [-1, one.layer].includes(state.layer) && (state.head === "all" || one.heads > Number(state.head))));
   const choices = { ...state, sink: true };
@@ -141,13 +141,13 @@ async function matrices({ trace, state, colours }, other) {
 function notes(a, b, change, has) {
   const fewer = change && change.rows < Math.max(a.rows, b.rows);
   return [
-    !has && "B does not have this layer or head: all of its heads are joined.",
-    !change && "No difference cell by cell: the two read, or began with, different pieces. Try words.",
-    fewer && `B − A has ${plural(change.rows, "row")}: up to where the outputs part.`,
+    !has && "B does not have this layer or head: all of its heads are combined.",
+    !change && "The matrices cannot be subtracted: their tokens differ. Try words.",
+    fewer && `B − A has ${plural(change.rows, "row")}: up to the first difference of the outputs.`,
   ].filter(Boolean).join(" ");
 }
 
-/** B − A over the rows that begin both; null where there are none, or the columns differ. */
+/** B − A over the common first rows; null if there are none, or if the columns differ. */
 function subtract(a, b) {
   const alike = a.columnLabels.map(plain).join("\n") === b.columnLabels.map(plain).join("\n");
   const apart = a.rowLabels.findIndex((label, place) => plain(label) !== plain(b.rowLabels[place]));

@@ -1,4 +1,4 @@
-// What changed between two texts: by the longest common subsequence of their words.
+// The difference of two texts, by the longest common subsequence of their words.
 
 import { element } from "./elements.js";
 import { clusters } from "./scripts.js";
@@ -7,25 +7,25 @@ import { clusters } from "./scripts.js";
 function difference(before, after) {
   const table = lengths(before, after);
   const runs = [];
-  const say = (kind, item) => {
+  const add = (kind, item) => {
     if (runs.at(-1)?.kind !== kind) runs.push({ kind, items: [] });
     runs.at(-1).items.push(item);
   };
   let [left, right] = [0, 0];
   while (left < before.length || right < after.length) {
     if (left < before.length && right < after.length && before[left] === after[right]) {
-      say("same", before[left++]);
+      add("same", before[left++]);
       right++;
     } else if (left < before.length && !(table[left + 1][right] < table[left][right + 1])) {
-      say("gone", before[left++]);
+      add("gone", before[left++]);
     } else {
-      say("new", after[right++]);
+      add("new", after[right++]);
     }
   }
   return runs;
 }
 
-/** lengths[i][j]: of the longest common subsequence of before[i…] and after[j…]. */
+/** table[i][j]: length of the longest common subsequence of before[i…] and after[j…]. */
 function lengths(before, after) {
   const table = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
   for (let left = before.length - 1; left >= 0; left--) {
@@ -38,7 +38,7 @@ function lengths(before, after) {
   return table;
 }
 
-/** Two texts in one, what is gone struck out and what is new underlined; by words, or within one word. */
+/** Two texts in one, deletions struck out and additions underlined; by words, or within one word. */
 export function diffed(before, after) {
   const tags = { same: "span", gone: "del", new: "ins" };
   const { runs, gap } = compared(before, after);
@@ -46,14 +46,14 @@ export function diffed(before, after) {
     [place > 0 && gap, element(tags[kind], {}, text)])));
 }
 
-/** The second of two texts, what the first does not have underlined. */
-export function news(before, after) {
+/** The second of two texts, with additions underlined. */
+export function additions(before, after) {
   const { runs, gap } = compared(before, after);
   return runs.filter(({ kind }) => kind !== "gone").flatMap(({ kind, text }, place) => (
     [place > 0 && gap, kind === "new" ? element("ins", {}, text) : text]));
 }
 
-/** What two texts share, lose and gain, and what stands between: a space, unless they are single words. */
+/** The runs of a difference, and the gap between them: a space, unless both texts are single words. */
 function compared(before, after) {
   const gap = [before, after].some((text) => /\s/.test(text.trim())) ? " " : "";
   const cut = (text) => (gap ? text.split(/\s+/).filter(Boolean) : clusters(text));

@@ -1,26 +1,26 @@
-// Elements of HTML and SVG. Text is always text: nothing here, or anywhere on the page, parses markup.
+// HTML and SVG elements. Text is always text: nothing on the page parses markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-export const LETTERS = 15; // pixels of the letters of the page, unless they are big
+export const LETTERS = 15; // font size of the page in pixels, unless the text is large
 
 /**
- * An element. Attributes named on… are listeners; those named aria-… say true and false in words; elsewhere
- * null, undefined and false leave an attribute, or a child, out.
+ * An element. Attributes on… are listeners, aria-… are written as "true" and "false"; otherwise null,
+ * undefined and false omit an attribute or a child.
  */
 export function element(name, attributes = {}, ...children) {
-  return dress(document.createElement(name), attributes, children);
+  return assemble(document.createElement(name), attributes, children);
 }
 
 export function svg(name, attributes = {}, ...children) {
-  return dress(document.createElementNS(SVG, name), attributes, children);
+  return assemble(document.createElementNS(SVG, name), attributes, children);
 }
 
-/** Words in a picture, their middle line at y. */
+/** Text in a picture, vertically centred at y. */
 export function words(text, x, y, attributes = {}) {
   return svg("text", { x, y, "dominant-baseline": "central", fill: "var(--ink)", ...attributes }, text);
 }
 
-/** The ground of a picture. Its units are pixels where letters have their usual size, and grow with them. */
+/** An empty picture. Its units are pixels at the usual font size, and scale with it. */
 export function canvas(label, width, height, attributes = {}) {
   const picture = svg("svg", { "font-size": 13, role: "group", "aria-label": label, ...attributes });
   return sized(picture, Math.ceil(width), Math.ceil(height));
@@ -28,26 +28,26 @@ export function canvas(label, width, height, attributes = {}) {
 
 export function sized(picture, width, height) {
   const style = `width:${width / LETTERS}rem;height:${height / LETTERS}rem`;
-  return dress(picture, { width, height, viewBox: `0 0 ${width} ${height}`, style }, []);
+  return assemble(picture, { width, height, viewBox: `0 0 ${width} ${height}`, style }, []);
 }
 
-/** Put children into an element in place of what was there. */
+/** Replaces the children of an element. */
 export function fill(parent, ...children) {
   parent.replaceChildren();
-  return dress(parent, {}, children);
+  return assemble(parent, {}, children);
 }
 
-function dress(made, attributes, children) {
+function assemble(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else if (key.startsWith("aria-")) made.setAttribute(key, String(value));
-    else if (there(value)) made.setAttribute(key, value === true ? "" : value);
+    else if (present(value)) made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat(Infinity).filter(there));
+  made.append(...children.flat(Infinity).filter(present));
   return made;
 }
 
-function there(value) {
+function present(value) {
   return value !== null && value !== undefined && value !== false;
 }
 
@@ -55,9 +55,9 @@ export function button(label, action, attributes = {}) {
   return element("button", { type: "button", onclick: action, ...attributes }, label);
 }
 
-/** A row of choices of which one holds: [value, label, hint]. Arrow keys move, as in radio buttons. */
+/** Radio buttons: [value, label, hint]. Arrow keys move between them. */
 export function choice(label, options, value, change) {
-  const reached = Math.max(0, options.findIndex(([option]) => option === value)); // also where none holds
+  const reached = Math.max(0, options.findIndex(([option]) => option === value)); // first by default
   const buttons = options.map(([option, text, hint], place) => button(text, () => change(option), {
     role: "radio", "aria-checked": option === value, tabindex: place === reached ? 0 : -1, title: hint,
   }));
@@ -77,7 +77,7 @@ export function toggle(label, value, change, hint) {
   return button([element("i"), label], () => change(!value), { ...attributes, title: hint });
 }
 
-/** A list to choose one thing from: [value, label]. */
+/** A select menu: [value, label]. */
 export function menu(label, options, value, change) {
   const list = element(
     "select",
@@ -87,30 +87,31 @@ export function menu(label, options, value, change) {
   return element("label", { class: "menu" }, element("span", {}, label), list);
 }
 
-/** A slider with its label and its value in words. */
-export function slider(label, { min, max, step, value, say = String }, change) {
-  const said = element("output", {}, say(value));
+/** A slider with its label and its formatted value. */
+export function slider(label, { min, max, step, value, format = String }, change) {
+  const shown = element("output", {}, format(value));
   const range = element("input", {
-    type: "range", min, max, step, "aria-label": label, "aria-valuetext": say(value), "data-key": label,
+    type: "range", min, max, step, "aria-label": label, "aria-valuetext": format(value), "data-key": label,
   });
   range.value = value;
   range.addEventListener("input", () => {
-    said.textContent = say(Number(range.value));
-    range.setAttribute("aria-valuetext", said.textContent);
+    shown.textContent = format(Number(range.value));
+    range.setAttribute("aria-valuetext", shown.textContent);
     change(Number(range.value));
   });
-  return element("label", { class: "slider" }, element("span", {}, label), range, said);
+  return element("label", { class: "slider" }, element("span", {}, label), range, shown);
 }
 
-/** Bring a slider to where another one is, and leave it in its place: it may be under a finger. */
+/** Copies the value of another slider without replacing this one, which the user may be dragging. */
 export function follow(slider, other) {
-  const [[range, said], [wanted, says]] = [slider, other].map((one) => one.querySelectorAll("input, output"));
+  const parts = (one) => one.querySelectorAll("input, output");
+  const [[range, shown], [wanted, text]] = [parts(slider), parts(other)];
   range.value = wanted.value;
   range.setAttribute("aria-valuetext", wanted.getAttribute("aria-valuetext"));
-  said.textContent = says.textContent;
+  shown.textContent = text.textContent;
 }
 
-/** The attributes of something drawn that is a button: for the mouse, for Enter and for the space bar. */
+/** The attributes of a drawn button: for the mouse, Enter and the space bar. */
 export function pressed(action) {
   const onkeydown = (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
@@ -120,7 +121,7 @@ export function pressed(action) {
   return { tabindex: 0, role: "button", onclick: action, onkeydown };
 }
 
-/** Text that stands out, in its own direction whatever that of the sentence is. */
+/** Bold text with its own writing direction. */
 export function bold(text, name) {
   return element("b", { class: name, dir: "auto" }, text);
 }
@@ -129,12 +130,12 @@ export function paragraph(name, ...children) {
   return element("p", { class: name }, ...children);
 }
 
-/** A sentence in the place of a view that does not apply. */
-export function because(text) {
-  return paragraph("because", text);
+/** A sentence shown instead of a view that does not apply. */
+export function notice(text) {
+  return paragraph("notice", text);
 }
 
-/** A picture that may be wider than its place. */
+/** A scrollable picture. */
 export function scroll(picture) {
   return element("div", { class: "scroll" }, picture);
 }

@@ -1,20 +1,20 @@
-// A matrix as a picture: one small image for the colours, words and lines around it.
+// A matrix as a picture: one small image for the colours, with labels and lines.
 
 import { css, inkOn } from "./colours.js";
 import { canvas, svg, words } from "./elements.js";
 import { short } from "./numbers.js";
 import { shorten, textWidth } from "./text.js";
 
-const READABLE = 11; // pixels of a cell from which its label can be read
+const READABLE = 11; // pixels of a cell from which its label is readable
 const [WIDEST, TALLEST] = [62, 30]; // pixels of a cell
 const LABEL = 16; // characters of a label
-const TILT = 52; // degrees of labels that do not fit between their neighbours
+const TILT = 52; // degrees of labels that do not fit horizontally
 const [COSINE, SINE] = [Math.cos, Math.sin].map((part) => part((TILT * Math.PI) / 180));
-const LEAST = 120; // pixels of all columns, whatever place their labels leave
-const FINEST = 600; // rows or columns of an image; more are pooled
+const LEAST = 120; // pixels of all columns at least
+const FINEST = 600; // rows or columns of an image at most; more are pooled
 const images = new WeakMap();
 
-/** The colours of a matrix as the address of an image, remembered for each matrix and theme. */
+/** The URL of an image of a matrix, cached by matrix and theme. */
 export function imageOf(matrix, colours, name, low, high, finest = FINEST) {
   if (!images.has(matrix)) images.set(matrix, new Map());
   const known = images.get(matrix);
@@ -44,7 +44,7 @@ function colourOf(value, colours, low, high) {
   return colours[Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low || 1))))];
 }
 
-/** Fewer cells, each the furthest from zero of those it stands for: a peak stays visible at any size. */
+/** Max-pooling by magnitude, so that a peak stays visible at any size. */
 function pool(values, rows, columns, height, width) {
   const pooled = new Float32Array(height * width);
   const across = Uint32Array.from({ length: columns }, (_, column) => Math.floor((column * width) / columns));
@@ -63,15 +63,15 @@ function pool(values, rows, columns, height, width) {
  * The picture of a matrix {values, rows, columns, rowLabels, columnLabels, leftward}.
  *
  * scale: {colours, name, low, high}; row: that of the current step; cell: the chosen [row, column]; lit:
- * which {rows, columns} are not dimmed; image: the matrix whose colours were painted before, if not this.
- * hover(row, column) and pick(row, column) hear of mouse and keyboard.
+ * which {rows, columns} are not dimmed; image: the matrix whose image is used instead of this one.
+ * hover(row, column) and pick(row, column) are called for mouse and keyboard.
  */
 export function heatmap(matrix, scale, options) {
   const frame = measure(matrix, options);
   const { left, top, across, down } = frame;
   const [width, height] = [across * matrix.columns, down * matrix.rows];
   const image = imageOf(options.image ?? matrix, scale.colours, scale.name, scale.low, scale.high);
-  const keys = options.pick ? "arrows move, Enter picks" : "arrows move";
+  const keys = options.pick ? "arrow keys move, Enter selects" : "arrow keys move";
   const label = `${options.label}: ${matrix.rows} rows, ${matrix.columns} columns; ${keys}`;
   const picture = canvas(label, left + width + frame.right, top + height + 4, {
     class: "heatmap", tabindex: 0, role: "application", "data-key": options.label,
@@ -96,7 +96,7 @@ function outline(box) {
   return svg("rect", { ...box, rx: 2, fill: "none", stroke: "var(--accent)", "stroke-width": 1.5 });
 }
 
-/** Where the cells begin, and how large they are. */
+/** The position and the size of the cells. */
 function measure(matrix, { width, maxHeight = 620 }) {
   const [left, longest] = [14 + widest(matrix.rowLabels), widest(matrix.columnLabels)];
   const cell = (right) => Math.min(WIDEST, Math.max(LEAST, width - left - right) / matrix.columns);
@@ -113,7 +113,7 @@ function widest(labels) {
   return Math.max(...labels.map((label) => textWidth(shorten(label, LABEL))));
 }
 
-/** As many labels as can be read, that of the current row always among them. */
+/** As many labels as are readable, always including that of the current row. */
 function rowLabels(matrix, { left, top, down }, row) {
   const every = Math.ceil(READABLE / down);
   const free = (place) => every === 1 || row === null || Math.abs(place - row) >= every;
@@ -184,11 +184,11 @@ function listen(picture, { rows, columns, leftward }, { left, top, across, down,
   if (cell) show(...cell);
 }
 
-/** The scale of the colours with its two ends. */
+/** The colour scale with its two ends. */
 export function legend({ colours, name, low, high }) {
   const stops = [0, 51, 102, 153, 204, 255];
   const id = `legend-${name}`;
-  const picture = canvas("Colours", 190, 18, { class: "legend", "font-size": 12 });
+  const picture = canvas("Colour scale", 190, 18, { class: "legend", "font-size": 12 });
   picture.append(
     svg("linearGradient", { id }, stops.map((place) => (
       svg("stop", { offset: place / 255, "stop-color": css(colours[name][place]) })))),

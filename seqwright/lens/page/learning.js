@@ -1,4 +1,4 @@
-// Watching it learn: the traces of one text at several steps of the training, over the curve of the loss.
+// The training: traces of one text at several checkpoints, with the loss curve.
 
 import { chosenMatrix, peak } from "./attention.js";
 import { diffed } from "./diff.js";
@@ -12,20 +12,20 @@ const COLUMNS = ["step", "loss", "output", "log p"];
 
 export const learning = {
   name: "learning",
-  title: "Learning",
-  lead: "The same text at several moments of the training. Everything else on this page follows the moment.",
+  title: "Training",
+  lead: "The same text at several checkpoints of the training. The other views show the chosen checkpoint.",
   depends: [],
-  why: (page) => (moments(page).length > 1 ? null
-    : "This needs traces of several checkpoints of one training; this page has one moment only."),
+  unavailable: (page) => (checkpoints(page).length > 1 ? null
+    : "This view needs traces of several checkpoints of one training; this page has only one."),
   controls,
   draw,
 };
 
 /**
- * The traces of one training in the order of their steps: [{place, trace, step}, …]. Two traces without a
- * curve of the loss are taken for two models; there are no moments then.
+ * The traces of one training by step: [{place, trace, step}, …]. Two traces without a loss curve are
+ * treated as two models, and the list is empty.
  */
-export function moments({ traces, learning: records }) {
+export function checkpoints({ traces, learning: records }) {
   if (traces.length < 3 && !records.length) return [];
   return traces.map((trace, place) => ({ place, trace, step: trace.document.model.step }))
     .filter((one) => one.step !== null)
@@ -34,55 +34,56 @@ export function moments({ traces, learning: records }) {
 
 function controls(page) {
   const { state, set } = page;
-  const found = moments(page);
+  const found = checkpoints(page);
   const playing = state.playing === "learning";
   const range = {
     min: 0, max: found.length - 1, step: 1, value: found.findIndex((one) => one.place === state.a),
-    say: (place) => (found[place] ? `step ${found[place].step.toLocaleString("en")}` : "–"),
+    format: (place) => (found[place] ? `step ${found[place].step.toLocaleString("en")}` : "–"),
   };
   const turn = () => set({ playing: playing ? "" : "learning" });
   return [
     button(playing ? "Pause" : "Play the training", turn, { class: "primary", "data-key": "play" }),
-    slider("Moment", range, (place) => set({ a: found[place].place, playing: "" })),
+    slider("Checkpoint", range, (place) => set({ a: found[place].place, playing: "" })),
   ];
 }
 
 async function draw(page) {
-  const found = moments(page);
+  const found = checkpoints(page);
   const picture = curve(page, found);
   const row = ({ trace: { document: { output } }, step }) => (
     [step, lossAt(page.learning, step), output.text, output.log_prob]);
   const main = element("div", { class: "main" }, outputs(page, found));
-  const beside = element("div", { class: "beside" }, main, await look(page));
+  const beside = element("div", { class: "beside" }, main, await attention(page));
   const node = element("div", {}, scroll(picture), beside);
   return { node, picture, table: { columns: COLUMNS, rows: found.map(row) } };
 }
 
-/** What was said at each moment, next to what is said at the last. */
+/** The output at each checkpoint, compared with the last one. */
 function outputs(page, found) {
   const last = found.at(-1).trace.document.output.text;
   const rows = found.map(({ place, trace, step }) => {
     const { text, log_prob: logProb } = trace.document.output;
     const go = button(step.toLocaleString("en"), () => page.set({ a: place, playing: "" }), {
-      class: "link", "data-key": `moment ${place}`,
+      class: "link", "data-key": `checkpoint ${place}`,
     });
     const loss = lossAt(page.learning, step);
     const cells = [go, loss === null ? "" : short(loss, 2), diffed(last, text), short(logProb, 2)];
     return { cells, strong: place === page.state.a };
   });
-  return listing("moments", COLUMNS, rows);
+  return listing("checkpoints", COLUMNS, rows);
 }
 
-async function look({ trace, state, colours }) {
+async function attention({ trace, state, colours }) {
   const [kind] = trace.kinds;
   if (!kind) return null;
   const matrix = await chosenMatrix(trace, { ...state, kind, layer: -1, head: "all" });
   const scale = { colours, name: "ramp", low: 0, high: peak(matrix.values) };
-  const picture = heatmap(matrix, scale, { width: 420, maxHeight: 320, row: null, label: "Weights now" });
-  return element("aside", { class: "side wide" }, element("h3", {}, "Where it looks now"), scroll(picture));
+  const picture = heatmap(matrix, scale, { width: 420, maxHeight: 320, row: null, label: "Weights" });
+  const title = element("h3", {}, "Attention at this checkpoint");
+  return element("aside", { class: "side wide" }, title, scroll(picture));
 }
 
-/** The loss of the record that is nearest to a step; null where there are no records. */
+/** The loss of the record nearest to a step; null without records. */
 function lossAt(records, step) {
   const far = (one) => Math.abs(one.step - step);
   return records.reduce((best, one) => (best && far(best) <= far(one) ? best : one), null)?.loss ?? null;
@@ -95,7 +96,7 @@ function curve({ learning: records, state, set }, found) {
   const [[first, last], [low, high]] = [steps, losses].map((all) => [Math.min(...all), Math.max(...all)]);
   const x = (step) => MARGIN + ((width - 2 * MARGIN) * (step - first)) / (last - first || 1);
   const y = (loss) => 14 + ((HEIGHT - 34) * (high - loss)) / (high - low || 1);
-  const picture = canvas("Loss over the training", width, HEIGHT + 36, { "font-size": 12 });
+  const picture = canvas("Loss curve", width, HEIGHT + 36, { "font-size": 12 });
   const ground = { x1: MARGIN, x2: width - MARGIN, y1: HEIGHT, y2: HEIGHT };
   picture.append(svg("line", { ...ground, stroke: "var(--line)" }));
   if (records.length > 1) {
@@ -106,12 +107,12 @@ function curve({ learning: records, state, set }, found) {
       ...[high, low].map((loss) => words(short(loss, 1), MARGIN - 8, y(loss), quiet)));
   }
   for (const { place, step } of found) {
-    picture.append(...moment(x(step), step, place === state.a, () => set({ a: place, playing: "" })));
+    picture.append(...marker(x(step), step, place === state.a, () => set({ a: place, playing: "" })));
   }
   return picture;
 }
 
-function moment(x, step, now, go) {
+function marker(x, step, now, go) {
   const colour = now ? "var(--accent)" : "var(--data)";
   const look = { fill: now ? colour : "var(--panel)", stroke: colour, "stroke-width": 2 };
   const place = { class: "token", cx: x, cy: HEIGHT, r: now ? 7 : 5, onclick: go };

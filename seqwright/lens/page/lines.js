@@ -1,28 +1,28 @@
-// The same weights as lines between two rows of words, or two columns where the rows do not fit.
+// Weights as lines between two rows of words, or between two columns if the rows do not fit.
 
 import { canvas, pressed, svg, words } from "./elements.js";
 import { shorten, textWidth } from "./text.js";
 
-const FAINTEST = 0.04; // of the largest weight; lighter lines are not drawn
-const MOST = 1500; // lines that one picture holds, the strongest ones
+const FAINTEST = 0.04; // of the largest weight; weaker lines are not drawn
+const MOST = 1500; // lines per picture, the strongest ones
 const [NARROW, WIDE] = [12, 44]; // pixels between words
-const LEAST = 120; // pixels of the lines between two columns of words
+const LEAST = 120; // pixels between two columns of words
 const LABEL = 16; // characters of a word
-const SIZE = 15 / 13; // of the letters, to that at which texts are measured
-const drawn = new WeakMap(); // the lines of each matrix, which stay the same from step to step
+const SIZE = 15 / 13; // font size, relative to that of text measurement
+const drawn = new WeakMap(); // the lines of each matrix
 
 /**
  * The picture of a matrix: keys above (or right), queries below (or left), one line for each weight.
  *
- * row: that of the current step; pinned: {rows, columns}, sets whose lines alone are bright.
- * hover(row, column) hears of lines, pick("rows" or "columns", place, event) of clicks on words.
+ * row: that of the current step; pinned: {rows, columns}, sets whose lines are highlighted.
+ * hover(row, column) is called for lines, pick("rows" or "columns", place, event) for clicks on words.
  */
 export function lines(matrix, { width, row, high, pinned, hover, pick }) {
   const layout = layoutOf(matrix, width);
   const free = pinned.rows.size + pinned.columns.size === 0;
   const held = (one) => pinned.rows.has(one.row) || pinned.columns.has(one.column);
   const bright = (one) => (free ? row === null || one.row === row : held(one));
-  const label = "Lines from each query to what it looks at";
+  const label = "Lines from each query to its keys";
   const picture = canvas(label, layout.width, layout.height, { class: "lines", "font-size": 15 });
   if (!drawn.has(matrix)) drawn.set(matrix, strongest(matrix, FAINTEST * high));
   for (const one of drawn.get(matrix)) {
@@ -60,7 +60,7 @@ function word(text, { x, y, anchor }, now, held, attributes) {
   });
 }
 
-/** The weights that are drawn, the strongest last and so on top; of equal ones at the limit the first. */
+/** The weights to draw, the strongest last and so on top; of equal ones at the limit, the first. */
 function strongest({ values, columns }, least) {
   const weights = values.filter((value) => value >= least).sort().subarray(-MOST);
   const found = [];

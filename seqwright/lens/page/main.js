@@ -1,13 +1,14 @@
-// The page: one store of what is chosen, the story on top, one view at a time below.
+// The page: a store of the choices, the summary on top, and one view at a time below.
 
 import { alignment } from "./alignment.js";
 import { chosenHeads } from "./attention.js";
 import { beam } from "./beam.js";
 import { palette } from "./colours.js";
 import { compare } from "./compare.js";
-import { because, button, element, fill, LETTERS, menu, toggle } from "./elements.js";
+import { button, element, fill, LETTERS, menu, notice, toggle } from "./elements.js";
+import { heads } from "./heads.js";
 import { createHelp, listenToKeys } from "./help.js";
-import { learning, moments } from "./learning.js";
+import { checkpoints, learning } from "./learning.js";
 import { next } from "./next.js";
 import { number } from "./number.js";
 import { createPanel, keepFocus } from "./panel.js";
@@ -15,19 +16,19 @@ import { createStore } from "./store.js";
 import { createStory } from "./story.js";
 import { shorten } from "./text.js";
 import { Trace } from "./trace.js";
-import { wall } from "./wall.js";
 import { why } from "./why.js";
 
-const VIEWS = [alignment, wall, next, beam, why, number, compare, learning];
-const PACE = { steps: 700, learning: 1000 }; // milliseconds from one to the next while playing
-const PADDING = 48; // pixels of a panel that are not its body
+const VIEWS = [alignment, heads, next, beam, why, number, compare, learning];
+const PACE = { steps: 700, learning: 1000 }; // milliseconds per step while playing
+const SHORTCUTS = "Keyboard shortcuts";
+const PADDING = 48; // horizontal pixels of a panel outside its body
 
 const given = JSON.parse(document.getElementById("data").textContent);
 const traces = given.traces.map((document, place) => new Trace(document, place));
 const palettes = { light: palette("light"), dark: palette("dark") };
 const system = matchMedia("(prefers-color-scheme: dark)");
 const [kind] = traces[0].kinds;
-const found = moments({ traces, learning: given.learning });
+const found = checkpoints({ traces, learning: given.learning });
 const store = createStore({
   a: found.at(-1)?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
   view: found.length > 1 ? "learning" : kind ? "alignment" : "next",
@@ -39,24 +40,24 @@ const store = createStore({
 const [story, panel, help] = [createStory(store), createPanel(), createHelp()];
 const tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: turnTabs });
 const tools = element("div", { class: "tools" });
-let turn = 0; // of drawing
+let turn = 0; // number of the latest drawing
 
-/** What a view gets: the choices, brought into the bounds of the trace, and the way to change them. */
+/** The argument of a view: the choices, limited to the bounds of the trace, and `set` to change them. */
 function page() {
   const trace = traces[placeOf(store.state.a, traces.length)];
   const dark = store.state.theme ? store.state.theme === "dark" : system.matches;
-  const state = { ...withinBounds(store.state, trace), dark, width: roomOf(panel.node) };
+  const state = { ...withinBounds(store.state, trace), dark, width: bodyWidth(panel.node) };
   const colours = palettes[dark ? "dark" : "light"];
   return { state, set: store.set, trace, traces, learning: given.learning, colours };
 }
 
 /** The width of a panel's body in the units of pictures. */
-function roomOf(node) {
+function bodyWidth(node) {
   const scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / LETTERS;
   return Math.max(240, Math.round((node.clientWidth - PADDING) / scale));
 }
 
-/** An address may ask for anything, and another trace has other layers. */
+/** The choices limited to what the trace has: an address may contain anything. */
 function withinBounds(state, trace) {
   const one = (value, ...options) => (options.includes(value) ? value : options[0]);
   const kind = one(state.kind, trace.kinds[0] ?? "cross", ...trace.kinds);
@@ -84,7 +85,7 @@ function between(value, low, high) {
 
 async function render() {
   const mine = ++turn;
-  document.documentElement.dataset.big = store.state.big; // first, for the letters measure the pictures
+  document.documentElement.dataset.big = store.state.big; // first, because pictures are sized by the text
   const now = page();
   const view = VIEWS.find((one) => one.name === now.state.view) ?? alignment;
   document.documentElement.dataset.theme = now.colours.theme;
@@ -93,7 +94,7 @@ async function render() {
     const tab = tabs.children[place];
     tab.setAttribute("aria-selected", one === view);
     tab.tabIndex = one === view ? 0 : -1;
-    tab.classList.toggle("empty", Boolean(one.why?.(now)));
+    tab.classList.toggle("empty", Boolean(one.unavailable?.(now)));
   });
   const ends = await Promise.allSettled([story.show(now), panel.show(view, now)]);
   if (mine !== turn) return;
@@ -102,7 +103,7 @@ async function render() {
     document.body.dataset.ready = view.name;
     return;
   }
-  panel.complain(failed.reason);
+  panel.showError(failed.reason);
   throw failed.reason;
 }
 
@@ -110,9 +111,9 @@ function settings({ state, set }) {
   const names = traces.map((one, place) => [place, one.name]);
   return [
     names.length > 1 && menu("Trace", names, state.a, (a) => set({ a })),
-    toggle("Big", state.big, (big) => set({ big }), "Big letters, for a projector (b)"),
-    toggle("Dark", state.dark, (dark) => set({ theme: dark ? "dark" : "light" }), "Dark or light (d)"),
-    button("?", () => help.showModal(), { "aria-label": "Keyboard", title: "Keyboard", "data-key": "help" }),
+    toggle("Large text", state.big, (big) => set({ big }), "Large text, for a projector (b)"),
+    toggle("Dark", state.dark, (dark) => set({ theme: dark ? "dark" : "light" }), "Dark or light theme (d)"),
+    button("?", () => help.showModal(), { "aria-label": SHORTCUTS, title: SHORTCUTS, "data-key": "help" }),
   ];
 }
 
@@ -125,14 +126,14 @@ function turnTabs(event) {
   tabs.children[place].focus();
 }
 
-/** One step on, or one moment of the training, for as long as it plays. */
+/** Moves to the next step, or to the next checkpoint of the training, while playing. */
 function createClock() {
   let [running, clock] = ["", null];
   return ({ playing }) => {
     if (playing === running) return;
     running = playing;
     clearInterval(clock);
-    const on = { steps: nextStep, learning: nextMoment }[playing];
+    const on = { steps: nextStep, learning: nextCheckpoint }[playing];
     if (on) clock = setInterval(() => store.set(on()), PACE[playing]);
   };
 }
@@ -142,9 +143,9 @@ function nextStep() {
   return state.t + 1 < trace.length ? { t: state.t + 1 } : { playing: "" };
 }
 
-function nextMoment() {
+function nextCheckpoint() {
   const now = page();
-  const found = moments(now);
+  const found = checkpoints(now);
   const place = found.findIndex((one) => one.place === now.state.a);
   return { a: found[(place + 1) % found.length].place };
 }
@@ -154,14 +155,14 @@ function start() {
   const facts = [
     `Seqwright ${version}`,
     `${model.parameters.toLocaleString("en")} parameters`,
-    ...(model.member ? [`number ${model.member.join(" of ")} models that speak together`] : []),
+    ...(model.member ? [`model ${model.member.join(" of ")} of an ensemble`] : []),
     `weights ${shorten(model.weights, 24)}`,
-    "this file asks the network for nothing",
+    "this page makes no network requests",
   ];
   tabs.append(...VIEWS.map(({ name, title }, place) => button(title, () => store.set({ view: name }), {
     role: "tab", id: `tab-${name}`, "aria-controls": "panel", title: `${title} (${place + 1})`,
   })));
-  const title = element("h1", {}, shorten(given.title || "A look inside", 60));
+  const title = element("h1", {}, shorten(given.title || "Model trace", 60));
   document.body.append(element("header", { class: "top" }, title, tools),
     element("main", {}, story.node, tabs, panel.node), element("footer", {}, facts.join(" · ")), help);
   const tick = createClock();
@@ -173,10 +174,10 @@ function start() {
   listenToKeys(page, VIEWS, help);
   let width = 0;
   new ResizeObserver(([{ contentRect }]) => {
-    if (contentRect.width !== width) render(); // its height changes with what it shows
+    if (contentRect.width !== width) render(); // its height changes with its contents
     width = contentRect.width;
   }).observe(panel.node);
 }
 
 if ("DecompressionStream" in window) start();
-else document.body.append(because("This browser cannot unpack the page; any browser of 2023 or later can."));
+else document.body.append(notice("This browser cannot unpack the data; use a browser from 2023 or later."));

@@ -1,20 +1,19 @@
-// What could have been said at this step, what temperature, top-k and top-p make of it, and what would have
-// followed.
+// The distribution of the next token, with temperature, top-k and top-p, and the branches of the step.
 
-import { branchesAt, branchList, turner } from "./branch.js";
+import { branchesAt, branchList, branchToggle } from "./branch.js";
 import { bold, canvas, element, paragraph, scroll, slider, svg, words } from "./elements.js";
 import { percent, probability, reshape, short } from "./numbers.js";
 import { shorten } from "./text.js";
 
 const SHOWN = 16;
-const [LEFT, RIGHT, ROW] = [130, 74, 28]; // pixels: the names, the numbers, a bar
-const SIDE = 492; // pixels of the branches beside the bars, and of the gap
-const ROOM = 960; // pixels from which there is room for both
+const [LEFT, RIGHT, ROW] = [130, 74, 28]; // pixels: labels, numbers, a bar
+const SIDE = 492; // pixels of the branches next to the bars, and of the gap
+const ROOM = 960; // pixels from which both fit
 
 export const next = {
   name: "next",
-  title: "Next piece",
-  lead: "The probabilities at this step. Sliders change the draw; a click shows what another piece leads to.",
+  title: "Next token",
+  lead: "Next-token probabilities at this step, with sampling options. Click a token to see its output.",
   depends: [],
   controls,
   draw,
@@ -23,9 +22,9 @@ export const next = {
 function controls({ state, set }) {
   const all = (most) => (value) => (value === most ? "all" : String(value));
   const digits = (value) => value.toFixed(2);
-  const temperature = { min: 0.1, max: 3, step: 0.05, value: state.temperature, say: digits };
-  const topK = { min: 0, max: 50, step: 1, value: state.topk, say: all(0) };
-  const topP = { min: 0.05, max: 1, step: 0.01, value: state.topp, say: all(1) };
+  const temperature = { min: 0.1, max: 3, step: 0.05, value: state.temperature, format: digits };
+  const topK = { min: 0, max: 50, step: 1, value: state.topk, format: all(0) };
+  const topP = { min: 0.05, max: 1, step: 0.01, value: state.topp, format: all(1) };
   return [
     slider("Temperature", temperature, (value) => set({ temperature: value })),
     slider("Top-k", topK, (value) => set({ topk: value })),
@@ -43,63 +42,63 @@ async function draw(page) {
     label: trace.symbol(id),
     plain: Math.exp(stored.logits[place] - step.total),
     shaped: shaped.shares[place],
-    fate: id === step.id ? "said" : place < shaped.kept ? "" : "cut off",
+    fate: id === step.id ? "chosen" : place < shaped.kept ? "" : "cut off",
     branch: branches.get(id),
   }));
   const width = state.width >= ROOM ? state.width - SIDE : state.width;
   const picture = bars(page, rows.slice(0, SHOWN), Math.min(width, 860));
   const facts = paragraph("facts",
-    "The model said ", bold(trace.symbol(step.id), "now"), `, number ${step.rank} of its list with `,
-    `probability ${percent(probability(step.log_prob))}. It was as uncertain as an even choice among `,
-    `${short(Math.exp(step.entropy), 1)} (entropy ${short(step.entropy, 2)} nats). `,
-    "The thin marks are the model's own probabilities. ", restInWords(shaped.rest, state));
+    "Chosen: ", bold(trace.symbol(step.id), "now"), `, rank ${step.rank}, `,
+    `probability ${percent(probability(step.log_prob))}. Entropy ${short(step.entropy, 2)} nats, like a `,
+    `uniform choice among ${short(Math.exp(step.entropy), 1)} tokens. `,
+    "Thin marks show the probabilities before the sliders. ", restText(shaped.rest, state));
   const main = element("div", { class: "main" }, facts, scroll(picture));
   const node = element("div", { class: "beside" }, main, branchList(page));
   return { node, picture, table: tableOf(rows) };
 }
 
 function tableOf(rows) {
-  const columns = ["piece", "probability", "after the sliders", "", "then it says", "log p", "score"];
+  const columns = ["token", "probability", "after the sliders", "", "output of the branch", "log p", "score"];
   const row = ({ label, plain, shaped, fate, branch }) => (
     [label, plain, shaped, fate, branch?.text, branch?.log_prob, branch?.score]);
   return { columns, rows: rows.map(row) };
 }
 
 /**
- * What is not listed. At another temperature its mass is known up to a bound (docs/trace.md), and where top-p
- * cuts among it, what it had before is one.
+ * The probability of all tokens that are not listed: a bound if the temperature is not 1 (docs/trace.md), or
+ * if top-p cuts among them.
  */
-function restInWords(rest, { temperature, topp }) {
+function restText(rest, { temperature, topp }) {
   if (rest < 0.0005) return null;
   const [most, least] = [temperature < 1 || topp < 1, temperature > 1];
   const bound = most && least ? "about " : most ? "at most " : least ? "at least " : "";
-  return `All that is not listed has ${bound}${percent(rest)} together.`;
+  return `All other tokens together: ${bound}${percent(rest)}.`;
 }
 
 function bars(page, rows, width) {
   const most = Math.max(...rows.flatMap(({ plain, shaped }) => [plain, shaped]));
   const long = (share) => ((width - LEFT - RIGHT) * share) / most;
-  const picture = canvas("Probabilities of the next piece", width, rows.length * ROW + 4);
+  const picture = canvas("Probabilities of the next token", width, rows.length * ROW + 4);
   rows.forEach((row, place) => picture.append(bar(page, row, place * ROW + 2, width, long)));
   return picture;
 }
 
-/** The name, the bar, the mark of the model's own probability; a click shows the branch, if there is one. */
+/** A labelled bar with a mark at the original probability; a click shows the branch, if it has one. */
 function bar(page, { label, plain, shaped, fate, branch }, y, width, long) {
-  const said = fate === "said";
+  const chosen = fate === "chosen";
   const [x, end, middle] = [LEFT + long(plain), LEFT + long(Math.max(shaped, plain)) + 8, y + ROW / 2];
-  const fill = said ? "var(--accent)" : branch ? "var(--data)" : shaped ? "var(--ink)" : "var(--quiet)";
-  const name = { "text-anchor": "end", "font-size": 14, "font-weight": said ? 650 : 400, fill };
+  const fill = chosen ? "var(--accent)" : branch ? "var(--data)" : shaped ? "var(--ink)" : "var(--quiet)";
+  const name = { "text-anchor": "end", "font-size": 14, "font-weight": chosen ? 650 : 400, fill };
   const mark = { x1: x, x2: x, y1: y + 3, y2: y + ROW - 3, stroke: "var(--ink)", "stroke-width": 1.5 };
   const quiet = { fill: "var(--quiet)", "font-size": 12 };
   const box = { x: LEFT, y: y + 5, width: long(shaped), height: ROW - 10, rx: 3 };
-  const chosen = branch && page.trace.branch(page.state.branch) === branch;
-  const ground = { x: 0, y, width, height: ROW, rx: 5, fill: chosen ? "var(--soft)" : "transparent" };
-  return svg("g", branch ? { class: "token turn", onclick: turner(page, branch) } : {},
-    branch && svg("title", {}, `${label}, then: ${branch.text}`),
+  const open = branch && page.trace.branch(page.state.branch) === branch;
+  const ground = { x: 0, y, width, height: ROW, rx: 5, fill: open ? "var(--soft)" : "transparent" };
+  return svg("g", branch ? { class: "token turn", onclick: branchToggle(page, branch) } : {},
+    branch && svg("title", {}, `${label}: ${branch.text}`),
     svg("rect", ground),
     words(shorten(label, 14), LEFT - 12, middle, { ...name, "text-decoration": branch && "underline" }),
-    svg("rect", { ...box, fill: said ? "var(--accent)" : "var(--data)" }),
+    svg("rect", { ...box, fill: chosen ? "var(--accent)" : "var(--data)" }),
     svg("line", { ...mark, "stroke-opacity": 0.55 }),
     words(shaped ? percent(shaped) : "cut off", end, middle, quiet));
 }

@@ -1,19 +1,19 @@
-// One number from beginning to end: the vectors that meet, their score, the softmax, the values, what the
-// block makes of them; and the gates of a recurrent layer.
+// The computation of one attention weight: query and key, score, softmax, values, the rest of the block; and
+// the gates of a recurrent layer.
 
 import { blockName, blockSections, sublayerOf } from "./block.js";
-import { because, bold, element, menu, paragraph, scroll } from "./elements.js";
+import { bold, element, menu, notice, paragraph, scroll } from "./elements.js";
 import { largest, percent, short, total } from "./numbers.js";
 import { strips } from "./strips.js";
 import { plural, shorten } from "./text.js";
 import { KINDS } from "./trace.js";
-import { stepping, weighing } from "./weighing.js";
+import { attentionWeights, recurrentStep } from "./attention_weights.js";
 
-const KEYS = 10; // of the softmax that are drawn; the table has all
-const VALUES = 4; // that are drawn before they are summed; the table has all
+const KEYS = 10; // drawn in the softmax; the table has all
+const VALUES = 4; // drawn before the sum; the table has all
 const GATES = {
-  i: "i  lets in", f: "f  keeps", g: "g  candidate", o: "o  lets out", // LSTM
-  r: "r  resets", z: "z  keeps", n: "n  candidate", // GRU
+  i: "i  input gate", f: "f  forget gate", g: "g  candidate", o: "o  output gate", // LSTM
+  r: "r  reset gate", z: "z  update gate", n: "n  candidate", // GRU
 };
 const EQUATIONS = {
   lstm: { c: "c′ = f·c + i·g", h: "h′ = o·tanh(c′)" },
@@ -22,19 +22,19 @@ const EQUATIONS = {
 
 export const number = {
   name: "number",
-  title: "One number",
-  lead: "A single attention weight and what becomes of it, computed with the numbers of this model.",
+  title: "Computation",
+  lead: "How one attention weight is computed, and how the block uses it, with the numbers of this model.",
   depends: ["a", "kind", "layer", "head", "q", "k", "t", "cell"],
   controls,
   draw,
 };
 
-/** The attentions whose vectors, or the numbers of whose block, are in the trace. */
+/** The attentions whose vectors or block are in the trace. */
 function stored(trace) {
   return trace.document.attention.filter((one) => one.heads > 0 && (one.vectors || trace.block(one)));
 }
 
-/** The attention, head and query that are looked at; null where the trace has numbers of none. */
+/** The chosen attention, head and query; null if the trace has the numbers of none. */
 function chosen({ trace, state }) {
   const ofKind = stored(trace).filter((one) => one.kind === state.kind);
   const entry = ofKind.find((one) => one.layer === state.layer) ?? ofKind.at(-1) ?? stored(trace).at(-1);
@@ -62,7 +62,7 @@ function controls(page) {
     menu("Attention", attentions, entry, (one) => set({ kind: one.kind, layer: one.layer, k: -1 })),
     heads.length > 1 && menu("Head", heads, head, (at) => set({ ...here, head: String(at) })),
     menu("From", places(rows), query, (place) => set({ ...here, [entry.kind === "enc" ? "q" : "t"]: place })),
-    menu("To", [[-1, "the largest weight"], ...places(columns)], state.k, (k) => set({ ...here, k })),
+    menu("To", [[-1, "largest weight"], ...places(columns)], state.k, (k) => set({ ...here, k })),
     cellMenu(page),
   ];
 }
@@ -75,7 +75,7 @@ function cellMenu({ trace, state, set }) {
   return options.length > 1 && menu("Recurrent layer", options, shown, (cell) => set({ cell }));
 }
 
-/** The recurrent layer that is looked at: the chosen one, else the last, which is one of the decoder's. */
+/** The chosen recurrent layer, by default the last one, which belongs to the decoder. */
 function shownCell({ document }, state) {
   return Math.max(0, Math.min(Math.floor(state.cell ?? Infinity), document.recurrent.length - 1));
 }
@@ -83,24 +83,24 @@ function shownCell({ document }, state) {
 async function draw(page) {
   const { trace, state, colours } = page;
   const found = chosen(page);
-  const weight = found?.entry.vectors ? await weighed(trace, state, found) : null;
-  const block = found ? await afterwards(trace, found) : { sections: [] };
+  const weight = found?.entry.vectors ? await weightPart(trace, state, found) : null;
+  const block = found ? await blockPart(trace, found) : { sections: [] };
   const cell = trace.document.recurrent.length ? await cellLines(trace, state) : [];
   const lines = [...numbered([...(weight?.sections ?? []), ...block.sections]), ...cell];
-  if (!lines.length) return { node: because(whyNot(trace)) };
+  if (!lines.length) return { node: notice(whyNot(trace)) };
   const picture = strips(lines.filter((line) => !line.hidden), state.width, colours.difference);
   const sentence = weight?.sentence ?? block.sentence ?? paragraph("facts", whyNot(trace));
   const node = element("div", {}, sentence, scroll(picture), block.why && paragraph("quiet", block.why));
   return { node, picture, table: tableOf(lines) };
 }
 
-/** Sections [title, lines] one after the other, their titles numbered. */
+/** The lines of sections [title, lines], with numbered titles. */
 function numbered(sections) {
   return sections.flatMap(([title, lines], place) => [{ title: `${place + 1}  ${title}` }, ...lines]);
 }
 
-/** What the block of an attention makes of the same place; or why that is not known. */
-async function afterwards(trace, { entry, query, rows }) {
+/** The sections of the block of an attention at the same position, or the reason why they are missing. */
+async function blockPart(trace, { entry, query, rows }) {
   const block = trace.block(entry);
   const sublayer = block && sublayerOf(block, entry);
   if (!sublayer) return { sections: [], why: whyNoBlock(trace, entry) };
@@ -109,15 +109,15 @@ async function afterwards(trace, { entry, query, rows }) {
   return { sections: await blockSections(trace, block, sublayer, query), sentence };
 }
 
-/** A recurrent decoder has an attention that is in no block. */
+/** The reason; none for a recurrent decoder, whose attention is not in a block. */
 function whyNoBlock(trace, { kind }) {
   const { blocks, model } = trace.document;
-  if (blocks === undefined) return "This trace is older than the numbers of blocks; look again to have them.";
+  if (blocks === undefined) return "This trace has no block numbers; make it again to see them.";
   const part = kind === "enc" ? model.encoder : model.decoder;
-  return part === "transformer" && trace.absent("blocks", "the numbers of this block are not in this trace");
+  return part === "transformer" && trace.absent("blocks", "the trace lacks the numbers of this block");
 }
 
-/** The lines with all of their numbers, the first ones being number 0. */
+/** A table of the lines with all of their numbers, counted from 0. */
 function tableOf(lines) {
   const size = Math.max(...lines.map((line) => line.values?.length ?? 1));
   const row = ({ title, label, values, text }) => [title ?? label, ...(values ?? [text])];
@@ -126,29 +126,29 @@ function tableOf(lines) {
 
 function whyNot(trace) {
   if (!trace.kinds.length) return trace.absent("cross", "this model has no attention");
-  return trace.absent("vectors", "the vectors behind the weights are not in this trace");
+  return trace.absent("vectors", "the trace lacks the vectors behind the weights");
 }
 
-async function weighed(trace, state, { entry, head, query, rows, columns }) {
-  const seen = await weighing(trace, entry, head, query);
-  const key = state.k >= 0 && state.k < seen.weights.length ? state.k : largest(seen.weights);
-  const weight = seen.weights[key];
-  const sentence = paragraph("big facts", bold(rows[query], "now"), " looks at ", bold(columns[key]),
-    " with weight ", element("b", { id: "weight" }, short(weight, 4)), ` (${percent(weight)}), because:`);
+async function weightPart(trace, state, { entry, head, query, rows, columns }) {
+  const computed = await attentionWeights(trace, entry, head, query);
+  const key = state.k >= 0 && state.k < computed.weights.length ? state.k : largest(computed.weights);
+  const weight = computed.weights[key];
+  const sentence = paragraph("big facts", bold(rows[query], "now"), " attends to ", bold(columns[key]),
+    " with weight ", element("b", { id: "weight" }, short(weight, 4)), ` (${percent(weight)}):`);
   const names = [rows[query], columns[key]].map((name) => shorten(name, 12));
   const sections = [
-    ["The query meets the key", meetingLines(entry.vectors.score === "additive", seen, key, names)],
-    [`Softmax over all ${plural(columns.length, "key")}`, softmaxLines(seen, key, columns)],
-    ["The values, weighted and summed", valueLines(seen, columns)],
+    ["Query and key", scoreLines(entry.vectors.score === "additive", computed, key, names)],
+    [`Softmax over ${plural(columns.length, "key")}`, softmaxLines(computed, key, columns)],
+    ["Weighted sum of the values", valueLines(computed, columns)],
   ];
   return { sections, sentence };
 }
 
-function meetingLines(additive, seen, key, [from, to]) {
-  const { q, raw, weight, keys, products, factor, moved, scores } = seen;
+function scoreLines(additive, computed, key, [from, to]) {
+  const { q, raw, weight, keys, products, factor, moved, scores } = computed;
   const sum = total(products[key]);
   const times = `${short(sum, 4)} × ${short(factor, 4)} = ${short(factor * sum, 4)}`;
-  const plus = `${short(moved[key], 4)}, so the score is ${short(scores[key], 4)}`;
+  const plus = `${short(moved[key], 4)}; score ${short(scores[key], 4)}`;
   const lines = [
     raw && { label: `state at ${from}`, values: raw },
     { label: `${raw ? "q = state · W" : "q"}  of ${from}`, values: q },
@@ -170,7 +170,7 @@ function factorName(factor, size) {
 function softmaxLines({ scores, most, powers, weights }, key, columns) {
   const [sum, less] = [short(total(powers), 4), most < 0 ? `+ ${short(-most)}` : `− ${short(most)}`];
   const share = (place) => `${short(powers[place], 4)} / ${sum} = ${short(weights[place], 4)}`;
-  return falling(weights).map((place, rank) => ({
+  return descending(weights).map((place, rank) => ({
     label: shorten(columns[place], 14),
     text: `exp(${short(scores[place])} ${less}) / ${sum} = ${share(place)}`,
     strong: place === key,
@@ -179,16 +179,16 @@ function softmaxLines({ scores, most, powers, weights }, key, columns) {
 }
 
 function valueLines({ weights, values, added, context }, columns) {
-  const weighted = falling(weights).map((place, rank) => ({
+  const weighted = descending(weights).map((place, rank) => ({
     label: `${short(weights[place])} · v  of ${shorten(columns[place], 10)}`,
     values: values[place].map((value) => weights[place] * value),
     hidden: rank >= VALUES,
   }));
   const bias = added ? [{ label: "+ value bias", values: added }] : [];
-  return [...weighted, ...bias, { label: "context: the sum of all", values: context }];
+  return [...weighted, ...bias, { label: "context: sum of all", values: context }];
 }
 
-function falling(weights) {
+function descending(weights) {
   return [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
 }
 
@@ -197,7 +197,7 @@ async function cellLines(trace, state) {
   const [reads, last] = [layer.part === "encoder", layer.steps - 1];
   const place = Math.max(0, Math.min(reads ? state.k : state.t, last));
   const t = layer.direction === "backward" ? last - place : place;
-  const { gates, before, after } = await stepping(trace, layer, t);
+  const { gates, before, after } = await recurrentStep(trace, layer, t);
   const vectors = [
     ...Object.entries(before).map(([name, values]) => ({ label: `${name}  before`, values })),
     ...Object.entries(gates).map(([name, values]) => ({ label: GATES[name], values })),

@@ -1,4 +1,4 @@
-// The arithmetic that the page does itself.
+// Arithmetic of the page.
 
 export function softmax(values) {
   const total = logSumExp(values);
@@ -11,12 +11,12 @@ export function logSumExp(values) {
   return largest + Math.log(values.reduce((sum, value) => sum + Math.exp(value - largest), 0));
 }
 
-/** Of a logarithm in the trace, where null is −∞. */
+/** The probability of a logarithm in the trace, where null is −∞. */
 export function probability(logProb) {
   return logProb === null ? 0 : Math.exp(logProb);
 }
 
-/** A number with as many digits as tell something. */
+/** A number with a useful number of digits. */
 export function short(value, digits = 3) {
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "–";
   const size = Math.abs(value);
@@ -25,7 +25,7 @@ export function short(value, digits = 3) {
   return text.replace("-", "−");
 }
 
-/** A number before and after, and by how much it moved. */
+/** A number before and after, and the change. */
 export function moved(before, after) {
   const change = after - before;
   return `${short(before)} → ${short(after)} (${change > 0 ? "+" : ""}${short(change)})`;
@@ -43,10 +43,10 @@ export function largest(values) {
 }
 
 /**
- * What is left of a step's distribution after temperature, then top-k, then top-p among those (0 and 1: all).
+ * The distribution of a step after temperature, then top-k, then top-p (0 and 1: all).
  *
- * logits: the largest, falling; rest: the log-sum-exp of all others (−∞ if there are none). What the others
- * weigh at another temperature is only bounded (docs/trace.md); the bound is exact at 1.
+ * logits: the largest ones, descending; rest: the log-sum-exp of all others (−∞ if there are none). At
+ * another temperature, the mass of the others is only bounded (docs/trace.md); the bound is exact at 1.
  */
 export function reshape({ logits, rest }, { temperature, topK, topP }) {
   const tail = rest === -Infinity ? rest : rest + (1 / temperature - 1) * logits.at(-1);

@@ -1,17 +1,17 @@
-// The frame around a view: its title, its controls, its body, and the ways to read or save what it shows.
+// The frame around a view: title, controls, body, and buttons for tables and files.
 
-import { because, button, element, fill, follow, toggle } from "./elements.js";
+import { button, element, fill, follow, notice, toggle } from "./elements.js";
 import { pngBlob, save, svgText } from "./saving.js";
 import { csvOf, tableOf } from "./table.js";
 
 /**
- * A frame that shows one view at a time. A view is {name, title, lead, depends, why, controls, draw}:
+ * A frame that shows one view at a time. A view is {name, title, lead, depends, unavailable, controls, draw}:
  *
- * why(page): a sentence where the view does not apply. draw(page): {node, picture, table, whole, after}, or a
- * promise of it; `whole` makes a table for the file that is too large to be shown, `after` is called when the
- * node is on the page.
- * Controls are built anew when a choice in `depends` changes. Sliders stay otherwise, so that one survives
- * being dragged, and follow what they show.
+ * unavailable(page): the reason if the view does not apply. draw(page): {node, picture, table, whole, after},
+ * or a promise of it; `whole` returns a table for the file that is too large to show, `after` is called when
+ * the node is on the page.
+ * Controls are rebuilt when a choice in `depends` changes. Otherwise sliders stay, so that the user can drag
+ * them, and follow their values.
  */
 export function createPanel() {
   const [title, lead] = [element("h2"), element("p", { class: "lead" })];
@@ -25,7 +25,7 @@ export function createPanel() {
   async function show(view, page) {
     const mine = ++turn;
     const { state } = page;
-    const reason = view.why?.(page);
+    const reason = view.unavailable?.(page);
     const key = JSON.stringify([view.name, Boolean(reason), ...view.depends.map((name) => state[name])]);
     if (key !== built) {
       built = key;
@@ -36,8 +36,8 @@ export function createPanel() {
     } else if (controls.querySelector(".slider")) {
       keepFocus(controls, () => refresh(controls, element("div", {}, view.controls(page))));
     }
-    const shown = reason ? { node: because(reason) } : await attempt(view, page);
-    if (mine !== turn) return; // a later choice is being drawn already
+    const shown = reason ? { node: notice(reason) } : await attempt(view, page);
+    if (mine !== turn) return; // a later choice is already being drawn
     keepFocus(tools, () => fill(tools, toolsFor(view, shown, page)));
     const name = `${view.name} ${Boolean(state.table && shown.table)}`;
     keepFocus(body, () => keepScroll(body, name, () => (
@@ -46,15 +46,15 @@ export function createPanel() {
     if (shown.error) throw shown.error;
   }
 
-  /** Says that a drawing failed, until the next one. */
-  function complain({ message }) {
-    body.append(because(`This could not be drawn: ${message}`));
+  /** Shows that a drawing failed, until the next one. */
+  function showError({ message }) {
+    body.append(notice(`This view could not be drawn: ${message}`));
   }
 
-  return { node, show, complain };
+  return { node, show, showError };
 }
 
-/** What a view draws, or the error: what was drawn before does not stay under the name of another view. */
+/** The drawing of a view, or {error}, so that an old drawing does not stay under a new title. */
 async function attempt(view, page) {
   try {
     return await view.draw(page);
@@ -63,16 +63,16 @@ async function attempt(view, page) {
   }
 }
 
-/** Controls as they would be built now, with sliders that stay. */
+/** Replaces all controls except sliders. */
 function refresh(controls, now) {
-  const news = [...now.children];
+  const fresh = [...now.children];
   [...controls.children].forEach((old, place) => {
-    if (old.matches(".slider")) follow(old, news[place]);
-    else old.replaceWith(news[place]);
+    if (old.matches(".slider")) follow(old, fresh[place]);
+    else old.replaceWith(fresh[place]);
   });
 }
 
-/** Rebuild a part of the page, and scroll what is in it to where that was when it had the same name. */
+/** Rebuilds a part of the page, and restores its scroll positions if its name is unchanged. */
 function keepScroll(root, name, rebuild) {
   const frames = () => [...root.querySelectorAll(".scroll, .table")];
   const places = root.dataset.name === name ? frames().map((one) => [one.scrollLeft, one.scrollTop]) : [];
@@ -85,14 +85,14 @@ function toolsFor({ name }, { picture, table, whole }, { state, set }) {
   const file = `seqwright-${name}`;
   const tool = (label, hint, action) => button(label, action, { title: hint, "data-key": label });
   return [
-    table && toggle("Table", state.table, (on) => set({ table: on }), "Every value as text (x)"),
-    picture && tool("PNG", "Save as a picture", async () => save(`${file}.png`, await pngBlob(picture))),
-    picture && tool("SVG", "Save as a drawing", () => save(`${file}.svg`, svgText(picture), "image/svg+xml")),
-    table && tool("CSV", "Save as numbers", () => save(`${file}.csv`, csvOf(whole?.() ?? table), "text/csv")),
+    table && toggle("Table", state.table, (on) => set({ table: on }), "Show the values as a table (x)"),
+    picture && tool("PNG", "Save as PNG image", async () => save(`${file}.png`, await pngBlob(picture))),
+    picture && tool("SVG", "Save as SVG image", () => save(`${file}.svg`, svgText(picture), "image/svg+xml")),
+    table && tool("CSV", "Save as CSV", () => save(`${file}.csv`, csvOf(whole?.() ?? table), "text/csv")),
   ];
 }
 
-/** Rebuild a part of the page and give the focus back to the control that had it. */
+/** Rebuilds a part of the page, and restores the focus. */
 export function keepFocus(root, rebuild) {
   const active = root.contains(document.activeElement) && document.activeElement;
   const key = active && active.closest("[data-key]")?.dataset.key;

@@ -1,6 +1,6 @@
-// Pictures and tables as files.
+// Save pictures and tables as files.
 
-const LARGEST = 32_767; // pixels of a side that every browser can paint
+const LARGEST = 32_767; // pixels per side that every browser supports
 const COLOURED = ["fill", "stroke", "style", "stop-color"];
 const UNWRITABLE = /[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // in XML 1.0, 2.2
 const SCALE = 2; // pixels of a PNG per pixel of the page: sharp on paper and projectors
@@ -14,7 +14,7 @@ export function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** A picture as SVG that stands alone: colours of the page become plain colours. */
+/** A picture as a standalone SVG, with the colour variables of the page replaced. */
 export function svgText(picture) {
   const style = getComputedStyle(document.body);
   const copy = picture.cloneNode(true);

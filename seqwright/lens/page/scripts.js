@@ -1,7 +1,7 @@
-// Writing that a cut would break: letters that join, marks that lean on a letter, lines from right to left.
+// Scripts that a cut would break: joining letters, combining marks, text from right to left.
 
-const JOINER = "\u200d"; // a letter beside it takes the form that it has next to a letter
-const [ISOLATE, RELEASE] = ["\u2068", "\u2069"]; // what is between them keeps its own direction to itself
+const JOINER = "\u200d"; // a letter next to it takes its joined form
+const [ISOLATE, RELEASE] = ["\u2068", "\u2069"]; // text between them keeps its own direction
 const scripts = (...names) => names.map((name) => `\\p{Script=${name}}`).join("");
 const RIGHT_TO_LEFT = new RegExp(`[${scripts("Adlam", "Arabic", "Hanifi_Rohingya", "Hebrew", "Mandaic", "Nko",
   "Samaritan", "Syriac", "Thaana")}]`, "u");
@@ -21,23 +21,23 @@ const HALVED = new RegExp(`${VIRAMA}$`, "u");
 /** A letter with its marks; consonants that a virama ties, emoji that a joiner ties, lam with alef. */
 const CLUSTER = new RegExp("\\p{M}+|\\P{M}\\p{M}*(?:(?:\u200d|"
   + `(?<=${VIRAMA})(?=\\p{L})|(?<=\u0644\\p{M}*)(?=[\u0622\u0623\u0625\u0627]))\\P{M}\\p{M}*)*`, "gu");
-const written = new Map(); // what stands alone on the page -> what it was in the text
+const written = new Map(); // label on the page -> original text
 
 export function rightToLeft(text) {
   return RIGHT_TO_LEFT.test(text);
 }
 
-/** Whether a text as a whole runs from right to left: as its first letter does. */
+/** Whether a text runs from right to left: as its first letter does. */
 export function runsLeft(text) {
   return rightToLeft(text.match(/\p{L}/u)?.[0] ?? "");
 }
 
-/** The parts of a text that are written as one; to cut inside would break their shape. */
+/** The parts of a text that must not be cut. */
 export function clusters(text) {
   return text.match(CLUSTER) ?? [];
 }
 
-/** Whether the last letter of one text joins the first letter of the next, whatever marks they bear. */
+/** Whether the last letter of one text joins the first letter of the next, ignoring marks. */
 export function joins(left, right) {
   const before = left.match(/(\P{M})\p{M}*$/u)?.[1] ?? "";
   const after = right.match(/^\p{M}*(\P{M})/u)?.[1] ?? "";
@@ -49,14 +49,14 @@ function isLetter(character) {
   return /\p{L}/u.test(character);
 }
 
-/** What to write between a text and a gap that stands for what comes after it. */
+/** The character between a text and an ellipsis for the text after it. */
 export function joiner(left, right) {
   return joins(left, right) || (HALVED.test(left) && /^\p{L}/u.test(right)) ? JOINER : "";
 }
 
 /**
- * A part of a text by itself, its letters in the forms that they have between `before` and `after`: a mark
- * without its letter leans on a dotted circle, and what runs from right to left does not turn its neighbours.
+ * A part of a text on its own, with the letter forms that it has between `before` and `after`: a mark without
+ * its letter gets a dotted circle, and text from right to left does not affect its neighbours.
  */
 export function standing(text, before = "", after = "") {
   const lead = /^\p{M}/u.test(text) ? "\u25cc" : joins(before, text) ? JOINER : "";
@@ -66,7 +66,7 @@ export function standing(text, before = "", after = "") {
   return made;
 }
 
-/** What was in the text, for files that are read by programs. */
+/** The original text of a label, for files. */
 export function plain(label) {
   return written.get(label) ?? label;
 }

@@ -1,4 +1,4 @@
-// What the reader has chosen. The part that is worth sharing lives in the address: #t=4&kind=cross&layer=3.
+// The choices of the user. Those worth sharing are stored in the address: #t=4&kind=cross&layer=3.
 
 const SHARED = {
   a: Number, b: Number, t: Number, view: String, kind: String, layer: Number, head: String, q: Number,
@@ -7,16 +7,16 @@ const SHARED = {
   penalty: Number, cell: Number, big: Boolean, theme: String,
 };
 
-/** A store: `state` to read, `set` to change, `listen` to hear of changes once per turn. */
+/** A store: `state` to read, `set` to change; listeners are called once per batch of changes. */
 export function createStore(defaults) {
   const store = { state: { ...defaults, ...fromAddress() }, set, listen };
   const listeners = [];
   let waiting = false;
 
   function set(changes) {
-    const news = Object.entries(changes).filter(([key, value]) => store.state[key] !== value);
-    if (!news.length) return;
-    store.state = { ...store.state, ...Object.fromEntries(news) };
+    const changed = Object.entries(changes).filter(([key, value]) => store.state[key] !== value);
+    if (!changed.length) return;
+    store.state = { ...store.state, ...Object.fromEntries(changed) };
     if (waiting) return;
     waiting = true;
     queueMicrotask(() => {
@@ -54,6 +54,6 @@ function toAddress(state, defaults) {
   try {
     history.replaceState(null, "", `#${parts}`);
   } catch {
-    // a page inside a notebook has no address of its own
+    // a page inside a notebook has no address
   }
 }

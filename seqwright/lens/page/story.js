@@ -1,4 +1,4 @@
-// The top of the page: the text, what became of it, and the way between, at one step of the output.
+// The top of the page: source, model, output and reference at one step of the output.
 
 import { blocksOf, chosenMatrix, crossHeads, peak } from "./attention.js";
 import { branchRow } from "./branch.js";
@@ -8,15 +8,15 @@ import { percent, probability } from "./numbers.js";
 import { keepFocus } from "./panel.js";
 import { grouped, plural } from "./text.js";
 
-const DARKEST = 235; // of the 256 colours: words on it can still be read
+const DARKEST = 235; // of the 256 colours: text on it is still readable
 
-/** The story of the current trace; `show(page)` brings it to the current step. */
+/** The summary of the current trace; `show(page)` moves it to the current step. */
 export function createStory({ set }) {
   const row = (name) => element("p", { class: `tokens ${name}`, dir: "auto", "aria-label": name });
   const [source, output] = [row("source"), row("output")];
-  const flow = element("nav", { class: "flow", "aria-label": "The way of the text" });
+  const flow = element("nav", { class: "flow", "aria-label": "Stages of the model" });
   const [branch, scrubber] = [element("div", { class: "rows" }), createScrubber(set)];
-  const node = element("section", { class: "story", "aria-label": "Story" });
+  const node = element("section", { class: "story", "aria-label": "Summary" });
   let [built, groups, now, heads, turn] = [null, null, 0, null, 0];
 
   function build(trace) {
@@ -52,7 +52,7 @@ export function createStory({ set }) {
       output.children[at].classList.toggle("later", places[0] > now);
     });
     const weights = trace.kinds.includes("cross") ? await weightsOf(trace, state) : () => null;
-    if (mine === turn) shade(weights, page.colours, source, groups.source); // else a later step is shown
+    if (mine === turn) shade(weights, page.colours, source, groups.source); // or a later step is shown
   }
 
   return { node, show };
@@ -79,34 +79,34 @@ function createScrubber(set) {
     keepFocus(holder, () => fill(holder, play));
     range.max = last;
     range.value = state.t;
-    const said = trace.axes.steps[state.t].label;
-    range.setAttribute("aria-valuetext", `step ${state.t + 1} of ${trace.length}: ${said}`);
+    const token = trace.axes.steps[state.t].label;
+    range.setAttribute("aria-valuetext", `step ${state.t + 1} of ${trace.length}: ${token}`);
     place.textContent = `${state.t + 1} / ${trace.length}`;
   }
 
   return { node, show };
 }
 
-/** Playing begins at the current step; at the last one, from the first. */
+/** Playing starts at the current step, or at the first one after the last. */
 export function started(trace, { t }) {
   return { playing: "steps", t: t + 1 < trace.length ? t : 0 };
 }
 
 /**
- * Pieces as they stand in the text: close together within a word, apart between words. They are spans in one
- * line of text, so that letters join across them.
+ * The tokens of a text as spans: close together within a word, apart between words. They form one line of
+ * text, so that letters join across them.
  */
 function chips(groups, pieces, pick) {
   return groups.flatMap((group) => {
     const { places } = group;
-    const name = places.length > 1 ? `pieces ${places[0]} to ${places.at(-1)}` : `piece ${places[0]}`;
+    const name = places.length > 1 ? `tokens ${places[0]} to ${places.at(-1)}` : `token ${places[0]}`;
     const unknown = places.some((place) => pieces[place].special === "unknown");
-    const title = `${name}${unknown ? ", unknown to the model" : ""}`;
+    const title = `${name}${unknown ? ", not in the vocabulary" : ""}`;
     return chip(group, pieces, { title, role: "button", onclick: () => pick(places) });
   });
 }
 
-/** A group of pieces, after a space where a word begins. */
+/** A group of tokens, preceded by a space where a word begins. */
 function chip({ places, text, joined, leftward }, pieces, attributes, ...more) {
   const apart = begins(pieces, places[0]);
   const marks = places.map((place) => pieces[place].special);
@@ -115,13 +115,13 @@ function chip({ places, text, joined, leftward }, pieces, attributes, ...more) {
   return apart ? [" ", made] : [made];
 }
 
-/** Whether a piece stands apart from the one before. */
+/** Whether a token is separate from the one before. */
 function begins(pieces, place) {
   const { word, special } = pieces[place];
   return special === "end" || word === null || word !== pieces[place - 1]?.word;
 }
 
-/** What should have been said, marked where the model would rather have said something else. */
+/** The reference, with tokens marked that are not the most probable. */
 function referenceRow({ text, pieces, token_scores: scores, ranks }) {
   const fact = (place) => `rank ${ranks[place]}, probability ${percent(probability(scores[place]))}`;
   const one = (group) => {
@@ -132,7 +132,7 @@ function referenceRow({ text, pieces, token_scores: scores, ranks }) {
   return element("p", row, grouped(pieces, Array.from(text)).flatMap(one));
 }
 
-/** The source in the colours of the weights of this step; pieces that share a letter have one colour. */
+/** Colours the source by the weights of this step; tokens that share a letter have one colour. */
 function shade(weights, colours, source, groups) {
   groups.forEach(({ places }, at) => {
     const shares = places.map(weights).filter((share) => share !== null);
@@ -143,7 +143,7 @@ function shade(weights, colours, source, groups) {
   });
 }
 
-/** The weight of each piece at this step as a share of the largest; null for what is not shown. */
+/** The weight of each token at this step as a share of the largest; null for hidden tokens. */
 async function weightsOf(trace, state) {
   const matrix = await chosenMatrix(trace, { ...state, ...crossHeads(state), unit: "pieces" });
   const start = Math.floor(state.t / matrix.blocks[0]) * matrix.columns;
@@ -161,14 +161,14 @@ function stages({ trace, state, set }) {
   const itself = { view: "alignment", kind: "enc", layer: -1, head: "all" };
   const encoder = trace.kinds.includes("enc") ? itself : { view: "number" };
   const list = [
-    ["pieces", source.pieces.length, { view: "alignment", unit: "pieces" }],
-    ["encoder", model.encoder + layers("enc"), encoder],
+    ["tokens", source.pieces.length, { view: "alignment", unit: "pieces" }],
+    model.encoder && ["encoder", model.encoder + layers("enc"), encoder],
     ["attention", heads.length ? plural(heads.length, "head") : "none", { view: "heads" }],
-    ["decoder", model.decoder + layers("dec"), { view: "next" }],
-    ["search", search.beam > 1 ? `beam of ${search.beam}` : "greedy", { view: "beam" }],
+    model.decoder && ["decoder", model.decoder + layers("dec"), { view: "next" }],
+    ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
   ];
   const here = (changes) => Object.entries(changes).every(([key, value]) => state[key] === value);
-  return list.flatMap(([name, detail, changes], place) => [
+  return list.filter(Boolean).flatMap(([name, detail, changes], place) => [
     place > 0 && element("span", { "aria-hidden": true }, "→"),
     button([element("b", {}, name), ` ${detail}`], () => set(changes), {
       class: place > 0 && here(changes) && "here", "data-key": `stage ${name}`,

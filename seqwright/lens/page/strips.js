@@ -1,18 +1,18 @@
-// Vectors as strips of numbers, one under the other, with the formula on the left.
+// Vectors as strips of numbers, one below the other, with the formula on the left.
 
 import { css, inkOn } from "./colours.js";
 import { canvas, svg, words } from "./elements.js";
 import { short } from "./numbers.js";
 
-const [LEFT, RIGHT, ROW, BOX] = [190, 100, 30, 25]; // pixels: the formulas, the end, a line, a number
-const [DIGITS, MORE] = [27, 36]; // pixels from which a box holds one digit after the point, and two
-const [FEWEST, WIDEST] = [12, 52]; // numbers of a vector that are drawn in any case; pixels of a box
-const LEAST = 620; // pixels of the picture, for the sums
+const [LEFT, RIGHT, ROW, BOX] = [190, 100, 30, 25]; // pixels: formulas, right margin, a line, a number
+const [DIGITS, MORE] = [27, 36]; // pixels of a box with one decimal, and with two
+const [FEWEST, WIDEST] = [12, 52]; // numbers drawn at least; pixels of a box at most
+const LEAST = 620; // pixels of the picture, so that sums fit
 
 /**
- * A picture of lines: {title}, {label, values} for a vector, {label, text} for a sum. `strong` lines stand
- * out. Of a long vector as many numbers are drawn as can be read; `size` is its length where `values` are its
- * beginning.
+ * A picture of lines: {title}, {label, values} for a vector, {label, text} for a sum. `strong` lines are
+ * highlighted. Of a long vector, only as many numbers are drawn as are readable; `size` is its full length if
+ * `values` is its beginning.
  */
 export function strips(lines, width, colours) {
   const room = width - LEFT - RIGHT;
@@ -24,13 +24,13 @@ export function strips(lines, width, colours) {
   });
   const ends = lines.map((line, place) => LEFT + boxes(line) * across[place] + RIGHT);
   const wide = Math.max(LEAST, ...ends);
-  const picture = canvas("The numbers, step by step", wide, lines.length * ROW + 6, { class: "strips" });
+  const picture = canvas("Computation, step by step", wide, lines.length * ROW + 6, { class: "strips" });
   lines.forEach((line, place) => (
     picture.append(...drawn(line, place * ROW + 2, across[place], boxes(line), colours))));
   return picture;
 }
 
-/** Lines from one title to the next: their boxes have one width. */
+/** Lines from one title to the next; their boxes have the same width. */
 function sections(lines) {
   const found = [];
   for (const line of lines) {

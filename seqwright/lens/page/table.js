@@ -1,4 +1,4 @@
-// Tables: of every picture, {columns: [name, …], rows: [[value, …], …]}, and short lists beside pictures.
+// Tables of pictures, {columns: [name, …], rows: [[value, …], …]}, and short lists next to pictures.
 
 import { element, fill } from "./elements.js";
 import { short } from "./numbers.js";
@@ -7,7 +7,7 @@ import { plain } from "./scripts.js";
 const ROW_HEIGHT = 28;
 const ALL_AT_ONCE = 300;
 
-/** A table that scrolls. Of a long one, the rows in sight are built. */
+/** A scrollable table. Of a long one, only visible rows are built. */
 export function tableOf({ columns, rows }) {
   const body = element("tbody");
   const region = { class: "table", tabindex: 0, role: "region", "aria-label": "Table", "data-key": "table" };
@@ -31,7 +31,7 @@ export function tableOf({ columns, rows }) {
   return frame;
 }
 
-/** A short list: rows {cells, strong}, whose cells are texts or elements. */
+/** A short list of rows {cells, strong}; cells are texts or elements. */
 export function listing(id, columns, rows) {
   const row = ({ cells, strong }) => element("tr", { class: strong && "strong" },
     cells.map((cell) => element("td", { dir: "auto" }, cell)));
@@ -47,18 +47,18 @@ function headOf(columns) {
 function line([first, ...values]) {
   const cell = (value) => {
     const counted = typeof value === "number";
-    return element("td", { class: counted && "number", dir: !counted && "auto" }, say(value));
+    return element("td", { class: counted && "number", dir: !counted && "auto" }, format(value));
   };
-  return element("tr", {}, element("th", { scope: "row" }, say(first)), values.map(cell));
+  return element("tr", {}, element("th", { scope: "row" }, format(first)), values.map(cell));
 }
 
-/** The height of rows that are not built. */
+/** A placeholder for rows that are not built. */
 function gap(count, width) {
   const style = `height:${count * ROW_HEIGHT}px;padding:0;border:0`;
   return element("tr", { "aria-hidden": true }, element("td", { colspan: width, style }));
 }
 
-function say(value) {
+function format(value) {
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : short(value, 4);
   return value ?? "";
 }

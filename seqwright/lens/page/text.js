@@ -1,13 +1,13 @@
-// Text as it is measured, cut and made visible.
+// Measure, shorten and display text.
 
 import { clusters, joiner, joins, rightToLeft, standing } from "./scripts.js";
 
 const SIGNS = { " ": "␣", "\n": "↵", "\t": "⇥", "\ufdd0": "│", "\ufdd1": "" };
-const NEAR = 12; // characters around a piece that decide the forms of its letters
+const NEAR = 12; // characters around a token that determine the forms of its letters
 const measure = document.createElement("canvas").getContext("2d");
 const widths = new Map();
 
-/** The width of a text in a picture, in pixels at 13 px, in the bold letters of what is current. */
+/** The width of a text in a picture, in pixels at 13 px, in bold. */
 export function textWidth(text) {
   if (!widths.has(text)) {
     measure.font = `650 13px ${getComputedStyle(document.body).fontFamily}`;
@@ -16,7 +16,7 @@ export function textWidth(text) {
   return widths.get(text);
 }
 
-/** At most `most` characters, with the middle left out: beginning and end tell words apart. */
+/** At most `most` characters, with the middle omitted, because beginning and end distinguish words. */
 export function shorten(text, most) {
   if (text.length <= most) return text;
   const parts = clusters(text);
@@ -27,26 +27,26 @@ export function shorten(text, most) {
   return `${head}${joiner(head, gap)}…${joiner(gap, tail)}${tail}`;
 }
 
-/** What cannot be seen, made visible: spaces, ends of lines, the marks between fields and before symbols. */
+/** Makes spaces, line ends and the marks of fields and symbols visible. */
 export function visible(text) {
   return text.replace(/[ \n\t\ufdd0\ufdd1]/g, (character) => SIGNS[character]) || "∅";
 }
 
-/** A part of a text without the space before its word, which is said by its place. */
+/** A part of a text without the spaces around it. */
 export function wordText(text) {
   return visible(text.trim() === "" ? text : text.trim());
 }
 
-/** A piece as it is named where it stands alone. characters: those of the text that it is a piece of. */
+/** The label of a single token. characters: those of its text. */
 export function pieceLabel({ text, start, end, special }, characters) {
   if (special === "end") return "⟨end⟩";
   return standing(wordText(text), part(characters, start - NEAR, start), part(characters, end, end + NEAR));
 }
 
 /**
- * Pieces in groups that can be told apart without breaking how the text is written: [{places, text, special,
- * joined, leftward}, …]. Pieces that share a letter, such as its bytes or its marks, are one group; `joined`
- * groups have a letter that joins one of a neighbour.
+ * Tokens in groups that can be separated without breaking the script: [{places, text, special, joined,
+ * leftward}, …]. Tokens that share a letter, such as its bytes or its marks, are one group; `joined` groups
+ * have a letter that joins one of a neighbour.
  */
 export function grouped(pieces, characters) {
   const [found, starts] = [[], new Set()];

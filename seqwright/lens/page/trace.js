@@ -1,4 +1,4 @@
-// A trace (docs/trace.md), read when it is asked for: an array is unpacked once, by the browser itself.
+// A trace (docs/trace.md). Each array is unpacked once, when it is needed.
 
 import { runsLeft, standing } from "./scripts.js";
 import { pieceLabel, shorten, wordText } from "./text.js";
@@ -6,8 +6,8 @@ import { pieceLabel, shorten, wordText } from "./text.js";
 const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array };
 export const KINDS = {
   cross: { name: "output → source", title: "Cross-attention", rows: "steps", columns: "source" },
-  enc: { name: "source → source", title: "Encoder", rows: "source", columns: "source" },
-  dec: { name: "output → output", title: "Decoder", rows: "prefix", columns: "prefix" },
+  enc: { name: "source → source", title: "Encoder self-attention", rows: "source", columns: "source" },
+  dec: { name: "output → output", title: "Decoder self-attention", rows: "prefix", columns: "prefix" },
 };
 
 export class Trace {
@@ -26,17 +26,17 @@ export class Trace {
       prefix: [{ label: "⟨begin⟩", word: null, sink: true }, ...steps.slice(0, -1)],
     };
     const words = (side) => side.words.map((word) => standing(wordText(word.text)));
-    const said = words(output);
-    this.words = { source: words(source), steps: said, prefix: said };
+    const outputWords = words(output);
+    this.words = { source: words(source), steps: outputWords, prefix: outputWords };
     this.leftward = { source: runsLeft(text), steps: runsLeft(output.text), prefix: runsLeft(output.text) };
   }
 
-  /** What a symbol of the target looks like. */
+  /** The text of a target token. */
   symbol(id) {
     return standing(wordText(this.document.symbols[id] ?? `#${id}`));
   }
 
-  /** The attentions of a kind, one for each layer that still has a head. */
+  /** The attentions of a kind, for layers that have heads. */
   layers(kind) {
     return this.document.attention.filter((one) => one.kind === kind && one.heads > 0);
   }
@@ -54,12 +54,12 @@ export class Trace {
     return this.document.ablations?.find((one) => same(one, kind, layer, head));
   }
 
-  /** What would have been said with another piece at a step; undefined where that was not worked out. */
+  /** A branch by name; undefined if the trace does not have it. */
   branch(name) {
     return this.document.branches?.find((one) => branchName(one) === name);
   }
 
-  /** The block of a Transformer that an attention is in, if its numbers are there. */
+  /** The Transformer block of an attention, if its numbers are in the trace. */
   block(attention) {
     return this.document.blocks?.find((one) => attention.name.startsWith(`${one.name}.`));
   }
@@ -95,7 +95,7 @@ export class Trace {
     return this.cache.get(key);
   }
 
-  /** The labels along an axis whose items are taken `block` at a time. */
+  /** The labels of an axis, `block` items at a time. */
   axis(name, block = 1) {
     const items = this.axes[name];
     if (block === 1) return items;
@@ -106,7 +106,7 @@ export class Trace {
     });
   }
 
-  /** The best stored logits of a step with their ids. */
+  /** The stored logits of a step with their ids. */
   async logits(t) {
     const { logits, steps } = this.document;
     const [ids, values] = await Promise.all([this.array(logits.ids), this.array(logits.values)]);
@@ -115,7 +115,7 @@ export class Trace {
     return { ids: row(ids), logits: row(values), rest: steps[t].rest ?? -Infinity };
   }
 
-  /** Why something is not in the trace. */
+  /** The reason why something is missing, as a sentence. */
   absent(key, otherwise) {
     return sentence(this.document.absent[key] ?? otherwise);
   }
@@ -123,10 +123,10 @@ export class Trace {
 
 function nameOf({ step, encoder, decoder }) {
   if (step !== null) return `step ${step.toLocaleString("en")}`;
-  return encoder === decoder ? encoder : `${encoder}–${decoder}`;
+  return [...new Set([encoder, decoder])].filter(Boolean).join("–");
 }
 
-/** How a branch is called in the address. */
+/** The name of a branch in the address. */
 export function branchName({ step, id }) {
   return `${step}.${id}`;
 }

@@ -1,19 +1,19 @@
-// What a step draws on: the source or what was said before, and whether that is where the model looked.
+// Contributions of the source and of the previous output to each step, compared with the attention.
 
 import { chosenMatrix, crossHeads } from "./attention.js";
 import { bold, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { percent, rankCorrelation, short, total } from "./numbers.js";
 import { shorten } from "./text.js";
 
-const SHOWN = 24; // pieces of the source that are drawn, the largest ones
-const [LEFT, ROW, HEIGHT] = [120, 24, 90]; // pixels: the names, a bar, the stacks
+const SHOWN = 24; // source tokens drawn, the largest ones
+const [LEFT, ROW, HEIGHT] = [120, 24, 90]; // pixels: labels, a bar, the stacks
 
 export const why = {
   name: "why",
-  title: "Why this piece",
-  lead: "How much each step draws on the source and on what was said before, next to where it looked.",
+  title: "Contributions",
+  lead: "How much the source and the previous output contribute to each step, compared with attention.",
   depends: [],
-  why: ({ trace }) => (trace.document.contributions || hasShares(trace) ? null : whyNot(trace)),
+  unavailable: ({ trace }) => (trace.document.contributions || hasShares(trace) ? null : whyNot(trace)),
   draw: (page) => (page.trace.document.contributions ? draw(page) : drawShares(page)),
 };
 
@@ -31,32 +31,32 @@ async function draw(page) {
   const signed = await rowOf(trace, contributions.source, state.t);
   const sum = total(signed.map(Math.abs)) || 1;
   const shares = signed.map((value) => Math.abs(value) / sum);
-  const looked = await lookedAt(page, shares.length);
+  const attended = await sourceWeights(page, shares.length);
   const labels = trace.axis("source").map((one) => one.label);
   const width = Math.min(state.width, 900);
   const picture = canvas("Contributions", width, 0);
   const top = stacks(picture, page);
-  sized(picture, width, pairs(picture, top, labels, shares, looked));
-  const correlation = looked ? rankCorrelation(shares, looked) : NaN;
-  const node = element("div", {}, inWords(trace, steps[state.t], state.t, correlation), scroll(picture),
-    paragraph("quiet", `Contribution: ${contributions.method}. Outputs that draw little on their source are `,
-      "often made up (Voita et al. 2021). Attention is not an explanation (Jain & Wallace 2019, arXiv ",
-      "1902.10186), and neither is this."));
-  const rows = labels.map((label, place) => [label, signed[place], shares[place], looked?.[place]]);
+  sized(picture, width, pairs(picture, top, labels, shares, attended));
+  const correlation = attended ? rankCorrelation(shares, attended) : NaN;
+  const node = element("div", {}, facts(trace, steps[state.t], state.t, correlation), scroll(picture),
+    paragraph("quiet", `Contribution: ${contributions.method}. A low share of the source is a sign of `,
+      "hallucination (Voita et al. 2021). Neither attention (Jain & Wallace 2019, arXiv 1902.10186) nor ",
+      "contribution is a full explanation."));
+  const rows = labels.map((label, place) => [label, signed[place], shares[place], attended?.[place]]);
   return { node, picture, table: { columns: ["source", "contribution", "share", "attention"], rows } };
 }
 
-/** Where single contributions were left out, there is still the share of the source in each step. */
+/** Without single contributions, the view shows the share of the source in each step. */
 function drawShares(page) {
   const { trace, state } = page;
   const width = Math.min(state.width, 900);
   const picture = canvas("Contributions", width, 0);
   sized(picture, width, stacks(picture, page));
   const { steps } = trace.document;
-  const node = element("div", {}, inWords(trace, steps[state.t], state.t, NaN), scroll(picture),
+  const node = element("div", {}, facts(trace, steps[state.t], state.t, NaN), scroll(picture),
     paragraph("quiet", whyNot(trace)));
   const rows = steps.map((step, t) => [t + 1, trace.axes.steps[t].label, step.source_share]);
-  return { node, picture, table: { columns: ["step", "said", "share of the source"], rows } };
+  return { node, picture, table: { columns: ["step", "token", "share of the source"], rows } };
 }
 
 async function rowOf(trace, packed, t) {
@@ -64,23 +64,23 @@ async function rowOf(trace, packed, t) {
   return [...values.subarray(t * size, (t + 1) * size)];
 }
 
-/** The weights of the step over the pieces of the source; null where there are none for each piece. */
-async function lookedAt({ trace, state }, size) {
+/** The weights of the step over the source tokens; null if they are pooled or missing. */
+async function sourceWeights({ trace, state }, size) {
   if (!trace.kinds.includes("cross")) return null;
   const matrix = await chosenMatrix(trace, { ...state, ...crossHeads(state), unit: "pieces", sink: true });
   const start = Math.floor(state.t / matrix.blocks[0]) * size;
   return matrix.columns === size ? [...matrix.values.subarray(start, start + size)] : null;
 }
 
-function inWords(trace, step, t, correlation) {
+function facts(trace, step, t, correlation) {
   const known = step.source_share !== null;
-  const share = known && `; ${percent(step.source_share)} of what it draws on is the source`;
+  const share = known && `; the source contributes ${percent(step.source_share)}`;
   const alike = Number.isFinite(correlation)
-    && ` The rank correlation of contribution and attention over the source is ${short(correlation, 2)}.`;
-  return paragraph("facts", `Step ${t + 1} said `, bold(trace.symbol(step.id), "now"), share, ".", alike);
+    && ` Rank correlation of contribution and attention: ${short(correlation, 2)}.`;
+  return paragraph("facts", `Step ${t + 1}: `, bold(trace.symbol(step.id), "now"), share, ".", alike);
 }
 
-/** One bar for each step, the source below and what was said before above it; returns where it ends. */
+/** One bar per step, the source below and the previous output above; returns the height. */
 function stacks(picture, { trace, state, set }) {
   const { steps } = trace.document;
   if (!hasShares(trace)) return 0;
@@ -88,7 +88,7 @@ function stacks(picture, { trace, state, set }) {
   const [gap, top] = [width > 6 ? 3 : 0, 26];
   const square = (colour) => svg("tspan", { fill: colour }, "■");
   const key = words("", 0, 10, { fill: "var(--quiet)", "font-size": 12 });
-  key.append(square("var(--data)"), " source   ", square("var(--faint)"), " what was said before");
+  key.append(square("var(--data)"), " source   ", square("var(--faint)"), " previous output");
   picture.append(key);
   steps.forEach((step, t) => {
     const [x, share, label] = [t * width, HEIGHT * step.source_share, trace.axes.steps[t].label];
@@ -104,13 +104,13 @@ function stacks(picture, { trace, state, set }) {
   return top + HEIGHT + 36;
 }
 
-/** Two bars for each piece of the source: what it contributed, how much it was looked at. */
-function pairs(picture, top, labels, shares, looked) {
+/** Two bars per source token: contribution and attention. */
+function pairs(picture, top, labels, shares, attended) {
   const half = (Number(picture.getAttribute("width")) - LEFT) / 2;
-  const most = Math.max(...shares, ...(looked ?? [])) || 1;
+  const most = Math.max(...shares, ...(attended ?? [])) || 1;
   const sides = [["contribution", shares, "var(--good)"]];
-  if (looked) sides.push(["attention", looked, "var(--data)"]);
-  const shown = largest(labels, shares, looked ?? []);
+  if (attended) sides.push(["attention", attended, "var(--data)"]);
+  const shown = largest(labels, shares, attended ?? []);
   const named = (place, row) => (
     words(shorten(labels[place], 14), LEFT - 10, top + 34 + row * ROW, { "text-anchor": "end" }));
   picture.append(...shown.map(named));
@@ -126,8 +126,8 @@ function pairs(picture, top, labels, shares, looked) {
   return top + 34 + shown.length * ROW;
 }
 
-/** The places of the pieces that are drawn, in their order. */
-function largest(labels, shares, looked) {
-  const size = (place) => Math.max(shares[place], looked[place] ?? 0);
+/** The positions of the tokens that are drawn, in order. */
+function largest(labels, shares, attended) {
+  const size = (place) => Math.max(shares[place], attended[place] ?? 0);
   return [...labels.keys()].sort((a, b) => size(b) - size(a)).slice(0, SHOWN).sort((a, b) => a - b);
 }

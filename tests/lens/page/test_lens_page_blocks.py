@@ -50,7 +50,7 @@ def test_one_number_goes_on_through_its_block(look, name, kind):
     found = sections(table(page))
     block = trace.block("encoder" if kind == "enc" else "decoder", 1)
     last = block["sublayers"]["feed_forward"]
-    (out,) = (lines for title, lines in found.items() if title.startswith("Out of the block"))
+    (out,) = (lines for title, lines in found.items() if title.startswith("Output of the block"))
     assert numbers(out["y  of the feed-forward"]) == pytest.approx(last["output"][2], abs=1e-4)
     if block["order"] == "pre":
         expected = block["start"][2] + sum(part["output"][2] for part in block["sublayers"].values())
@@ -59,7 +59,7 @@ def test_one_number_goes_on_through_its_block(look, name, kind):
         after = numbers(out["· scale + shift"])
         assert np.mean(after) == pytest.approx(0.0, abs=1e-4)  # nothing is learned yet
         assert np.mean(np.square(after)) == pytest.approx(1.0, abs=1e-2)
-    assert ("Then the cross-attention" in " ".join(found)) == (kind == "dec")
+    assert ("after the cross-attention" in " ".join(found)) == (kind == "dec")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -77,10 +77,10 @@ def test_the_norm_and_the_feed_forward_have_their_numbers(look, name):
         spread = block["sublayers"]["feed_forward"]["variance"][1]
         assert normed[name_of][0].startswith(f"{spread:.4f}, over all 16 numbers")
     else:
-        (first,) = (lines for title, lines in found.items() if title.startswith("The stream goes on"))
+        (first,) = (lines for title, lines in found.items() if title.startswith("Residual stream after the attention"))
         assert "mean" in first
         assert "LayerNorm" in " ".join(found)
-    feed = found["The feed-forward"]
+    feed = found["Feed-forward"]
     active = f"{hidden['activation']}({'g) ⊙ v' if hidden['value'] is not None else 'h)'}"
     assert numbers(feed[active]) == pytest.approx(hidden["after"][1], abs=1e-4)
     to = hidden["to"][1]
@@ -102,7 +102,7 @@ def test_where_a_block_is_not_known_the_page_says_why(look):
     page = look(make_trace(), at="#view=number")
     assert "No model made this trace." in page.text(".panel")
     page = look(older(make_trace()), at="#view=number")
-    assert "older than the numbers of blocks" in page.text(".panel")
+    assert "has no block numbers" in page.text(".panel")
     assert page.count("svg.strips") == 1
 
 
@@ -111,4 +111,4 @@ def test_a_block_is_shown_without_the_vectors_of_its_attention(look):
     bare = trace.document | {"attention": [one | {"vectors": None} for one in trace.document["attention"]]}
     page = look(bare, at="#view=number&kind=enc&layer=0&q=1")
     assert "in block 0 of the encoder after its self-attention" in page.text(".facts")
-    assert "1  The stream goes on" in page.text("svg.strips")
+    assert "1  Residual stream after the attention" in page.text("svg.strips")

@@ -71,7 +71,7 @@ def test_a_step_without_branches_says_why(look):
     assert "It was done for the first 4." in page.text(".side")
     assert page.count("g.turn") == 0
     page = look(older(make_trace()), at="#view=next&branch=0.3")
-    assert "older than branches" in page.text(".side")
+    assert "a version without branches" in page.text(".side")
     assert page.count(".tokens.branch") == 0
     unasked = make_trace() | {"branches": None, "absent": {"branches": "it was not asked for"}}
     page = look(unasked, at="#view=next")

@@ -26,16 +26,16 @@ def moments() -> list[dict[str, Any]]:
 
 def test_the_slider_of_the_moments_follows_the_moment(look):
     page = look(*moments(), at="#view=learning", learning=[{"step": 100, "loss": 2.0}])
-    assert page.evaluate(f"{slider('Moment')}.value") == "2"
-    page.click("[data-key='moment 0']")
+    assert page.evaluate(f"{slider('Checkpoint')}.value") == "2"
+    page.click("[data-key='checkpoint 0']")
     page.wait("document.querySelector('tr.strong td').textContent === '100'")
-    assert page.evaluate(f"{slider('Moment')}.value") == "0"
-    assert page.evaluate(said_by("Moment")) == ["step 100", "step 100"]
+    assert page.evaluate(f"{slider('Checkpoint')}.value") == "0"
+    assert page.evaluate(said_by("Checkpoint")) == ["step 100", "step 100"]
     page.click(".controls .primary")
     page.wait("document.querySelector('tr.strong td').textContent === '400'")
-    page.wait(f"{slider('Moment')}.value === '1'")
-    page.evaluate(f"window.held = {slider('Moment')}")
-    drag(page, "Moment", 0)
+    page.wait(f"{slider('Checkpoint')}.value === '1'")
+    page.evaluate(f"window.held = {slider('Checkpoint')}")
+    drag(page, "Checkpoint", 0)
     page.wait("document.querySelector('.controls .primary').textContent === 'Play the training'")
     assert page.evaluate("window.held.isConnected")  # under the finger that stopped the playing
 
@@ -73,11 +73,11 @@ def broken(document: dict[str, Any]) -> dict[str, Any]:
 def test_what_cannot_be_drawn_does_not_stay_on_the_views_that_can(look):
     page = look(broken(make_trace()))
     page.click("#tab-why")
-    page.wait("document.querySelector('.panel .because')")
-    assert "could not be drawn" in page.text(".panel .because")
+    page.wait("document.querySelector('.panel .notice')")
+    assert "could not be drawn" in page.text(".panel .notice")
     assert page.count(".panel svg.heatmap") == 0  # nor does the view before it
     go(page, "next")
-    assert page.count(".panel .because") == 0
+    assert page.count(".panel .notice") == 0
     page.evaluate("0")
     assert page.complaints
     page.complaints.clear()
@@ -94,10 +94,10 @@ def test_a_story_that_cannot_be_coloured_says_so_below_the_view(look):
         "list.dispatchEvent(new Event('change')); })()"
     )
     page.evaluate(turn.replace("{}", "1"))
-    page.wait("document.querySelector('.panel .because')")
+    page.wait("document.querySelector('.panel .notice')")
     assert page.count(".panel .body svg") == 1
     page.evaluate(turn.replace("{}", "0"))
-    page.wait("!document.querySelector('.panel .because')")
+    page.wait("!document.querySelector('.panel .notice')")
     page.evaluate("0")
     assert page.complaints
     page.complaints.clear()

@@ -29,7 +29,7 @@ def test_the_first_look_is_the_text_the_output_and_the_alignment(look):
     assert page.text(".tokens.output").split() == [*make_trace()["output"]["text"].split(), "⟨end⟩"]
     assert page.text(".chip.now") == "le"
     assert page.count("svg.heatmap image") == 1
-    assert "says le" in page.text(".side")
+    assert "Step 1: le" in page.text(".side")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -38,7 +38,7 @@ def test_every_view_draws_itself(look, dark):
     assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
     for view in VIEWS:
         go(page, view)
-        assert page.count(".panel .because") == 0
+        assert page.count(".panel .notice") == 0
         assert page.count(".panel .body svg, .panel .body img") > 0, view
 
 
@@ -75,7 +75,7 @@ def test_the_end_mark_is_hidden_until_it_is_asked_for(look):
     page = look(make_trace())
     labels = "document.querySelector('svg.heatmap').textContent.split('⟨end⟩').length - 1"
     assert page.evaluate(labels) == 1  # the last row
-    assert "goes to the end mark and is not shown" in page.text(".foot")
+    assert "is on the end token, which is hidden" in page.text(".foot")
     page.press("e")
     page.wait(f"{labels} === 2")
     assert "not shown" not in page.text(".foot")
@@ -134,7 +134,7 @@ def test_the_mouse_reads_a_cell_and_a_click_goes_to_its_step(look):
     page.click("svg.heatmap", x, y)
     page.wait("document.querySelector('.chip.now').textContent === 'cha'")
     expected = weights(trace, "cross", 0)[0][3][2]
-    assert f"cha looks at ll with weight {expected:.4f}" in page.text(".readout")
+    assert f"cha attends to ll with weight {expected:.4f}" in page.text(".readout")
     assert state(page)["k"] == "2"
     page.click(".foot .link")
     page.wait("document.body.dataset.ready === 'number'")
@@ -147,7 +147,7 @@ def test_the_keyboard_reads_every_cell(look):
     page.evaluate("document.querySelector('svg.heatmap').focus()")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.press(key)
-    assert f"it looks at sma with weight {weights(trace, 'cross', 0)[0][2][1]:.4f}" in page.text(".readout")
+    assert f"it attends to sma with weight {weights(trace, 'cross', 0)[0][2][1]:.4f}" in page.text(".readout")
     assert "t" not in state(page)  # the steps stay where they are
     page.press("Enter")
     page.wait("document.querySelector('.chip.now').textContent === 'it'")
@@ -164,7 +164,7 @@ def test_tab_reaches_the_controls_and_the_focus_survives_a_change(look):
                 "document.activeElement.closest('[data-key]')?.dataset.key ?? document.activeElement.id"
             )
         )
-    assert {"Big", "Dark", "play", "step", "tab-alignment", "Which attention", "Layer", "End mark"} <= set(
+    assert {"Large text", "Dark", "play", "step", "tab-alignment", "Attention", "Layer", "End token"} <= set(
         seen
     )
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -205,7 +205,7 @@ def test_the_wall_has_every_head_and_a_click_makes_it_large(look):
     assert page.count(".thumb") == 24 + 7 + 8
     assert "all heads pruned" in page.text(".walls")
     page.click("[data-key='dec.2.1']")
-    page.wait("document.querySelector('.side h3')?.textContent === 'Decoder, layer 2, head 1'")
+    page.wait("document.querySelector('.side h3')?.textContent === 'Decoder self-attention, layer 2, head 1'")
     assert state(page) | {"kind": "dec", "layer": "2", "head": "1"} == state(page)
 
 
@@ -282,7 +282,7 @@ def test_one_number_is_computed_from_its_vectors(look, score):
         expected = weights(trace, "cross", 0)[0][2][1]
         assert float(page.text("#weight")) == pytest.approx(expected, abs=1e-3)
     assert "state at" in page.text("svg.strips") or score != "bilinear"
-    assert "f  keeps" in page.text("svg.strips")
+    assert "f  forget gate" in page.text("svg.strips")
     rows = {row[0]: row[1:] for row in table(page)}
     cell = trace["recurrent"][1]
     np.testing.assert_allclose(numbers(rows["c′ = f·c + i·g"]), unpack(cell["states"]["c"])[3], atol=1e-4)
@@ -308,13 +308,13 @@ def test_what_does_not_apply_says_why(look):
     page = look(recurrent(None))
     assert page.evaluate("document.body.dataset.ready") == "next"  # the first that has something to show
     go(page, "alignment")
-    assert page.text(".because") == "This model has no cross attention: it is recurrent."
+    assert page.text(".notice") == "This model has no cross attention: it is recurrent."
     go(page, "heads")
-    assert "has no cross attention" in page.text(".because")
+    assert "has no cross attention" in page.text(".notice")
     go(page, "compare")
-    assert "--against" in page.text(".because")
+    assert "--against" in page.text(".notice")
     go(page, "learning")
-    assert "several checkpoints" in page.text(".because")
+    assert "several checkpoints" in page.text(".notice")
     go(page, "number")
     assert page.count("svg.strips") == 1
 
@@ -341,7 +341,7 @@ def test_a_reference_is_marked_where_the_model_disagrees(look):
 
 def test_two_models_are_not_two_moments(look):
     page = look(make_trace(step=2000), make_trace(seed=1, step=900), at="#view=learning")
-    assert "several checkpoints" in page.text(".because")
+    assert "several checkpoints" in page.text(".notice")
     assert page.evaluate("document.querySelector('.top select').value") == "1 · step 2,000"
 
 
@@ -355,7 +355,7 @@ def test_two_traces_are_compared(look):
     assert page.count(".three svg.heatmap") == 3
     assert "5 rows" in page.text(".three + p")  # le pet it cha t, then noi or bru
     rows = table(page)
-    assert [row[4] for row in rows] == ["the same"] * 6 + ["different"] * 8
+    assert [row[4] for row in rows] == ["equal"] * 6 + ["different"] * 8
     assert all(float(row[3]) > 0 for row in rows)
 
 
@@ -382,7 +382,7 @@ def test_the_training_plays_back(look):
     )
     assert page.text("tr.strong td") == "900"
     assert page.count("svg circle") == 3
-    drag(page, "Moment", 0)
+    drag(page, "Checkpoint", 0)
     page.wait("document.querySelector('tr.strong td').textContent === '100'")
     assert page.text(".tokens.output").split() == ["le", "le", "⟨end⟩"]
     assert page.text("tr.strong td:nth-child(2)") == "1.00"

@@ -62,9 +62,9 @@ def test_a_slider_wants_only_the_keys_that_move_it(look):
 def test_a_row_of_choices_without_a_choice_can_be_reached(look):
     """The other model has one kind of attention only, and another is looked at."""
     page = look(make_trace(), recurrent("dot"), at="#view=compare&kind=enc")
-    assert page.count(".because") == 1
-    assert page.count(".controls [role=radiogroup][aria-label='Which attention'] [tabindex='0']") == 1
-    page.click(".controls [aria-label='Which attention'] button")
+    assert page.count(".notice") == 1
+    assert page.count(".controls [role=radiogroup][aria-label='Attention'] [tabindex='0']") == 1
+    page.click(".controls [aria-label='Attention'] button")
     page.wait("document.querySelectorAll('.three svg.heatmap').length > 1")
     for wild in ("join=none", "layout=none", "unit=none"):
         page = look(make_trace(), at=f"#{wild}")
@@ -74,7 +74,7 @@ def test_a_row_of_choices_without_a_choice_can_be_reached(look):
 
 def test_a_matrix_says_only_what_its_keys_do(look):
     page = look(make_trace(), make_trace(seed=1), at="#kind=cross&layer=0&head=0")
-    assert "Enter picks" in page.evaluate("document.querySelector('svg.heatmap').getAttribute('aria-label')")
+    assert "Enter selects" in page.evaluate("document.querySelector('svg.heatmap').getAttribute('aria-label')")
     assert "arrow keys" in page.text(".readout")
     page.press("m")
     page.wait("document.querySelector('svg.lines')")

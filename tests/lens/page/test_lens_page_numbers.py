@@ -30,7 +30,7 @@ def test_the_hidden_weight_is_that_of_a_step_however_heads_are_joined(look, join
 
 def test_a_weighted_mean_is_called_so(look):
     page = look(make_trace(), at="#kind=cross&join=weighted")
-    assert "The mean of 12 heads, weighted by their importance." in page.text(".foot")
+    assert "Mean of 12 heads, weighted by their importance." in page.text(".foot")
 
 
 def test_a_head_without_importance_is_shown_all_the_same(look):
@@ -113,7 +113,7 @@ def test_a_layer_that_reads_from_the_end_is_shown_at_the_chosen_piece(look):
     assert "ll" in page.text("svg.strips")
     rows = {row[0]: row[1:] for row in table(page)}
     expected = unpack(trace["recurrent"][0]["gates"]["z"])[place]
-    np.testing.assert_allclose(numbers(rows["z  keeps"]), expected, atol=1e-4)
+    np.testing.assert_allclose(numbers(rows["z  update gate"]), expected, atol=1e-4)
     (title,) = (name for name in rows if name.startswith("The GRU"))
     assert title == f"The GRU of the encoder, layer 0, backward, step {place + 1}: ll"
 
@@ -214,9 +214,9 @@ def test_a_nucleus_that_reaches_beyond_what_is_stored_is_bounded(look):
         step["rest"] = step["total"] + 3
         step["total"] = float(np.logaddexp(step["total"], step["rest"]))
     page = look(trace, at="#view=next")
-    assert "All that is not listed has 95\u00a0% together" in page.text(".facts")
+    assert "All other tokens together: 95\u00a0%" in page.text(".facts")
     drag(page, "Top-p", 0.5)
-    page.wait("document.querySelector('.facts').textContent.includes('has at most 95\u00a0% together')")
+    page.wait("document.querySelector('.facts').textContent.includes('together: at most 95\u00a0%')")
     drag(page, "Temperature", 2)
     page.wait("document.querySelector('.facts').textContent.includes('has about')")
 
@@ -229,12 +229,12 @@ def test_a_piece_without_a_text_is_not_the_end(look):
     trace["symbols"][str(branch["id"])] = "⟨e3⟩"
     page = look(trace, at=f"#branch=1.{branch['id']}")
     assert page.text(".tokens.branch .turn") == "⟨e3⟩"
-    assert "greedy search goes on" in page.text(".rows .quiet")
+    assert "continued by greedy search" in page.text(".rows .quiet")
 
 
 def test_only_a_number_that_was_computed_once_leads_to_its_computation(look):
     page = look(make_trace(), at="#kind=cross&layer=0&head=0&t=3&k=2")
-    assert "How was this number computed?" in page.text(".foot")
+    assert "How is this weight computed?" in page.text(".foot")
     bare = make_trace()
     for one in bare["attention"]:
         one["vectors"] = one["vectors"] if one["layer"] else None
@@ -262,11 +262,11 @@ def test_a_weight_over_many_keys_is_computed_in_their_number(look):
     rows = {"q": [[1.0]], "k": [[0.0]] * 20_000, "v": [[2.0]] * 20_000}
     took, context = in_module(
         page,
-        "weighing",
+        "attention_weights",
         f"(async () => {{ const all = {json.dumps(rows)}; const start = performance.now();"
         "const trace = { rowsOf: async (packed) => all[packed] };"
         "const vectors = { score: 'dot', factor: 1, q: 'q', k: 'k', v: 'v' };"
-        "const seen = await module_weighing.weighing(trace, { vectors }, 0, 0);"
+        "const seen = await module_attention_weights.attentionWeights(trace, { vectors }, 0, 0);"
         "return [performance.now() - start, seen.context]; })()",
     )
     assert context == [pytest.approx(2.0)]

@@ -131,11 +131,11 @@ def test_pieces_that_share_a_letter_are_one_chip(look):
             f"[...document.querySelectorAll('.tokens.{side} .chip')]"
             ".map((chip) => [chip.textContent, chip.title])"
         ) == [
-            ["س", "piece 0"],
-            ["لام", "pieces 1 to 2"],
-            ["بَ", "pieces 3 to 4"],
-            ["é", "pieces 5 to 6"],
-            ["⟨end⟩", "piece 7"],
+            ["س", "token 0"],
+            ["لام", "tokens 1 to 2"],
+            ["بَ", "tokens 3 to 4"],
+            ["é", "tokens 5 to 6"],
+            ["⟨end⟩", "token 7"],
         ]
     for step in ("1", "2", "1"):
         page.click(".tokens.output .chip:nth-child(2)")

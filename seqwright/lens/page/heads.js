@@ -1,4 +1,4 @@
-// All heads at once: coloured by their role, brightened by their importance, and each can be switched off.
+// All heads: coloured by role, with opacity by importance; each can be switched off.
 
 import { peak } from "./attention.js";
 import { ROLES } from "./colours.js";
@@ -8,25 +8,26 @@ import { heatmap, imageOf, legend } from "./heatmap.js";
 import { moved, short } from "./numbers.js";
 import { KINDS } from "./trace.js";
 
-const WALLS = ["enc", "dec", "cross"];
+const KIND_ORDER = ["enc", "dec", "cross"];
 const THUMB = 52; // pixels of a head
-const CHANGES = "without it the output changes";
-const GRAIN = 64; // rows and columns that a thumbnail shows at most
+const CHANGES = "the output changes without it";
+const GRAIN = 64; // rows and columns of a thumbnail at most
 
-export const wall = {
+export const heads = {
   name: "heads",
   title: "Heads",
-  lead: "All heads of all layers: the edge tells a role, the brightness importance; the eye turns one off.",
+  lead: "All heads of all layers. Border: role. Opacity: importance. The eye switches a head off.",
   depends: [],
-  why: ({ trace }) => (trace.kinds.length ? null : trace.absent("cross", "this model has no attention")),
+  unavailable: ({ trace }) => (
+    trace.kinds.length ? null : trace.absent("cross", "this model has no attention")),
   draw,
 };
 
 async function draw(page) {
   const { trace } = page;
-  const grids = await Promise.all(WALLS.map((kind) => grid(page, kind)));
+  const grids = await Promise.all(KIND_ORDER.map((kind) => grid(page, kind)));
   const walls = element("div", { class: "walls" }, grids.map((one) => one.node));
-  const scope = trace.absent("heads", "roles and importance are those of this text alone");
+  const scope = trace.absent("heads", "roles and importance are computed from this text alone");
   const main = element("div", { class: "main" }, walls, roles(trace), paragraph("quiet", scope));
   const beside = element("div", { class: "beside" }, main, await large(page));
   const node = element("div", {}, without(page), beside);
@@ -55,7 +56,7 @@ async function grid(page, kind) {
     one.heads ? cells[row].map((cell) => cell.node) : pruned.cloneNode(true)));
   const body = layers.length
     ? element("div", { class: "grid", role: "grid", "aria-label": title }, lines)
-    : element("p", { class: "quiet" }, page.trace.absent(kind, "there is none"));
+    : element("p", { class: "quiet" }, page.trace.absent(kind, "this model has none"));
   return { node: element("section", {}, element("h3", {}, title), body), title, cells, layers };
 }
 
@@ -76,7 +77,7 @@ async function thumbnail({ trace, state, set, colours }, kind, layer, head) {
     "aria-pressed": state.kind === kind && state.layer === layer && state.head === String(head),
   });
   const eye = lost && button(eyeIcon(off), () => set({ off: off ? "" : name }), {
-    class: "eye", title: off ? "Switch it on again" : "Switch it off", "data-key": `eye ${name}`,
+    class: "eye", title: off ? "Switch on" : "Switch off", "data-key": `eye ${name}`,
     "aria-label": `Without layer ${layer}, head ${head}`, "aria-pressed": off,
   });
   const cell = lost?.changed ? "cell matters" : "cell";
@@ -92,20 +93,20 @@ function eyeIcon(off) {
     off && svg("path", { d: "M2.5 13.5 L13.5 2.5" }));
 }
 
-/** What is said without the head that is switched off, beside what was said with it. */
+/** The output without the head that is switched off, compared with the original. */
 function without({ trace, state, set }) {
   const { ablations, output } = trace.document;
-  if (!ablations) return paragraph("quiet", trace.absent("ablations", "no head was switched off"));
+  if (!ablations) return paragraph("quiet", trace.absent("ablations", "ablations were not computed"));
   const [kind, layer, head] = state.off.split(".");
   const lost = trace.ablation(kind, Number(layer), Number(head));
   if (!lost) return null;
   const title = `Without layer ${layer}, head ${head} of the ${KINDS[kind].title.toLowerCase()}`;
-  const said = lost.changed ? diffed(output.text, lost.text) : ["The model says the same: ", bold(lost.text)];
-  const on = button("Switch it on again", () => set({ off: "" }), { "data-key": "on" });
+  const outputs = lost.changed ? diffed(output.text, lost.text) : ["Same output: ", bold(lost.text)];
+  const on = button("Switch on", () => set({ off: "" }), { "data-key": "on" });
   return element("div", { class: "card", id: "without", role: "status" },
-    element("header", {}, element("h3", {}, title), on), paragraph("big", said),
-    paragraph("quiet", `Score ${moved(output.score, lost.score)}. `,
-      `Log p of the original output ${moved(output.log_prob, lost.output_log_prob)}.`));
+    element("header", {}, element("h3", {}, title), on), paragraph("big", outputs),
+    paragraph("quiet", `Score: ${moved(output.score, lost.score)}. `,
+      `Log p of the original output: ${moved(output.log_prob, lost.output_log_prob)}.`));
 }
 
 function roles(trace) {
@@ -118,35 +119,35 @@ function roles(trace) {
     named.map(line), dots && element("li", {}, element("i", { class: "dot" }), CHANGES));
 }
 
-/** The chosen head with its numbers. */
+/** The selected head with its numbers. */
 async function large({ trace, state, set, colours }) {
   const entry = trace.attention(state.kind, state.layer);
   if (!entry || state.head === "all") {
-    return element("aside", { class: "side" }, paragraph("quiet", "Choose a head to see it large."));
+    return element("aside", { class: "side" }, paragraph("quiet", "Select a head to see its weights."));
   }
   const labels = (axis, block) => trace.axis(KINDS[state.kind][axis], block).map((one) => one.label);
   const weights = await trace.weights(state.kind, state.layer, Number(state.head));
   const [rowLabels, columnLabels] = [labels("rows", entry.block[0]), labels("columns", entry.block[1])];
   const scale = { colours, name: "ramp", low: 0, high: peak(weights.values) };
   const row = state.kind === "enc" ? null : Math.floor(state.t / entry.block[0]);
-  const options = { width: 420, maxHeight: 360, row, label: "Chosen head", image: weights };
+  const options = { width: 420, maxHeight: 360, row, label: "Selected head", image: weights };
   const picture = heatmap({ ...weights, rowLabels, columnLabels }, scale, options);
-  const open = button("Open in the alignment", () => set({ view: "alignment" }), { class: "link" });
-  return element("aside", { class: "side wide", "aria-label": "Chosen head" },
+  const open = button("Open in the Alignment view", () => set({ view: "alignment" }), { class: "link" });
+  return element("aside", { class: "side wide", "aria-label": "Selected head" },
     element("h3", {}, `${KINDS[state.kind].title}, layer ${state.layer}, head ${state.head}`),
     scroll(picture), legend(scale), factsOf(trace.head(state.kind, state.layer, Number(state.head))), open);
 }
 
 function factsOf(row) {
   if (!row) return null;
-  const say = (value) => (typeof value === "number" ? short(value, 2).replace(/\.00$/, "") : value);
+  const format = (value) => (typeof value === "number" ? short(value, 2).replace(/\.00$/, "") : value);
   const offset = row.role === "positional" && "offset";
   const names = ["role", offset, "rate", "confidence", "entropy", "importance"];
   return element("dl", {}, names.filter((name) => name && row[name] !== null)
-    .map((name) => [element("dt", {}, name), element("dd", {}, say(row[name]))]));
+    .map((name) => [element("dt", {}, name), element("dd", {}, format(row[name]))]));
 }
 
-/** The wall as one picture, to be saved. */
+/** All heads as one picture, for saving. */
 function poster(grids) {
   const step = THUMB + 8;
   const picture = canvas("Heads", 0, 0);

@@ -1,18 +1,18 @@
-// The way of one query over all keys of one head, with the numbers of the trace (docs/trace.md, "Attention").
+// The attention of one query over all keys of one head, computed from a trace (docs/trace.md, "Attention").
 
 import { total } from "./numbers.js";
 
 /**
- * softmax(score + bias) · v + value bias, with everything in between.
+ * softmax(score + bias) · v + value bias, with all intermediate values.
  *
- * products[j]: what is summed to the score of key j, elementwise; scores: what goes into the softmax; powers:
- * exp(score − largest score); weights: powers over their sum; context: the weighted values, summed.
+ * products[j]: elementwise products whose sum is the score of key j; scores: input of the softmax;
+ * powers: exp(score − largest score); weights: powers over their sum; context: the weighted values, summed.
  */
-export async function weighing(trace, { vectors }, head, query) {
+export async function attentionWeights(trace, { vectors }, head, query) {
   const rows = (name) => (vectors[name] ? trace.rowsOf(vectors[name], head) : null);
   const names = ["q", "k", "v", "bias", "raw_q", "weight", "value_bias"];
   const [q, keys, values, bias, raw, weight, valueBias] = await Promise.all(names.map(rows));
-  const products = keys.map((key) => meeting(vectors.score, q[query], key, weight?.[0]));
+  const products = keys.map((key) => elementwise(vectors.score, q[query], key, weight?.[0]));
   const factor = vectors.score === "additive" ? 1 : vectors.factor;
   const moved = bias?.[query] ?? new Float32Array(keys.length);
   const scores = products.map((product, place) => factor * total(product) + moved[place]);
@@ -23,21 +23,20 @@ export async function weighing(trace, { vectors }, head, query) {
   const added = valueBias?.[query] ?? null;
   const context = values[0].map((_, at) => (
     values.reduce((sum, value, place) => sum + weights[place] * value[at], added?.[at] ?? 0)));
-  const met = { q: q[query], raw: raw?.[query], weight: weight?.[0], keys, products, factor, moved };
-  return { ...met, scores, most, powers, weights, values, added, context };
+  const inputs = { q: q[query], raw: raw?.[query], weight: weight?.[0], keys, products, factor, moved };
+  return { ...inputs, scores, most, powers, weights, values, added, context };
 }
 
 /** q ⊙ k, or w ⊙ tanh(q + k) for the additive score. */
-function meeting(score, q, key, weight) {
+function elementwise(score, q, key, weight) {
   if (score === "additive") return Array.from(q, (one, at) => weight[at] * Math.tanh(one + key[at]));
   return Array.from(q, (one, at) => one * key[at]);
 }
 
 /**
- * A step of a recurrent layer by its equations: the gates and states of step t, and the new state computed
- * from them.
+ * One step of a recurrent layer: the gates and states at step t, and the new state computed from them.
  */
-export async function stepping(trace, layer, t) {
+export async function recurrentStep(trace, layer, t) {
   const at = async (packed, row) => (await trace.rowsOf(packed, row))[0];
   const gates = {};
   for (const [name, packed] of Object.entries(layer.gates)) gates[name] = await at(packed, t);
