@@ -218,7 +218,7 @@ def test_a_nucleus_that_reaches_beyond_what_is_stored_is_bounded(look):
     drag(page, "Top-p", 0.5)
     page.wait("document.querySelector('.facts').textContent.includes('together: at most 95\u00a0%')")
     drag(page, "Temperature", 2)
-    page.wait("document.querySelector('.facts').textContent.includes('has about')")
+    page.wait("document.querySelector('.facts').textContent.includes('together: about')")
 
 
 def test_a_piece_without_a_text_is_not_the_end(look):
