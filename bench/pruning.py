@@ -28,6 +28,8 @@ from bench.tables import markdown, put
 from examples.pictures import gallery
 from seqwright.config import Config, parse
 from seqwright.data.batch import source_tokens
+from seqwright.data.corpus import Corpus
+from seqwright.data.plan import evenly
 from seqwright.evaluation.text_outputs import METRICS_FOR, group_references, writing_of
 from seqwright.files import write_json, write_text
 from seqwright.lens.heads.analysis import analyse
@@ -37,9 +39,7 @@ from seqwright.lens.heads.l0_pruning import learn_gates
 from seqwright.lens.heads.pruning import curve, prunable, write_pruned
 from seqwright.prediction.predictor import load
 from seqwright.runs.folder import Run
-from seqwright.training.preparation import Corpus
 from seqwright.training.run import train
-from seqwright.training.validation import evenly
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "pruning.json"
@@ -115,8 +115,8 @@ def trained_for(config: Config) -> str:
 
 def held_out(config: Config, data: Sequence[str], items: int) -> tuple[Pairs, Pairs]:
     """Pairs for the scores, and others: at most `items` sources each, spread over the data."""
-    corpus = Corpus(replace(config.data, valid=tuple(data)))
-    texts, references = group_references([(pair.source, pair.target) for pair in corpus.pairs("valid")])
+    corpus = Corpus.of(replace(config, data=replace(config.data, valid=tuple(data))))
+    texts, references = group_references([pair[:2] for pair in corpus.examples("valid")])
     picked = evenly(len(texts), 2 * items).tolist()
 
     def pairs(numbers: list[int]) -> Pairs:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from seqwright.data.batch import Batch, collate
-from seqwright.data.plan import Batching, Plan
-from seqwright.data.store import Lengths, Ragged
+from seqwright.data.plan import Batching, Plan, RowLengths
+from seqwright.data.store import Ragged
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _random_pairs(vocabulary: int, random: np.random.Generator, count: int = 290
 
 def training_batches(pairs: tuple[Ragged, Ragged], tokens: int, count: int) -> list[Batch]:
     """The first `count` batches of an epoch."""
-    lengths = Lengths(*(side.lengths.astype(np.int32) for side in pairs))
+    lengths = RowLengths(*(side.lengths.astype(np.int32) for side in pairs))
     epoch = Plan(lengths, Batching(tokens=tokens), seed=1).epoch(0)
     take = taking(pairs)
     return [take(epoch[k]) for k in range(min(count, len(epoch)))]

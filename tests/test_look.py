@@ -116,7 +116,7 @@ def test_a_page(runs, tmp_path, capsysbinary):
         (["{words}", "ae", "-o", "x.pdf"], 2, "it must end in .html for a page or in .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),
         (["{words}", "ae", "-o", "{folder}"], 4, "is a folder; pass a file name in it"),
-        (["{forms}", "ae"], 2, "1 field where the model takes 2"),
+        (["{forms}", "ae"], 2, "1 field, but the model takes 2"),
         (["{nowhere}", "ae"], 3, "does not exist"),
     ],
 )

@@ -9,21 +9,23 @@ import numpy as np
 
 from bench.shapes import real_tokens, sentences
 from seqwright.data.batch import Batch, collate
-from seqwright.data.plan import Batching, Plan
-from seqwright.data.store import Column, Lengths, Ragged
+from seqwright.data.plan import Batching, Plan, RowLengths
+from seqwright.data.store import Ragged, StoredColumn
 
 
 @dataclass(frozen=True)
 class Pairs:
     """Parallel rows of ids without begin and end symbols."""
 
-    source: Column
-    target: Column
+    source: StoredColumn
+    target: StoredColumn
 
     @classmethod
     def load(cls, path: str | Path) -> Pairs:
         with np.load(path) as file:
-            columns = [Column(file[f"{side}.flat"], file[f"{side}.offsets"]) for side in ("source", "target")]
+            columns = [
+                StoredColumn(file[f"{side}.flat"], file[f"{side}.offsets"]) for side in ("source", "target")
+            ]
         return cls(*columns)
 
     def __len__(self) -> int:
@@ -35,7 +37,7 @@ class Pairs:
 
     def batches(self, tokens: int) -> list[np.ndarray]:
         """The batches of the first epoch of Seqwright, as numbers of pairs."""
-        lengths = Lengths(self.source.lengths(), self.target.lengths())
+        lengths = RowLengths(self.source.lengths(), self.target.lengths())
         return list(Plan(lengths, Batching(tokens=tokens), seed=1).epoch(0))
 
     def closed(self, side: str, number: int, end: int) -> np.ndarray:

@@ -145,21 +145,21 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigError("; ".join(found))
 
 
-def _pairs(config: Config, options: argparse.Namespace) -> list[tuple[str, str]]:
+def _pairs(config: Config, options: argparse.Namespace) -> list[Any]:
     from dataclasses import replace
 
-    from seqwright.training.preparation import Corpus
-    from seqwright.training.validation import evenly
+    from seqwright.data.corpus import Corpus
+    from seqwright.data.plan import evenly
 
     data = replace(config.data, valid=tuple(options.data)) if options.data else config.data
-    pairs = [(pair.source, pair.target) for pair in Corpus(data).pairs("valid")]
+    pairs = list(Corpus.of(replace(config, data=data)).examples("valid"))
     return [pairs[number] for number in evenly(len(pairs), options.pairs)]
 
 
 def _table(
     config: Config,
     scorer: HeadScorer,
-    pairs: list[tuple[str, str]],
+    pairs: list[Any],
     options: argparse.Namespace,
 ) -> HeadTable:
     from pathlib import Path
@@ -186,7 +186,7 @@ def _write(
     predictor: Predictor,
     order: list[Head],
     scorer: HeadScorer,
-    pairs: list[tuple[str, str]],
+    pairs: list[Any],
     options: argparse.Namespace,
 ) -> dict[str, Any] | None:
     """Write the smaller run and describe it; None without --out."""
@@ -227,19 +227,19 @@ def _learned(predictor: Predictor, options: argparse.Namespace) -> dict[str, Any
     return {"kept": [head._asdict() for head in found.kept], "of": found.heads, "met": found.met}
 
 
-def _complete(smaller: Predictor, pairs: list[tuple[str, str]], options: argparse.Namespace) -> None:
+def _complete(smaller: Predictor, pairs: list[Any], options: argparse.Namespace) -> None:
     """Add the description of the data, the examples for `verify`, and the model card to the new run."""
     from pathlib import Path
 
     from seqwright.files import read_json, write_json
-    from seqwright.pipeline import DATA, evenly
+    from seqwright.pipeline import DATA, to_verify
     from seqwright.prediction.examples import write_examples
     from seqwright.runs.card import write_card
 
     described = Path(options.folder, DATA)
     if described.exists():
         write_json(Path(options.out, DATA), read_json(described))
-    write_examples(options.out, smaller, evenly(source for source, _ in pairs))
+    write_examples(options.out, smaller, to_verify(smaller, pairs))
     write_card(options.out)
 
 

@@ -160,12 +160,16 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     examples = list(corpus.examples(part))
     with threads(design.config.threads):
         evaluation = evaluate(predictor, examples, file=corpus.name(part))
-        groups = {corpus.task.group(example): example for example in examples}
-        chosen = list(groups.values())[:: max(len(groups) // EXAMPLES, 1)][:EXAMPLES]
-        write_examples(folder, predictor, chosen)
+        write_examples(folder, predictor, to_verify(predictor, examples))
     document = {**evaluation.to_json(), "part": part}
     write_json(folder / EVALUATION, document)
     write_report(folder)
     write_card(folder)
     write_json(folder / EVALUATION, {**document, "step": step})  # last: everything is done now
     return evaluation
+
+
+def to_verify(predictor: Predictor, examples: Iterable[Any]) -> list[Any]:
+    """Choose a few distinct inputs, spread over the examples, to verify a run by."""
+    groups = {predictor.task.group(example): example for example in examples}
+    return list(groups.values())[:: max(len(groups) // EXAMPLES, 1)][:EXAMPLES]

@@ -17,6 +17,7 @@ from tiny import train
 
 from seqwright import cli
 from seqwright.config import SearchConfig
+from seqwright.data.read_report import Pair, Place
 from seqwright.data.results import Text
 from seqwright.data.tokenizer import train_tokenizer
 from seqwright.errors import ConfigError
@@ -207,8 +208,9 @@ def test_a_part_that_no_lens_fits_stops_no_training(pairs, run, tmp_path, monkey
 
 
 def validation(*sources: str) -> Validation:
-    said = Text("", 0.0, 0.0, (), (), "end")
-    return Validation(1.0, 1.0, 0.0, (), tuple(Item(source, ("abc",), said) for source in sources))
+    output = Text("", 0.0, 0.0, (), (), "end")
+    items = tuple(Item(Pair(source, "abc", Place("", 0)), ("abc",), output) for source in sources)
+    return Validation(1.0, 1.0, 0.0, (), items, sources)
 
 
 def test_long_and_blank_sources_are_passed_over(tmp_path):

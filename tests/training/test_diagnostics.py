@@ -61,7 +61,9 @@ def test_good_outputs_have_no_findings():
 def test_early_outputs_may_be_anything(done):
     bad = [item(f"s{n}", f"t{n}", "x") for n in range(2 * FEW)]
     assert findings(validation(bad, shuffled=1.0), done, 10 * DIAGNOSED_FROM) == []
-    assert findings(validation(bad, shuffled=1.0), 1.0, DIAGNOSED_FROM - 1) == []  # a very short training has ended
+    assert (
+        findings(validation(bad, shuffled=1.0), 1.0, DIAGNOSED_FROM - 1) == []
+    )  # a very short training has ended
 
 
 def test_few_outputs_prove_nothing():

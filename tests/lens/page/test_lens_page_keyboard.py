@@ -74,7 +74,9 @@ def test_a_row_of_choices_without_a_choice_can_be_reached(look):
 
 def test_a_matrix_says_only_what_its_keys_do(look):
     page = look(make_trace(), make_trace(seed=1), at="#kind=cross&layer=0&head=0")
-    assert "Enter selects" in page.evaluate("document.querySelector('svg.heatmap').getAttribute('aria-label')")
+    assert "Enter selects" in page.evaluate(
+        "document.querySelector('svg.heatmap').getAttribute('aria-label')"
+    )
     assert "arrow keys" in page.text(".readout")
     page.press("m")
     page.wait("document.querySelector('svg.lines')")
