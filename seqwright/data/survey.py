@@ -76,6 +76,8 @@ class Survey:
             "format": FORMAT,
             "name": self.name,
             "form": list(self.form),
+            "unit": self.corpus.task.noun,
+            "group": self.corpus.task.group_noun,
             "pairs": report.pairs,
             "sources": report.sources,
             **{name: side.to_json() for name, side in _sides(report)},

@@ -53,7 +53,7 @@ class Compared:
         """One sentence on the first metric."""
         each, (first, second) = self.comparisons[0], self.names
         name, level = self.first.label(each.first.name), percent(each.interval.level)
-        outputs = [[item.output.text for item in side.items] for side in self.sides]
+        outputs = [[item.output.value for item in side.items] for side in self.sides]
         if outputs[0] == outputs[1]:
             items = amount(len(self.first.items), "item")
             return f"No difference: {first} and {second} give the same outputs for {items}."
@@ -117,7 +117,7 @@ class Compared:
     def row(self, number: int) -> tuple[str, str, str, str]:
         """Return the source of an item, the closest reference, and both outputs."""
         closer = self.first if self._gains[number] < 0 else self.second
-        first, second = (each.items[number].output.text for each in self.sides)
+        first, second = (str(each.items[number].output.value) for each in self.sides)
         return (*closer.row(number)[:2], first, second)
 
     def to_json(self) -> dict[str, Any]:
@@ -150,8 +150,8 @@ class Compared:
         return {
             "source": first.output.source,
             "references": first.references,
-            "first": first.output.text,
-            "second": second.output.text,
+            "first": first.output.value,
+            "second": second.output.value,
             "edits": [each.mistakes[number].edits for each in self.sides],
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,17 @@ SHOWN = 10  # confusions
 def evaluation_html(evaluation: Evaluation) -> str:
     names = [evaluation.label(name) for name in evaluation.metrics]
     scores = [
-        (name, f"{each.value():.2f}", f"{around.low:.2f}–{around.high:.2f}", each.signature)
-        for name, each, around in zip(names, evaluation.measured, evaluation.intervals, strict=True)
+        (
+            evaluation.label(each.metric.name),
+            f"{each.value():.2f}",
+            f"{interval.low:.2f}–{interval.high:.2f}",
+            f"{evaluation.baseline.get(each.metric.name, math.nan):.2f}".replace("nan", "–"),
+            each.signature,
+        )
+        for each, interval in zip(evaluation.measured, evaluation.intervals, strict=True)
     ]
-    parts = [table(("", "score", f"{percent(evaluation.judging.level)} interval", "signature"), scores)]
+    level = f"{percent(evaluation.judging.level)} interval"
+    parts = [table(("", "score", level, "baseline", "signature"), scores)]
     for title, buckets in evaluation.buckets.items():
         rows = [
             (

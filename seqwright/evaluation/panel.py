@@ -65,10 +65,13 @@ def _headline(evaluation: Evaluation) -> str:
 
 def _scores(evaluation: Evaluation) -> list[str]:
     level = f"{percent(evaluation.judging.level)} range"
-    lines = [f"{'':{NAME}} {'score':>6} {level:>11}"]
+    lines = [f"{'':{NAME}} {'score':>6} {level:>11} {'baseline':>8}"]
     for each, interval in zip(evaluation.measured, evaluation.intervals, strict=True):
         ends = f"{interval.low:.1f}–{interval.high:.1f}"
-        lines.append(f"{_metric(evaluation, each.metric)} {each.value():6.2f} {ends:>11} {each.signature}")
+        baseline = evaluation.baseline.get(each.metric.name)
+        simple = "–" if baseline is None else f"{baseline:.2f}"
+        figures = f"{each.value():6.2f} {ends:>11} {simple:>8}"
+        lines.append(f"{_metric(evaluation, each.metric)} {figures}  {each.signature}")
     return lines
 
 

@@ -78,8 +78,8 @@ def _scores(record: Record) -> list[str]:
     if evaluation is None:
         return [f"Not evaluated: {plain(record.absent['evaluation.json'])}."]
     rows = [
-        "| metric | score | interval | better | signature |",
-        "|---|---|---|---|---|",
+        "| metric | score | interval | baseline | better | signature |",
+        "|---|---|---|---|---|---|",
         *(_score(evaluation, name, value) for name, value in evaluation.metrics.items()),
     ]
     intervals = f"Intervals are {percent(evaluation.level)} bootstrap intervals."
@@ -93,6 +93,7 @@ def _score(evaluation: Evaluation, name: str, value: float | None) -> str:
         plain(metric(name, evaluation.item).label),
         score(name, value),
         "–" if interval is None else f"{interval[0]:.1f} – {interval[1]:.1f}",
+        score(name, evaluation.numbers("baseline").get(name)),
         plain(evaluation.better(name) or "–"),
         code(signature).replace("|", "\\|") if signature else "–",
     ]

@@ -71,9 +71,7 @@ class Document:
 
 
 class Data(Document):
-    """data.json. `unit` is the noun for one example and `group` that for its input; with an s, they are the
-    keys of their numbers.
-    """
+    """data.json. `unit` is the noun for one example and `group` that for its input."""
 
     @property
     def unit(self) -> str:
@@ -83,12 +81,12 @@ class Data(Document):
     def groups(self) -> str:
         """The number of distinct inputs in words; empty if it is unknown."""
         noun = self.text("group", "source")
-        count = self.count(f"{noun}s")
+        count = self.count(f"{noun}s") or self.count("sources")
         return amount(count, f"distinct {noun}") if count else ""
 
     @property
     def examples(self) -> int:
-        return self.count(f"{self.unit}s")
+        return self.count(f"{self.unit}s") or self.count("pairs")
 
     @property
     def columns(self) -> dict[str, Document]:

@@ -67,6 +67,7 @@ def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     interval = "" if None in ends else f"{percent(evaluation.level)} interval {low:.1f} – {high:.1f}"
     words, better = metric(name, evaluation.item), evaluation.better(name)
     signature = evaluation.document("signatures").text(name)
+    baseline = evaluation.numbers("baseline").get(name)
     return element(
         "div",
         element("h2", titled(words.label)),
@@ -74,6 +75,7 @@ def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
         element("p", "; ".join(filter(None, (words.meaning, f"{better} is better" if better else "")))),
         whisker(f"{words.label} {score(name, value)}, {interval or 'no interval'}", value, low, high),
         element("p", interval) if interval else None,
+        None if baseline is None else element("p", f"baseline {score(name, baseline)}"),
         element("p", element("code", signature)) if signature else None,
         class_="score",
     )
