@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,11 +69,13 @@ def length_columns(counts: Mapping[int, int]) -> list[ChartColumn]:
         if passed >= (1 - TAIL) * total:
             break
     width = max(1, round(round_step(max(end, 1) / MOST_COLUMNS)))
-    columns = []
     labelled = max(1, round(round_step(max(end, 1) / 8) / width)) * width
+    grouped: Counter[int] = Counter()
+    for length, count in counts.items():
+        grouped[length // width] += count
+    columns = []
     for low in range(min(counts) // width * width, end + 1, width):
-        count = sum(counts.get(length, 0) for length in range(low, low + width))
-        span = f"{low}" if width == 1 else f"{low}–{low + width - 1}"
+        span, count = f"{low}" if width == 1 else f"{low}–{low + width - 1}", grouped[low // width]
         columns.append(ChartColumn(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
     rest = sum(count for length, count in counts.items() if length >= low + width)
     if rest:
@@ -86,24 +89,12 @@ def bar_chart(description: str, bars: Sequence[Bar], most: float) -> Markup:
     parts = []
     for row, bar in enumerate(bars):
         top, end = row * ROW + 5, x(min(bar.value, x.high))
+        name = bar.name if len(bar.name) <= 20 else f"{bar.name[:19]}…"
+        shade = "one faint" if bar.faint else "one"
         parts += [
-            element(
-                "text",
-                bar.name if len(bar.name) <= 20 else f"{bar.name[:19]}…",
-                x=NAMES - 10,
-                y=top + 13,
-                class_="axis end name",
-            ),
+            element("text", name, x=NAMES - 10, y=top + 13, class_="axis end name"),
             tip("rect", bar.name, x=NAMES, y=top, width=WIDTH - COUNTS - NAMES, height=16, class_="track"),
-            element(
-                "rect",
-                x=NAMES,
-                y=top,
-                width=max(end - NAMES, 1.0),
-                height=16,
-                rx=1.5,
-                class_="one faint" if bar.faint else "one",
-            ),
+            element("rect", x=NAMES, y=top, width=max(end - NAMES, 1.0), height=16, rx=1.5, class_=shade),
             element("text", bar.note, x=WIDTH - COUNTS + 10, y=top + 13, class_="axis"),
         ]
     return drawing(WIDTH, len(bars) * ROW + 8, description, *parts)

@@ -77,7 +77,11 @@ def _column(name: str, column: Document) -> list[Markup]:
 
 
 def _lengths(title: str, lengths: Document, unit: str) -> Markup | None:
-    counts = {int(length): count for length, count in lengths.counts("counts").items() if length.isdecimal()}
+    counts = {
+        int(length): count
+        for length, count in lengths.counts("counts").items()
+        if length.isdecimal() and len(length) < 16
+    }
     if not counts:
         return None
     text = f"In {unit}: {number(lengths.number('mean'))} on average, {lengths.count('longest'):,} at most."

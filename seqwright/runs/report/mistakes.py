@@ -12,7 +12,7 @@ from seqwright.runs.report.bars import FEW, Bar, bar_chart
 from seqwright.runs.report.differences import Cut, closest, cutter, marked
 from seqwright.runs.report.heat import heat_map
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
-from seqwright.runs.report.reader import Document, Evaluation, Record
+from seqwright.runs.report.reader import Document, Evaluation, Record, shown
 from seqwright.runs.report.wording import metric, number, score, titled
 
 LISTED = 20  # confusions
@@ -124,7 +124,7 @@ def examples(record: Record) -> Markup | str:
 
 
 def _example(each: Document, cut: Cut, between: str) -> Markup:
-    text, references = each.text("output"), each.texts("references")
+    text, references = shown(each.fields.get("output")), [*map(shown, each.entries("references"))]
     reference = closest(text, references, cut) if references else text
     output, expected = marked(text, reference, cut, between)
     right = text in references
@@ -135,7 +135,7 @@ def _example(each: Document, cut: Cut, between: str) -> Markup:
 
     return element(
         "article",
-        element("h4", quoted(each.text("source"))),
+        element("h4", quoted(shown(each.fields.get("source")))),
         line("output", output if text else element("i", "empty")),
         line("expected", expected) if not right else None,
         line("or", join(map(quoted, others), " · ")) if others else None,

@@ -106,7 +106,7 @@ def leaked(data: Data | None, part: str | None = None) -> str:
     """State how many examples of a part, by default of all, are also in training; empty if none are."""
     if data is None:
         return ""
-    if "leaks_by_part" in data.fields:
+    if isinstance(data.fields.get("leaks_by_part"), dict):
         counts = {name: n for name, n in data.counts("leaks_by_part").items() if part in (None, name)}
     else:  # older versions did not count each part
         counts = {"held-out": data.count("leaks")}

@@ -163,6 +163,14 @@ def test_another_format_is_named(folder, written, reason):
     assert reason in page
 
 
+def test_outputs_that_are_not_texts_are_shown(folder):
+    example = {"source": "a", "output": [0.25, 2], "references": [[1, 2]], "kind": "sample"}
+    write(folder, "evaluation", {"metrics": {"exact_match": 0.0}, "examples": [example]})
+    text = "".join(Reader(page_of(folder)).text)
+    assert "[0.25, 2]" in text
+    assert "[1, 2]" in text
+
+
 def test_the_data_document_names_examples_and_columns(folder):
     """A task with other data than pairs has its own unit and columns."""
     texts = data("x")["source"]
