@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +12,9 @@ from torch import Tensor
 from seqwright.data.batch import Batch, collate
 from seqwright.data.plan import Batching, Plan, RowLengths
 from seqwright.data.store import Ragged
+from seqwright.data.task import group_items
 from seqwright.errors import InputError
 from seqwright.evaluation.metrics import Better
-from seqwright.evaluation.text_outputs import as_written, build_metric, group_references, writing_of
 from seqwright.lens.heads.gates import Head, LayerKey, Site, apply_gates, sites, without_heads
 from seqwright.lens.trace.contract import TextTask
 from seqwright.models import Model, eval_mode, evaluating
@@ -40,12 +40,12 @@ class GateGradients(NamedTuple):
         return GateGradients(*(part / part.norm().clamp(min=torch.finfo(part.dtype).tiny) for part in self))
 
 
-def batches_of(task: TextTask, pairs: Sequence[tuple[str, str]]) -> list[Batch]:
+def batches_of(task: TextTask, pairs: Sequence[Any]) -> list[Batch]:
     """Batches of pairs, from short to long; `batch.index` holds the numbers of the pairs."""
     if not pairs:
         raise InputError("the analysis of heads needs at least one pair; there are none")
-    sources = task.source.encode_batch([source for source, _ in pairs])
-    targets = task.target.encode_batch([target for _, target in pairs])
+    sources = task.source.encode_batch([pair[0] for pair in pairs])
+    targets = task.target.encode_batch([pair[1] for pair in pairs])
     lengths = RowLengths(*(np.array([len(row) for row in rows]) for rows in (sources, targets)))
     plan = Plan(lengths, Batching(tokens=TOKENS, source_tokens=TOKENS, shuffle=False), seed=0)
     return [
@@ -108,17 +108,16 @@ def _queries(site: Site, batch: Batch) -> int:
 class HeadScorer:
     """Scores a model on fixed pairs: by its loss (nats per token), or by a metric of its outputs."""
 
-    def __init__(
-        self, predictor: Predictor, pairs: Sequence[tuple[str, str]], metric: str = "loss", *, beam: int = 1
-    ):
+    def __init__(self, predictor: Predictor, pairs: Sequence[Any], metric: str = "loss", *, beam: int = 1):
         self.predictor, self.metric, self.beam = predictor, metric, beam
-        writing = writing_of(predictor.task.target.kind, (target for _, target in pairs))
-        self._metric = None if metric == "loss" else build_metric(metric, writing)
-        self.better: Better = "lower" if self._metric is None else self._metric.better
-        self._batches = batches_of(predictor.task, pairs)
-        self._sources, self._references = group_references(
-            (source, as_written(target, writing)) for source, target in pairs
+        task = predictor.task
+        self._inputs, self._references, _ = group_items(task, task.labelled(pairs))
+        named = (
+            () if metric == "loss" else task.judge(self._inputs, self._references, metrics=[metric]).metrics
         )
+        self._metric = next(iter(named), None)
+        self.better: Better = "lower" if self._metric is None else self._metric.better
+        self._batches = batches_of(task, pairs)
         longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
         self._max_length = min(longest, predictor.search.max_length)
 
@@ -128,8 +127,8 @@ class HeadScorer:
             with evaluating(self.predictor.model):
                 losses = [self.predictor.model.loss(batch) for batch in self._batches]
             return sum(float(loss.total) for loss in losses) / sum(loss.count for loss in losses)
-        outputs = self.predictor.predict(self._sources, beam=self.beam, max_length=self._max_length)
-        return self._metric.score([output.text for output in outputs], self._references).value
+        outputs = self.predictor.predict(self._inputs, beam=self.beam, max_length=self._max_length)
+        return self._metric.score([output.value for output in outputs], self._references).value
 
     def worse(self, value: float, than: float) -> float:
         """How much worse a value is than another; negative if it is better."""
