@@ -56,6 +56,7 @@ class Encoder(nn.Module):
     """Turns a source (token ids, images, series) into an `Encoded` with vectors of `size`."""
 
     size: int
+    embedding: Any
 
     def forward(self, source: Any) -> Encoded:
         raise NotImplementedError
@@ -69,7 +70,7 @@ class Encoder(nn.Module):
         ids = torch.full((len(lengths), max(lengths)), FIRST)
         for row, length, seed in zip(ids, lengths, seeds, strict=True):
             generator = torch.Generator().manual_seed(seed)
-            row[:length] = torch.randint(FIRST, self.embedding.vocabulary, (length,), generator=generator)  # type: ignore[union-attr]
+            row[:length] = torch.randint(FIRST, self.embedding.vocabulary, (length,), generator=generator)
         return Tokens(ids, None if len(set(lengths)) == 1 else torch.tensor(lengths))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from seqwright.search.filters import Rules
 from seqwright.search.hypothesis import Hypothesis
 from seqwright.search.lattice import Lattice
 from seqwright.search.options import BeamOptions, Start
+from seqwright.search.prompts import read_prompts
 from seqwright.search.stepping import (
     Proposals,
     S,
@@ -45,13 +47,18 @@ def beam_search(
     silent = start.silent_index()
     beams = [Beam(sentence, limits[sentence], start, options) for sentence in range(start.rows)]
     alive = list(beams)
+    # a recorder gets the candidates of every step, so that no token is read ahead
+    readable = start if recorder is None else replace(start, prefill=None)
+    prompt, state = read_prompts(step, state, readable, options)
+    for beam, of_beam, scores in zip(beams, prompt.tokens.tolist(), prompt.scores, strict=False):
+        beam.read(of_beam, scores)
+    history = prompt.tokens[:, :-1].repeat_interleave(size, 0)  # (R, t)
     state = select(state, [row for row in range(start.rows) for _ in range(size)], start.rows)
-    history = torch.empty((len(beams) * size, 0), dtype=torch.int64, device=start.device)  # (R, t)
-    for length in itertools.count(1):
+    for length in itertools.count(prompt.length + 1):
         if not alive:
             break
-        said = [token for beam in alive for token in beam.tokens()]
-        tokens = torch.tensor(said, dtype=torch.int64, device=start.device)[:, None]  # (R, 1)
+        latest = [token for beam in alive for token in beam.tokens()]
+        tokens = torch.tensor(latest, dtype=torch.int64, device=start.device)[:, None]  # (R, 1)
         if rules and length > 1:
             history = torch.cat([history, tokens], 1)
         logits, state = step(tokens, state)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from seqwright.search.hypothesis import FinishReason, Hypothesis
 from seqwright.search.options import SamplingOptions, Start
+from seqwright.search.prompts import Prompt, read_prompts
 from seqwright.search.stepping import S, Step, log_probabilities, not_numbers
 
 SHORTLIST = 256  # tokens that are looked at first for a nucleus; nearly always it is smaller
@@ -36,9 +37,13 @@ def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> I
 def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
     rules, limits, sampler = options.rules(start), options.limits(start), Sampler(options, start)
     rows, silent = list(range(start.rows)), start.silent_index()
-    tokens = torch.full((start.rows, 1), start.first, device=start.device)  # (R, 1)
-    history = tokens[:, :0]  # (R, t)
-    for length in itertools.count(1):
+    prompt, state = read_prompts(step, state, start, options)
+    history = prompt.tokens  # (R, t)
+    yield from _emissions(prompt)
+    sampler.skip(prompt.length)
+    first = torch.full((start.rows, 1), start.first, device=start.device)
+    tokens = history[:, -1:] if prompt.length else first  # (R, 1)
+    for length in itertools.count(prompt.length + 1):
         if not rows:
             return
         logits, state = step(tokens, state)
@@ -64,6 +69,12 @@ def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> 
             rows = [rows[place] for place in stay]
             tokens, history = tokens[stay], history[stay]
             state = state.select(stay) if stay else state
+
+
+def _emissions(prompt: Prompt) -> Iterator[list[Emission]]:
+    """The tokens of a prompt, step by step. None of them is the last of its row."""
+    for step, tokens in enumerate(prompt.tokens.T.tolist()):
+        yield [Emission(row, token, prompt.scores[row][step], None) for row, token in enumerate(tokens)]
 
 
 @torch.inference_mode()
@@ -92,6 +103,12 @@ class Sampler:
         self.options = options
         derived = (f"{options.seed}/{row}" for row in range(start.rows))
         self.luck = [random.Random(seed) for seed in start.seeds or derived]
+
+    def skip(self, count: int) -> None:
+        """Draw for tokens that are given, so that what follows does not depend on how they were read."""
+        if self.options.temperature:
+            for luck in self.luck:
+                luck.getrandbits(32 * count)  # as `count` calls for 32 bits
 
     def choose(self, log_probs: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
         """log_probs (R, V) -> the log-probabilities and tokens, (R, 1) each, that the rows take."""

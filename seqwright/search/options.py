@@ -14,6 +14,7 @@ from torch import Tensor
 from seqwright.config.validation import Count, Whole, check_fields
 from seqwright.errors import ConfigError, Problem
 from seqwright.search.filters import BannedTokens, Filter, ForcedPrefix, MinimumLength, NoRepeat, Rules
+from seqwright.search.stepping import Prefill
 
 LENGTH_RULES: dict[str, Callable[[int], float]] = {  # penalty(length) = rule(length) ** length_penalty
     "wu": lambda length: (5 + length) / 6,  # Wu et al. 2016, eq. 14
@@ -37,6 +38,7 @@ class Start:
     limits: Sequence[int] = ()  # maximum length of each output; empty: `max_length` of the options
     seeds: Sequence[int] = ()  # randomness of each output; empty: derived from (seed, row)
     device: torch.device | str | None = None  # where the model wants its tokens
+    prefill: Prefill | None = None  # reads prefixes in one call; None: their tokens are forced one by one
 
     def __post_init__(self) -> None:
         problems = [

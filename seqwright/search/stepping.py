@@ -1,11 +1,11 @@
-"""What search asks of a model, and how it reads the answer."""
+"""The interface between search and a model, and how search reads scores."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,16 +17,17 @@ BLOCK = 64  # tokens whose maximum is taken first; of 32 to 160 the fastest at 8
 
 
 class State(Protocol):
-    """What a decoder remembers. `select` leaves the old state as it was."""
+    """The memory of a decoder. `select` leaves the old state as it was."""
 
     def select(self, rows: Sequence[int]) -> Self:
         """Row i of the result is row rows[i]; rows may repeat, vanish and change places."""
 
 
 S = TypeVar("S", bound=State)
-Step = Callable[
-    [Tensor, S], tuple[Tensor, S]
-]  # tokens (R, T), state -> logits (R, V) after the last token, state
+Step = Callable[[Tensor, S], tuple[Tensor, S]]
+"""tokens (R, T), state -> logits (R, V) after the last token, state."""
+Prefill = Callable[[Tensor, Any], tuple[Tensor, Any]]
+"""tokens (R, T + 1), state -> log p of each but the first (R, T), state after all but the last."""
 
 
 def select(state: S, rows: Sequence[int], count: int) -> S:
@@ -35,10 +36,10 @@ def select(state: S, rows: Sequence[int], count: int) -> S:
 
 
 def log_probabilities(logits: Tensor, silent: Tensor | None = None) -> Tensor:
-    """log softmax, (R, V), in float32 or float64, and new memory, so that filters may write into it.
+    """log softmax, (R, V), in float32 or float64, in new memory, so that filters may write into it.
 
     A row without a finite maximum (NaN, +inf, or −inf everywhere) becomes NaN as a whole: see `not_numbers`.
-    The tokens in `silent` become −inf after it, as by a filter, but without the history that filters need.
+    The tokens in `silent` become −inf afterwards, as by a filter, but without the history that filters need.
     """
     log_probs = (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(-1)
     return log_probs if silent is None else log_probs.index_fill_(1, silent, -torch.inf)
@@ -47,7 +48,7 @@ def log_probabilities(logits: Tensor, silent: Tensor | None = None) -> Tensor:
 def not_numbers(step: int, row: int) -> ModelError:
     return ModelError(
         f"the logits of step {step} for input {row} have no finite maximum (NaN, +inf, or -inf everywhere); "
-        "the model's weights are damaged or its training diverged: take an earlier checkpoint"
+        "the model's weights are damaged or its training diverged: use an earlier checkpoint"
     )
 
 
@@ -62,9 +63,10 @@ class Proposals(NamedTuple):
 def best_candidates(log_probs: Tensor, carried: Tensor, count: int) -> list[Proposals]:
     """The best `count` continuations of each group of W rows; fewer where no more are possible.
 
-    log_probs (G·W, V), carried (G, W) float64: what each row brings along. The sums are ranked, NaN above
-    all. Only a block whose maximum is among the best `count` can hold one of the best `count` tokens, so a
-    large vocabulary is read once for the maxima: a quarter of the time of one `topk` over everything.
+    log_probs (G·W, V), carried (G, W) float64: the log-probability of each row so far. The sums are ranked,
+    NaN above all. Only a block whose maximum is among the best `count` can hold one of the best `count`
+    tokens, so a large vocabulary is read once for the maxima: a quarter of the time of one `topk` over
+    everything.
     """
     (groups, width), size = carried.shape, log_probs.shape[1]
     if size < 8 * BLOCK:
@@ -89,7 +91,7 @@ def best_candidates(log_probs: Tensor, carried: Tensor, count: int) -> list[Prop
 
 
 def _proposals(places: list[int], scores: list[float], size: int) -> Proposals:
-    """Of places among the log-probabilities of some rows of `size`."""
+    """The candidates at these indices into some rows of `size` log-probabilities."""
     possible = scores.index(-math.inf) if -math.inf in scores else len(scores)
     cut = places[:possible]
     return Proposals([place // size for place in cut], [place % size for place in cut], scores[:possible])

@@ -64,6 +64,12 @@ class Beam:
         self.ends = 0  # all that ever ended
         self.cut_off: list[Found] = []
 
+    def read(self, tokens: list[int], scores: list[float]) -> None:
+        """Begin with these tokens and their log-probabilities."""
+        for token, score in zip(tokens, scores, strict=True):
+            self.best = Node(self.best, 0, token, score, self.best.log_prob + score)
+        self.length, self.seats[0] = len(tokens), self.best
+
     def tokens(self) -> list[int]:
         """What the model sees next; a dead row repeats what the best one says."""
         return [self.best.token if node is None else node.token for node in self.seats]

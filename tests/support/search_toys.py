@@ -60,6 +60,13 @@ class ToyModel:
         rows = [self.logits(*row) for row in zip(state.sources, histories, strict=True)]
         return torch.tensor(rows, dtype=torch.float64), ToyState(state.sources, histories, state.width)
 
+    def prefill(self, tokens: Tensor, state: ToyState) -> tuple[Tensor, ToyState]:
+        scores = []
+        for t in range(tokens.shape[1] - 1):
+            logits, state = self.step(tokens[:, t : t + 1], state)
+            scores.append(logits.log_softmax(-1).gather(1, tokens[:, t + 1 : t + 2]))
+        return torch.cat(scores, 1), state
+
     def log_probs(self, source: int, tokens: Sequence[int]) -> list[float]:
         """Teacher forcing: the log-probability of each token, all fed through `step`."""
         state, scores = ToyState.start([source]), []
