@@ -1,1 +1,1 @@
-"""The parts: one attention and what it is made of, feed-forwards, blocks, recurrent layers, the loss."""
+"""The parts of models: attention, feed-forwards, blocks, recurrent layers, pooling, losses."""

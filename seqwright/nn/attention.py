@@ -1,5 +1,4 @@
-"""The one attention: context = softmax(score(q, k) + bias) · v. Scores, positions, masks and projections are
-its parts.
+"""The one attention: softmax(score(q, k) + bias) · v. Scores, positions, masks and projections are its parts.
 
 | mechanism | projections | score | position |
 |---|---|---|---|
@@ -39,8 +38,8 @@ EVERYTHING = Mask()
 class Look:
     """One call of an attention as its recorder gets it, before dropout.
 
-    q (G, H, Q, E): the turned queries, those of all `width` rows that share the keys.
-    scores (G, H, Q, K): what goes into the softmax; weights: what comes out of it.
+    q (G, H, Q, E): the queries of all `width` rows that share the keys, with their positions encoded.
+    scores (G, H, Q, K): the input of the softmax; weights: its output.
     """
 
     q: Tensor
@@ -51,16 +50,15 @@ class Look:
 
 
 class Attention(InferenceModule["BoundAttention"]):
-    """Queries of size `size` look at a memory of size `memory_size` (the same by default) with `heads` heads.
+    """Queries of `size` attend to a memory of `memory_size` (the same by default) with `heads` heads.
 
     projections: which of query, key, value and output get a linear map; without one, the vectors themselves
     are split into heads.
-    head_size: the size of a query and a key (default size / heads); value_size: that of a value (default
-    head_size). heads may be 0, with a head_size: what is left when all heads are pruned is the bias of the
-    output.
-    gate: what the context of each head is multiplied by before the output (ξ of Michel et al. 2019, 2.3; g of
-    Voita et al. 2019, 6.1), (H, 1, 1) or (G, H, Q or 1, 1); None: nothing. It belongs to whoever sets it
-    (`seqwright.lens.heads.gates`): it is neither saved nor trained with the weights.
+    head_size: the size of a query and a key (default size / heads); value_size: the size of a value (default
+    head_size). heads may be 0, with a head_size: an attention whose heads are all pruned outputs its bias.
+    gate: a factor of each head's output before the output projection (ξ of Michel et al. 2019, 2.3; g of
+    Voita et al. 2019, 6.1), (H, 1, 1) or (G, H, Q or 1, 1); None: no factor. `seqwright.lens.heads.gates`
+    sets it; it is neither saved nor trained with the weights.
     """
 
     recorder: Callable[[Look], None] | None = None
@@ -87,17 +85,18 @@ class Attention(InferenceModule["BoundAttention"]):
             raise ConfigError(
                 f"projections = {projections!r} names {sorted(unknown)}; the letters are q, k, v, o"
             )
-        wanted = head_size or _per_head(size if {"q", "k"} & set(projections) else memory_size, heads, "size")
+        divided = size if {"q", "k"} & set(projections) else memory_size
+        own_size = head_size or _per_head(divided, heads, "size")
         self.heads, self.mask, self.projections = heads, mask, projections
-        self.query_size = wanted if "q" in projections else _per_head(size, heads, "size")
-        self.key_size = wanted if "k" in projections else _per_head(memory_size, heads, "memory_size")
+        self.query_size = own_size if "q" in projections else _per_head(size, heads, "size")
+        self.key_size = own_size if "k" in projections else _per_head(memory_size, heads, "memory_size")
         self.value_size = (
-            (value_size or wanted) if "v" in projections else _per_head(memory_size, heads, "memory_size")
+            (value_size or own_size) if "v" in projections else _per_head(memory_size, heads, "memory_size")
         )
         inner = heads * self.value_size
         self.out_size = size if "o" in projections else inner
         self.query = _linear(size, heads * self.query_size, bias) if "q" in projections else nn.Identity()
-        # for each head its key, then its value: one product for both, and a head is a run of rows
+        # for each head its key, then its value: one product for both; a head is a run of rows
         projected = self.key_size * ("k" in projections) + self.value_size * ("v" in projections)
         self.key_value = _linear(memory_size, heads * projected, bias) if projected else nn.Identity()
         self.out = _linear(inner, size, bias) if "o" in projections else nn.Identity()
@@ -132,16 +131,16 @@ class Attention(InferenceModule["BoundAttention"]):
         return BoundAttention(self)
 
     def keys(self, memory: Tensor, places: Places) -> Keys:
-        """What can be looked at: memory (B, K, memory size) at its places, as keys and values by head."""
+        """The keys and values by head of a memory (B, K, memory size)."""
         return self.bound().keys(memory, places)
 
-    def forward(self, query: Tensor, sight: AttentionContext, keys: Keys) -> Tensor:
-        """query (G, Q, size) -> context (G, Q, out size)."""
-        return self.bound()(query, sight, keys)
+    def forward(self, query: Tensor, context: AttentionContext, keys: Keys) -> Tensor:
+        """query (G, Q, size) -> (G, Q, out size)."""
+        return self.bound()(query, context, keys)
 
 
 class BoundAttention:
-    """An attention with its weights at hand (see `seqwright.nn.inference_weights`): what computes."""
+    """An attention as functions of its weights (see `seqwright.nn.inference_weights`)."""
 
     def __init__(self, home: Attention):
         self.home, self.heads, self.mask = home, home.heads, home.mask
@@ -151,18 +150,18 @@ class BoundAttention:
         self.score, self.position, self.dropout = home.score, home.position, home.dropout
         self.inside = self.position.inside
         self.drops = drops(self.dropout)
-        # the fused kernel computes dot products, and shows nobody the weights
+        # the fused kernel computes dot products and does not return the weights
         weightless = not (self.position.needs_weights or self.drops)
         self.fusible = self.score.multiplicative and weightless and self.heads > 0
-        # measured on two cores: a few queries over each of many groups, as in a batch of beams, are better
-        # served by plain products
+        # measured on two cores: plain products are faster for a few queries in each of many groups, as in a
+        # batch of beams
         cpu = next(home.parameters(), torch.empty(0)).device.type == "cpu"
         self.few_groups = 64 // max(self.heads, 1) if cpu else math.inf
         self.pair_size = self.key_size + self.value_size
 
     @cached_property
     def joint(self) -> Function | None:
-        """One product for query, key and value of the same, head by head, where no gradient is wanted."""
+        """One product for query, key and value of self-attention, head by head, without gradients."""
         query, key_value, heads = self.query, self.key_value, self.heads
         whole = heads and self.projects_key and self.projects_value
         if not (whole and isinstance(query, FewRows) and isinstance(key_value, FewRows)):
@@ -192,7 +191,7 @@ class BoundAttention:
         return by_head(x, x.shape[0], x.shape[1], self.heads, size)
 
     def fuses(self, groups: int, count: int) -> bool:
-        """Whether the fused kernel is the better one for `count` queries of each group."""
+        """Whether the fused kernel is possible, and faster for `count` queries in each group."""
         return self.fusible and (groups <= self.few_groups or not 1 < count <= 8)
 
     def queries(self, x: Tensor, places: Places) -> Tensor:
@@ -201,77 +200,79 @@ class BoundAttention:
         return self.position.turn(q, places) if self.inside else q
 
     def queries_and_keys(self, x: Tensor, places: Places) -> tuple[Tensor, Keys]:
-        """What self-attention makes of its input."""
+        """The queries and keys of self-attention."""
         if self.joint is None:
             return self.queries(x, places), self.keys(x, places)
         joint = self._split(self.joint(x), self.query_size + self.pair_size)
         q, both = joint.split_with_sizes((self.query_size, self.pair_size), -1)
         return (self.position.turn(q, places) if self.inside else q), self._keys(both, places)
 
-    def __call__(self, query: Tensor, sight: AttentionContext, keys: Keys) -> Tensor:
-        """query (G, Q, size) -> context (G, Q, out size)."""
-        return self.attend(self.queries(query, sight.queries), sight, keys)
+    def __call__(self, query: Tensor, context: AttentionContext, keys: Keys) -> Tensor:
+        """query (G, Q, size) -> (G, Q, out size)."""
+        return self.attend(self.queries(query, context.queries), context, keys)
 
-    def attend(self, q: Tensor, sight: AttentionContext, keys: Keys) -> Tensor:
-        """q (G, H, Q, E) -> context (G, Q, out size)."""
-        bias, blind = sight.veil(self.mask, keys.places, q.dtype)
+    def attend(self, q: Tensor, context: AttentionContext, keys: Keys) -> Tensor:
+        """q (G, H, Q, E) -> (G, Q, out size)."""
+        bias, blind = context.mask_bias(self.mask, keys.places, q.dtype)
         if self.inside:
-            bias = self._moved(bias, q, sight, keys)
+            bias = self._add_position(bias, q, context, keys)
         if self.fuses(q.shape[0], q.shape[2]):
-            context = F.scaled_dot_product_attention(
+            attended = F.scaled_dot_product_attention(
                 self.score.prepare(q), *keys.pair, attn_mask=bias, scale=self.score.factor
             )
         else:
-            context = self._plain(q, sight, keys, bias)
+            attended = self._plain(q, context, keys, bias)
         if blind is not None:
-            context = context.masked_fill(blind, 0.0)
+            attended = attended.masked_fill(blind, 0.0)
         home = self.home
         if home.gate is not None:
-            context = context * home.gate
+            attended = attended * home.gate
         if home.recorder is not None:
-            self._record(q, sight, keys, bias, blind)
-        return self.out(by_row(context, context.shape[0], context.shape[2]))
+            self._record(q, context, keys, bias, blind)
+        return self.out(by_row(attended, attended.shape[0], attended.shape[2]))
 
-    def _plain(self, q: Tensor, sight: AttentionContext, keys: Keys, bias: Tensor | None) -> Tensor:
+    def _plain(self, q: Tensor, context: AttentionContext, keys: Keys, bias: Tensor | None) -> Tensor:
         """softmax(score + bias) · v (G, H, Q, value size)."""
         weights = self._scores(q, keys, bias).softmax(-1)  # (G, H, Q, K)
         if self.drops:
             weights = self.dropout(weights)
-        context = weights @ keys.v
-        extra = self.position.values(weights, sight, keys.places)
-        return context if extra is None else context + extra
+        attended = weights @ keys.v
+        extra = self.position.values(weights, context, keys.places)
+        return attended if extra is None else attended + extra
 
     def _scores(self, q: Tensor, keys: Keys, bias: Tensor | None) -> Tensor:
         scores = self.score(q, keys.k)
         return scores if bias is None else scores + bias
 
-    def _moved(self, bias: Tensor | None, q: Tensor, sight: AttentionContext, keys: Keys) -> Tensor | None:
-        """What the mask adds to the scores, and the position."""
-        moved = self.position.bias(self.score.prepare(q) * self.score.factor, sight, keys.places)
-        return bias if moved is None else moved if bias is None else moved + bias
+    def _add_position(
+        self, bias: Tensor | None, q: Tensor, context: AttentionContext, keys: Keys
+    ) -> Tensor | None:
+        """The bias of the mask plus the bias of the position."""
+        own = self.position.bias(self.score.prepare(q) * self.score.factor, context, keys.places)
+        return bias if own is None else own if bias is None else own + bias
 
     def _record(
-        self, q: Tensor, sight: AttentionContext, keys: Keys, bias: Tensor | None, blind: Tensor | None
+        self, q: Tensor, context: AttentionContext, keys: Keys, bias: Tensor | None, blind: Tensor | None
     ) -> None:
-        """Computed beside the main path, so that looking cannot change what is seen."""
+        """Computed apart from the main path, so that recording changes no output."""
         scores = self._scores(q, keys, bias)
         weights = scores.softmax(-1)
         weights = weights if blind is None else weights.masked_fill(blind, 0.0)
         assert self.home.recorder is not None
-        self.home.recorder(Look(q, keys, scores, weights, sight.width))
+        self.home.recorder(Look(q, keys, scores, weights, context.width))
 
 
 def by_head(x: Tensor, rows: int, count: int, heads: int, size: int) -> Tensor:
     """(B, T, H · E) or (B · T, H · E) -> (B, H, T, E)."""
-    if count == 1:  # the same memory, read otherwise
+    if count == 1:  # a view of the same memory
         return x.view(rows, heads, 1, size)
     return x.view(rows, count, heads, size).transpose(1, 2)
 
 
-def by_row(context: Tensor, *rows: int) -> Tensor:
+def by_row(attended: Tensor, *rows: int) -> Tensor:
     """(B, H, T, E) -> (*rows, H · E); rows: B and T, or B · T."""
-    _, heads, count, size = context.shape
-    turned = context if count == 1 else context.transpose(1, 2)
+    _, heads, count, size = attended.shape
+    turned = attended if count == 1 else attended.transpose(1, 2)
     return turned.reshape(*rows, heads * size)
 
 
@@ -279,7 +280,7 @@ def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
     if inputs and outputs:
         return nn.Linear(inputs, outputs, bias=bias)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, that there is nothing to initialise
+        warnings.simplefilter("ignore")  # torch warns that there is nothing to initialise
         return nn.Linear(inputs, outputs, bias=bias)
 
 
@@ -289,7 +290,7 @@ def _check_inside(position: Spec) -> None:
     if not (part.inside or part is NoPosition):
         inside = [each for each in POSITIONS.names() if POSITIONS.get(each).inside]  # type: ignore[attr-defined]
         raise ConfigError(
-            f"position {name} works on embeddings, not in an attention; take none, {', '.join(inside)}"
+            f"position {name} works on embeddings, not inside an attention; use none, {', '.join(inside)}"
         )
 
 

@@ -1,6 +1,4 @@
-"""Blocks and their stack: attention, cross-attention and feed-forward, each with its residual, norm and
-dropout.
-"""
+"""Blocks and their stack: attention, cross-attention and feed-forward, with residuals, norms and dropout."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ from seqwright.config.registry import Count, Whole, parse
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention, Spec
 from seqwright.nn.dropout import Dropout
-from seqwright.nn.fast_step import onward
+from seqwright.nn.fast_step import fast_step
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
 from seqwright.nn.inference_weights import Function, InferenceModule, bound, drops
-from seqwright.nn.kv_cache import Append, Keys, Last, Past
+from seqwright.nn.kv_cache import GROWTHS, Keys, Past
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
 
@@ -27,7 +25,7 @@ NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
 class Residual(nn.Module):
-    """The way around a sublayer f.
+    """The residual connection around a sublayer f.
 
     post: norm(x + dropout(f(x))) (Vaswani et al. 2017, 5.4); pre: x + dropout(f(norm(x))) (Xiong et al.
     2020).
@@ -44,7 +42,7 @@ class Residual(nn.Module):
 
 
 class BoundResidual:
-    """What stands before and after a sublayer."""
+    """The operations before and after a sublayer."""
 
     def __init__(self, home: Residual):
         norm, self.dropout = bound(home.norm), home.dropout if drops(home.dropout) else _same
@@ -62,7 +60,10 @@ def _same(x: Tensor) -> Tensor:
 
 
 class Block(nn.Module):
-    """One layer of a Transformer: self-attention, cross-attention where there is a memory, feed-forward."""
+    """One layer of a Transformer: self-attention, cross-attention if there is a memory, feed-forward.
+
+    growth: how the keys of earlier tokens are kept; None: all of them, or those within the window.
+    """
 
     def __init__(
         self,
@@ -74,27 +75,29 @@ class Block(nn.Module):
         norm: Norm = "layer",
         order: Order = "pre",
         dropout: float = 0.0,
+        growth: Spec | None = None,
     ):
         super().__init__()
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
         self.around_attention = Residual(size, norm, order, dropout)
         self.around_cross = None if cross is None else Residual(size, norm, order, dropout)
         self.around_feed_forward = Residual(size, norm, order, dropout)
-        window = attention.mask.window if attention.mask.causal else None
-        self.growth = Append() if window is None else Last(window)
+        mask = attention.mask
+        window = mask.window if mask.causal else None
+        self.growth = GROWTHS.build(growth or ("append" if window is None else "last"), window=window)
 
     def bound(self) -> BoundBlock:
         return BoundBlock(self)
 
     def forward(
-        self, hidden: Tensor, sight: AttentionContext, past: Keys | None, memory: Keys | None
+        self, hidden: Tensor, context: AttentionContext, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
-        """hidden (G, Q, D) -> the same, and the keys that the next call needs."""
-        return BoundBlock(self)(hidden, sight, past, memory)
+        """hidden (G, Q, D) -> (G, Q, D), and the keys that the next call needs."""
+        return BoundBlock(self)(hidden, context, past, memory)
 
 
 class BoundBlock:
-    """A block with its weights at hand: what computes."""
+    """A block as functions of its weights."""
 
     def __init__(self, home: Block):
         self.growth = home.growth
@@ -106,39 +109,39 @@ class BoundBlock:
         self.around_feed_forward = home.around_feed_forward.bound()
 
     def __call__(
-        self, hidden: Tensor, sight: AttentionContext, past: Keys | None, memory: Keys | None
+        self, hidden: Tensor, context: AttentionContext, past: Keys | None, memory: Keys | None
     ) -> tuple[Tensor, Keys]:
         x = self.around_attention.before(hidden)
-        seen, keys = self._look(x, sight, past)
-        hidden = self.around_attention.after(hidden, seen)
+        attended, keys = self._attend(x, context, past)
+        hidden = self.around_attention.after(hidden, attended)
         if self.cross is not None and self.around_cross is not None and memory is not None:
             x = self.around_cross.before(hidden)
-            hidden = self.around_cross.after(hidden, self.cross(x, sight, memory))
+            hidden = self.around_cross.after(hidden, self.cross(x, context, memory))
         x = self.around_feed_forward.before(hidden)
         hidden = self.around_feed_forward.after(hidden, self.feed_forward(x))
-        return hidden, self.growth.keep(keys, sight)
+        return hidden, self.growth.keep(keys, context)
 
-    def _look(self, x: Tensor, sight: AttentionContext, past: Keys | None) -> tuple[Tensor, Keys]:
-        """Self-attention: what is seen, and what was looked at."""
+    def _attend(self, x: Tensor, context: AttentionContext, past: Keys | None) -> tuple[Tensor, Keys]:
+        """The output of self-attention, and the keys that it attended to."""
         attention = self.attention
-        if isinstance(attention, Attention):  # it is hooked, and wants to be called
-            keys = self.growth(past, attention.keys(x, sight.queries), sight)
-            return attention(x, sight, keys), keys
-        q, new = attention.queries_and_keys(x, sight.queries)
-        keys = self.growth(past, new, sight)
-        return attention.attend(q, sight, keys), keys
+        if isinstance(attention, Attention):  # it has hooks, which run when it is called
+            keys = self.growth(past, attention.keys(x, context.queries), context)
+            return attention(x, context, keys), keys
+        q, new = attention.queries_and_keys(x, context.queries)
+        keys = self.growth(past, new, context)
+        return attention.attend(q, context, keys), keys
 
 
 class Stack(InferenceModule["BoundStack"]):
-    """Blocks over embeddings. With `memory_size` the blocks look at a memory too; with `causal` not at the
+    """Blocks over embeddings. With `memory_size` the blocks attend to a memory, too; with `causal` not to the
     future.
 
-    heads, head_size: a number, or one for each layer (0 heads where all are gone; then head_size must be
-    given). cross_heads, cross_head_size: those of the attention to the memory, if they are others.
-    position: its part outside of the attentions works on the embeddings, its part inside on each
-    self-attention.
-    window: each token sees that many neighbours on each side (the paper's restricted self-attention, section
-    4).
+    heads, head_size: a number, or one for each layer (0 heads where all are pruned; then head_size must be
+    given). cross_heads, cross_head_size: those of the attention to the memory, if they differ.
+    position: how the order of tokens is encoded, on the embeddings or inside each self-attention.
+    window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
+    2017, section 4). growth: how the keys of earlier tokens are kept: append (all of them) or last (those
+    within the window); by default the one that fits the window.
     """
 
     def __init__(
@@ -157,6 +160,7 @@ class Stack(InferenceModule["BoundStack"]):
         position: Spec = "sinusoidal",
         score: Spec = "scaled_dot",
         window: Whole | None = None,
+        growth: Spec | None = None,
         norm: Norm = "layer",
         order: Order = "pre",
         bias: bool = True,
@@ -174,7 +178,7 @@ class Stack(InferenceModule["BoundStack"]):
             "cross_head_size", head_size if cross_head_size is None else cross_head_size, layers
         )
         common: dict[str, Any] = {"score": score, "bias": bias, "dropout": attention_dropout}
-        mask = Mask(causal, window)  # one for all layers, so that what it allows is worked out once
+        mask = Mask(causal, window)  # one for all layers, so that its bias is computed once
         inner = {**common, "mask": mask, "position": position if inside else "none"}
         self.blocks = nn.ModuleList()
         for i in range(layers):
@@ -184,13 +188,14 @@ class Stack(InferenceModule["BoundStack"]):
             feed = FEED_FORWARDS.build(
                 feed_forward, size=size, hidden=hidden or 4 * size, dropout=activation_dropout, bias=bias
             )
-            self.blocks.append(Block(size, attention, cross, feed, norm=norm, order=order, dropout=dropout))
+            around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
+            self.blocks.append(Block(size, attention, cross, feed, **around))
         self.dropout = Dropout(dropout)
         self.norm = NORMS[norm](size) if order == "pre" else nn.Identity()
 
     @property
     def embedding_size(self) -> int:
-        """What the position leaves of the model's size to the embedding."""
+        """The size of the model without the dimensions of a concatenated position."""
         return self.size - self.position.taken
 
     def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
@@ -208,22 +213,22 @@ class Stack(InferenceModule["BoundStack"]):
         memory: Sequence[Keys] | None = None,
         width: int = 1,
     ) -> tuple[Tensor, Past]:
-        """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q are the tokens of
-        `width` rows.
+        """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. A group has the tokens of
+        `width` rows, so that Q is width · T.
         """
         return self.bound()(embedded, places, past, memory, width)
 
 
 class BoundStack:
-    """A stack with its weights at hand: what computes."""
+    """A stack as functions of its weights."""
 
     def __init__(self, home: Stack):
         self.position, self.norm = home.position, bound(home.norm)
         self.dropout = home.dropout if drops(home.dropout) else None
         self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
-        ours = all(type(block) is BoundBlock for block in self.blocks)
-        self.onward = onward(home, self.blocks) if ours else None
+        unhooked = all(type(block) is BoundBlock for block in self.blocks)
+        self.fast_step = fast_step(home, self.blocks) if unhooked else None
 
     def memory(self, hidden: Tensor, places: Places) -> tuple[Keys, ...]:
         return tuple(block.cross.keys(hidden, places) for block in self.blocks)
@@ -239,12 +244,12 @@ class BoundStack:
         hidden = self.position.embed(embedded, places)
         if self.dropout is not None:
             hidden = self.dropout(hidden)
-        sight, kept = AttentionContext(places, width), []
-        if self.onward is not None and self.onward.suits(hidden, sight, memory):
-            hidden, shelf = self.onward(hidden, sight, past, memory)
-            return self.norm(hidden), shelf
+        context, kept = AttentionContext(places, width), []
+        if self.fast_step is not None and self.fast_step.suits(hidden, context, memory):
+            hidden, cache = self.fast_step(hidden, context, past, memory)
+            return self.norm(hidden), cache
         for block, old, source in zip(self.blocks, past or self.nothing, memory or self.nothing, strict=True):
-            hidden, keys = block(hidden, sight, old, source)
+            hidden, keys = block(hidden, context, old, source)
             kept.append(keys)
         return self.norm(hidden), tuple(kept)
 

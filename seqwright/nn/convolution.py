@@ -1,4 +1,4 @@
-"""What stands around a token: a convolution over neighbours."""
+"""A convolution over the neighbours of a token."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from seqwright.nn.masks import Places
 class Neighbours(nn.Module):
     """x_t + relu(W [x_{t−r}; …; x_{t+r}] + b): each token with its r neighbours on each side.
 
-    A stack of attentions has to find out which letters stand side by side; here it is told. Mohamed, Okhonko
-    & Zettlemoyer 2019 (Transformers with convolutional context for ASR) have convolutions under the encoder
-    in the place of positions. What is not seen, padding and what lies beyond both ends, is 0. The windows
-    lie side by side, so that the weights are one plain matrix.
+    Mohamed, Okhonko & Zettlemoyer 2019 (Transformers with convolutional context for ASR) use convolutions
+    below the encoder instead of positions. Padding and places beyond both ends are 0. The windows are
+    concatenated, so that the weights are one plain matrix.
     """
 
     def __init__(self, size: int, reach: int):

@@ -1,8 +1,8 @@
 """Dropout whose random numbers are cheap on a CPU.
 
 `torch.nn.functional.dropout` draws one Bernoulli number per element on a single thread; here eight elements
-share the bytes of one 64-bit random number. The price is a rate that is a multiple of 1/256. The bytes come
-from a generator that is seeded by torch's own, so that `torch.manual_seed` decides everything as usual.
+share one 64-bit random number. The price is a rate in multiples of 1/256. The generator is seeded by torch's
+own, so that `torch.manual_seed` decides everything as usual.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""One token further: the stack of a decoder as it runs most often, for one token of each row.
+"""The fast path of decoding: the stack of a decoder for one new token of each row.
 
-The equations are those of `seqwright.nn.blocks`. Where nothing is learned, dropped, switched off or looked
-at, they are computed here with as few operations as can be: at this size each costs more than its arithmetic.
-What that gives is in docs/decisions/0006-products-with-few-rows.md.
+The equations are those of `seqwright.nn.blocks`. Without gradients, dropout, gates and recorders they are
+computed here with as few operations as possible: at this size an operation costs more than its arithmetic.
+Measurements: docs/decisions/0006-products-with-few-rows.md.
 
-A memory that is short, and one sentence's alone, is multiplied out with the projections of query and output,
-once for all steps (x: a query before its projection; s: a place of the memory; h: a head; f: the factor of
-the score):
+A short memory of a single source is multiplied with the projections of query and output once for all steps
+(x: a query before its projection; s: a place of the memory; h: a head; f: the factor of the score):
 
     score_hs  = f (W_q x + b_q)_h · k_hs   = x · (f W_qhᵀ k_hs) + f b_qh · k_hs
     W_o c + b = Σ_h W_oh Σ_s w_hs v_hs + b = Σ_hs w_hs (W_oh v_hs + b / H),  as Σ_s w_hs = 1
@@ -31,7 +30,7 @@ from seqwright.nn.scores import Score
 
 
 class Layer:
-    """What one block computes with."""
+    """The functions of one block."""
 
     def __init__(self, block: Any):
         own, cross = block.attention, block.cross
@@ -47,23 +46,23 @@ class Layer:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody looks at its attentions, or has changed them."""
+        """Whether its attentions are recorded, gated or changed."""
         return any(
             home.recorder is not None or home.gate is not None or score.factor != factor
             for home, score, factor in self.homes
         )
 
 
-Across = Callable[[Layer, Tensor], Tensor]
-"""The attention of a layer to its memory: hidden (G · W, D) -> the same, with what was seen added."""
+CrossAttention = Callable[[Layer, Tensor], Tensor]
+"""The attention of a layer to its memory with its residual: hidden (G · W, D) -> (G · W, D)."""
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """How the layers look at a memory, worked out for all steps."""
+class PreparedMemory:
+    """The attention of each layer to a memory, prepared for all steps."""
 
     memory: Sequence[Keys] | None
-    layers: Sequence[Across | None]
+    layers: Sequence[CrossAttention | None]
 
     def is_of(self, memory: Sequence[Keys] | None) -> bool:
         if memory is None or self.memory is None:
@@ -72,8 +71,8 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Apart:
-    """Keys and values of a memory, (G, H, S, E). bias: what the scores get added; factor: of the scores."""
+class SeparateMemory:
+    """Keys and values of a memory, (G, H, S, E), the bias of the mask, and the factor of the scores."""
 
     k: Tensor
     v: Tensor
@@ -85,13 +84,13 @@ class Apart:
         rows = hidden.shape[0]
         x = layer.cross_query(layer.cross_norm(hidden))
         q = by_head(x, groups, rows // groups, heads, size)
-        context = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=self.bias, scale=self.factor)
-        return torch.add(hidden, layer.cross_out(by_row(context, rows)))
+        attended = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=self.bias, scale=self.factor)
+        return torch.add(hidden, layer.cross_out(by_row(attended, rows)))
 
 
 @dataclass(frozen=True)
-class Folded:
-    """A memory that is multiplied out: scores = x · keys + bias, what is seen = weights · values."""
+class FoldedMemory:
+    """A memory times the projections: scores = x · keys + bias, output = weights · values."""
 
     keys: Tensor  # (D, H · S)
     bias: Tensor  # (H · S)
@@ -105,8 +104,8 @@ class Folded:
         return torch.addmm(hidden, weights, self.values)
 
 
-class Onward:
-    """The blocks of a stack, all alike, for one token of each row."""
+class FastStep:
+    """The blocks of a stack, all of one shape, for one token of each row."""
 
     def __init__(self, blocks: Sequence[Any]):
         self.layers = [Layer(block) for block in blocks]
@@ -116,76 +115,76 @@ class Onward:
         self.joint_sizes = (self.own.query_size, self.own.pair_size)
         self.heads, self.factor = self.own.heads, self.own.score.factor
 
-    def suits(self, hidden: Tensor, sight: AttentionContext, memory: Sequence[Keys] | None) -> bool:
-        """Whether this call is one for one token of each row, hidden (G, W, D), that nobody watches."""
+    def suits(self, hidden: Tensor, context: AttentionContext, memory: Sequence[Keys] | None) -> bool:
+        """Whether this call has one token for each row, hidden (G, W, D), and nothing is recorded."""
         groups, count, _ = hidden.shape
-        new = sight.queries
-        if not groups or count != sight.width or not self.own.fuses(groups, count):
+        new = context.queries
+        if not groups or count != context.width or not self.own.fuses(groups, count):
             return False
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return False
         if new.seen is not None or new.first is None or bool(self.crosses) != (memory is not None):
             return False
-        if memory is not None and self._veil(sight, memory, hidden.dtype).blind is not None:
+        if memory is not None and self._memory_bias(context, memory, hidden.dtype).blind is not None:
             return False
         return not any(layer.watched for layer in self.layers)
 
     def __call__(
-        self, hidden: Tensor, sight: AttentionContext, past: Past | None, memory: Sequence[Keys] | None
+        self, hidden: Tensor, context: AttentionContext, past: Past | None, memory: Sequence[Keys] | None
     ) -> tuple[Tensor, StackedCache]:
-        """hidden (G, W, D) -> the same, and the keys of all blocks."""
+        """hidden (G, W, D) -> (G, W, D), and the keys of all blocks."""
         groups, width, size = hidden.shape
         rows, joint_size = groups * width, sum(self.joint_sizes)
-        shelf = self._shelf(hidden, sight, past)
-        outlook = shelf.outlook
-        if outlook is None or not outlook.is_of(memory):
-            outlook = Outlook(memory, self._across(memory, sight, hidden.dtype))
-        places = shelf.places.append(sight.queries, groups, width)
-        room, end = shelf.grown(width), shelf.length + width
-        room.filled = end
-        slots = room.buffer.narrow(3, shelf.length, width).unbind()
-        keys, values = room.buffer.narrow(3, 0, end).split_with_sizes(self.sizes, -1)
-        bias, _ = sight.veil(self.own.mask, places, hidden.dtype)  # each sees itself: nobody is blind
+        cache = self._cache_of(hidden, context, past)
+        prepared = cache.prepared
+        if prepared is None or not prepared.is_of(memory):
+            prepared = PreparedMemory(memory, self._across(memory, context, hidden.dtype))
+        places = cache.places.append(context.queries, groups, width)
+        buffer, end = cache.grown(width), cache.length + width
+        buffer.filled = end
+        slots = buffer.data.narrow(3, cache.length, width).unbind()
+        keys, values = buffer.data.narrow(3, 0, end).split_with_sizes(self.sizes, -1)
+        bias, _ = context.mask_bias(self.own.mask, places, hidden.dtype)  # each token sees itself
         hidden = hidden.reshape(rows, size)
         for layer, slot, k, v, across in zip(
-            self.layers, slots, keys.unbind(), values.unbind(), outlook.layers, strict=True
+            self.layers, slots, keys.unbind(), values.unbind(), prepared.layers, strict=True
         ):
             joint = by_head(layer.joint(layer.norm(hidden)), groups, width, self.heads, joint_size)
             q, both = joint.split_with_sizes(self.joint_sizes, -1)
             slot.copy_(both)
-            context = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.factor)
-            hidden = torch.add(hidden, layer.out(by_row(context, rows)))
+            attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.factor)
+            hidden = torch.add(hidden, layer.out(by_row(attended, rows)))
             if across is not None:
                 hidden = across(layer, hidden)
             hidden = torch.add(hidden, layer.feed(layer.feed_norm(hidden)))
-        return hidden.view(groups, width, size), StackedCache(room, end, self.sizes, places, outlook)
+        return hidden.view(groups, width, size), StackedCache(buffer, end, self.sizes, places, prepared)
 
-    def _shelf(self, hidden: Tensor, sight: AttentionContext, past: Past | None) -> StackedCache:
+    def _cache_of(self, hidden: Tensor, context: AttentionContext, past: Past | None) -> StackedCache:
         if isinstance(past, StackedCache):
             return past
         if past is not None and past[0] is not None:
             return StackedCache.of(past)  # type: ignore[arg-type]
         shape = (len(self.layers), hidden.shape[0], self.heads, LEAST, sum(self.sizes))
-        assert sight.queries.first is not None  # it does not suit otherwise
-        nowhere = Places.run(sight.queries.first, 0, device=hidden.device)
+        assert context.queries.first is not None  # checked by `suits`
+        nowhere = Places.run(context.queries.first, 0, device=hidden.device)
         return StackedCache(CacheBuffer(hidden.new_empty(shape), 0), 0, self.sizes, nowhere)
 
     def _across(
-        self, memory: Sequence[Keys] | None, sight: AttentionContext, dtype: torch.dtype
-    ) -> Sequence[Across | None]:
-        """To multiply out a memory that has more places than a head is wide would be more work at every step
-        than the projections are.
+        self, memory: Sequence[Keys] | None, context: AttentionContext, dtype: torch.dtype
+    ) -> Sequence[CrossAttention | None]:
+        """A memory with more places than a head has dimensions stays as it is: folded, it would cost more at
+        every step than the projections.
         """
         if memory is None:
             return [None] * len(self.layers)
-        bias, _ = self._veil(sight, memory, dtype)
+        bias, _ = self._memory_bias(context, memory, dtype)
         first, cross = memory[0], self.crosses[0]
         if first.groups == 1 and 0 < first.count <= cross.query_size:
             return self.folding(memory, bias)
-        return [Apart(*keys.pair, bias, cross.score.factor) for keys in memory]
+        return [SeparateMemory(*keys.pair, bias, cross.score.factor) for keys in memory]
 
-    def _veil(self, sight: AttentionContext, memory: Sequence[Keys], dtype: torch.dtype) -> MaskBias:
-        return sight.veil(self.crosses[0].mask, memory[0].places, dtype)
+    def _memory_bias(self, context: AttentionContext, memory: Sequence[Keys], dtype: torch.dtype) -> MaskBias:
+        return context.mask_bias(self.crosses[0].mask, memory[0].places, dtype)
 
     @cached_property
     def folding(self) -> Folding:
@@ -193,7 +192,7 @@ class Onward:
 
 
 class Folding:
-    """The projections of query and output of all blocks, as a memory is multiplied out with them."""
+    """The projections of query and output of all blocks, arranged to be multiplied with a memory."""
 
     def __init__(self, attentions: Sequence[Any]):
         self.heads, self.size = attentions[0].heads, attentions[0].query.inputs
@@ -207,8 +206,8 @@ class Folding:
         shares = torch.stack([bias_of(attention.out) for attention in attentions]) / self.heads
         self.shares = shares.repeat_interleave(self.heads, 0)[:, None]  # (L · H, 1, D)
 
-    def __call__(self, memory: Sequence[Keys], bias: Tensor | None) -> list[Folded]:
-        """memory: of each block, for one group. bias (1, 1, 1, S)."""
+    def __call__(self, memory: Sequence[Keys], bias: Tensor | None) -> list[FoldedMemory]:
+        """memory: the keys of each block, for one group. bias (1, 1, 1, S)."""
         layers, count = len(memory), memory[0].count
         both = torch.cat([keys.both.squeeze(0) for keys in memory])  # (L · H, S, E + value size)
         k, v = both.split_with_sizes(memory[0].sizes, -1)
@@ -219,23 +218,22 @@ class Folding:
         if bias is not None:
             offset = offset + bias.view(1, count).repeat(1, self.heads)
         each = zip(keys.unbind(), offset.unbind(), values.unbind(), strict=True)
-        return [Folded(*parts, self.heads) for parts in each]
+        return [FoldedMemory(*parts, self.heads) for parts in each]
 
 
-def onward(home: nn.Module, blocks: Sequence[Any]) -> Onward | None:
-    """The quick way for the bound blocks of a stack, if there is one. Who hooks into a part of it wants to be
-    called as from the blocks.
+def fast_step(home: nn.Module, blocks: Sequence[Any]) -> FastStep | None:
+    """Return the fast path for the bound blocks of a stack, or None where it does not apply. Hooks run only
+    on the normal path.
     """
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in home.modules())
     if blocks and not hooked and all(map(_plain, blocks)) and len({_shape(block) for block in blocks}) == 1:
-        return Onward(blocks)
+        return FastStep(blocks)
     return None
 
 
 def _plain(block: Any) -> bool:
-    """Whether a block is one of those that are meant here: pre-norm, without dropout, all keys kept, and
-    attentions by scaled products with all projections and no position inside, of which that to the memory
-    sees all of it.
+    """Whether the fast path covers a block: pre-norm, no dropout, all keys kept, dot-product attentions with
+    all projections and without positions inside, and no mask on the memory.
     """
     residuals = [block.around_attention, block.around_cross, block.around_feed_forward]
     return (
@@ -258,7 +256,7 @@ def _products(attention: Any) -> bool:
 
 
 def _shape(block: Any) -> tuple[Any, ...]:
-    """What must be the same in all blocks, so that they can share buffers and what a call may see."""
+    """The properties that all blocks must share to use one buffer and one mask."""
     return tuple(
         (part.mask, part.heads, part.query_size, part.key_size, part.value_size, part.score.factor)
         for part in (block.attention, block.cross)

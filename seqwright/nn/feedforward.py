@@ -1,4 +1,4 @@
-"""Feed-forwards: what a block does with each token by itself. One class each."""
+"""Feed-forwards: the part of a block that works on each token by itself. One class each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """Base: (…, size) -> (…, size). `bound` gives what computes (see `seqwright.nn.inference_weights`)."""
+    """Base: (…, size) -> (…, size). `bound` returns the function (see `seqwright.nn.inference_weights`)."""
 
     def bound(self) -> Function:
         raise NotImplementedError
@@ -50,7 +50,7 @@ class Plain(FeedForward):
 
     def bound(self) -> Function:
         rise, fall = bound(self.rise), bound(self.fall)
-        # what was just computed is nobody else's, unless a hook has seen it: relu may work in its place
+        # a fresh tensor that no hook has seen may be overwritten
         in_place = self.activation is F.relu and rise is not self.rise
         activation = torch.relu_ if in_place else self.activation
         if drops(self.dropout):
@@ -71,7 +71,7 @@ class Gated(FeedForward):
         bias: bool = True,
     ):
         super().__init__()
-        self.rise = nn.Linear(size, 2 * hidden, bias=bias)  # the gate, then what it lets through
+        self.rise = nn.Linear(size, 2 * hidden, bias=bias)  # the gate, then the gated values
         self.fall = nn.Linear(hidden, size, bias=bias)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)

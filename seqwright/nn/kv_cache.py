@@ -1,7 +1,7 @@
-"""Keys and values, and how they grow while a decoder goes on.
+"""The KV cache: keys and values, and how they grow while a decoder runs. One class for each way to grow.
 
-`Append` is the KV cache: its buffers have free room, so that a step writes one place and copies nothing. Old
-keys stay valid all the same: whoever goes on twice from the same past gets a copy.
+Buffers have free places, so that a step writes one place and copies nothing. Old keys stay valid: the second
+of two calls that continue from the same past gets a copy.
 """
 
 from __future__ import annotations
@@ -12,44 +12,48 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqwright.config.registry import Registry, Whole
+from seqwright.errors import ConfigError
 from seqwright.nn.masks import AttentionContext, Places, take
 
-LEAST = 32  # places that a buffer has
+GROWTHS = Registry("growth", "seqwright.nn.kv_cache", "seqwright.nn.kv_cache:Growth")
+LEAST = 32  # places of a buffer
 
 
 class CacheBuffer:
-    """A buffer (…, H, C, E + value size) with free room behind the `filled` places: a key, then its value."""
+    """A tensor `data` (…, H, C, E + value size) with free places behind the `filled` ones: a key, then its
+    value.
+    """
 
-    __slots__ = ("buffer", "filled")
+    __slots__ = ("data", "filled")
 
-    def __init__(self, buffer: Tensor, filled: int):
-        self.buffer, self.filled = buffer, filled
+    def __init__(self, data: Tensor, filled: int):
+        self.data, self.filled = data, filled
 
     def can_take(self, start: int, end: int) -> bool:
-        """Whether places start … end − 1 are free, there, and writable in this mode of torch."""
-        writable = torch.is_inference_mode_enabled() or not self.buffer.is_inference()
-        return self.filled == start and end <= self.buffer.shape[-2] and writable
+        """Whether places start … end − 1 exist, are free, and are writable in this mode of torch."""
+        writable = torch.is_inference_mode_enabled() or not self.data.is_inference()
+        return self.filled == start and end <= self.data.shape[-2] and writable
 
 
 class Keys:
-    """What can be looked at: k (G, H, K, E), v (G, H, K, value size), and where it stands. Never changed once
-    made.
+    """Keys k (G, H, K, E), values v (G, H, K, value size), and their places. Immutable.
 
-    both: each key and its value side by side (G, H, K, E + value size), as they come of one product; `sizes`
-    are E and value size. pair: k and v apart. Each of them becomes the other when it is asked for.
+    both: each key and its value side by side (G, H, K, E + value size), as one product computes them; `sizes`
+    are E and value size. pair: k and v apart. Each is made from the other on demand.
     """
 
-    __slots__ = ("_both", "_pair", "count", "groups", "places", "room", "sizes")
+    __slots__ = ("_both", "_pair", "buffer", "count", "groups", "places", "sizes")
 
     def __init__(
         self,
         both: Tensor | None,
         sizes: tuple[int, int],
         places: Places,
-        room: CacheBuffer | None = None,
+        buffer: CacheBuffer | None = None,
         pair: tuple[Tensor, Tensor] | None = None,
     ):
-        self._both, self.sizes, self.places, self.room, self._pair = both, sizes, places, room, pair
+        self._both, self.sizes, self.places, self.buffer, self._pair = both, sizes, places, buffer, pair
         some = both if pair is None else pair[0]
         assert some is not None  # one of the two is given
         self.groups: int = some.shape[0]
@@ -81,8 +85,8 @@ class Keys:
         return self.pair[1]
 
     def at(self, places: Places) -> Keys:
-        """The same keys, placed otherwise."""
-        return Keys(self._both, self.sizes, places, self.room, self._pair)
+        """The same keys at other places."""
+        return Keys(self._both, self.sizes, places, self.buffer, self._pair)
 
     def select(self, groups: Sequence[int] | None, places: Places) -> Keys:
         """The keys of other groups, at `places`; groups None: all, as they are."""
@@ -92,47 +96,47 @@ class Keys:
 
 
 class StackedCache(Sequence[Keys]):
-    """The keys of equal layers, which have grown together, in one buffer (L, G, H, C, E + value size). Never
-    changed once made.
+    """The keys of layers of one shape in one buffer (L, G, H, C, E + value size). Immutable.
 
-    outlook: what whoever goes on has worked out about the memory of these groups, to be used again.
+    prepared: the attention to the memory of these groups, prepared by the fast step for its next call.
     """
 
-    __slots__ = ("length", "outlook", "places", "room", "sizes")
+    __slots__ = ("buffer", "length", "places", "prepared", "sizes")
 
     def __init__(
-        self, room: CacheBuffer, length: int, sizes: tuple[int, int], places: Places, outlook: Any = None
+        self, buffer: CacheBuffer, length: int, sizes: tuple[int, int], places: Places, prepared: Any = None
     ):
-        self.room, self.length, self.sizes, self.places, self.outlook = room, length, sizes, places, outlook
+        self.buffer, self.length, self.sizes = buffer, length, sizes
+        self.places, self.prepared = places, prepared
 
     @classmethod
     def of(cls, layers: Sequence[Keys]) -> StackedCache:
-        """Of keys that stand at the same places."""
+        """Stack keys of the same places."""
         first = layers[0]
-        buffer = _roomy(torch.stack([keys.both for keys in layers]), 2 * first.count)
+        buffer = _enlarged(torch.stack([keys.both for keys in layers]), 2 * first.count)
         return cls(CacheBuffer(buffer, first.count), first.count, first.sizes, first.places)
 
     def __len__(self) -> int:
-        return self.room.buffer.shape[0]
+        return self.buffer.data.shape[0]
 
     def __getitem__(self, layer: Any) -> Any:
         if isinstance(layer, slice):
             return [self[number] for number in range(len(self))[layer]]
-        return Keys(self.room.buffer[layer].narrow(2, 0, self.length), self.sizes, self.places)
+        return Keys(self.buffer.data[layer].narrow(2, 0, self.length), self.sizes, self.places)
 
     def grown(self, count: int) -> CacheBuffer:
-        """A room with space for `count` more, which nobody else has filled."""
+        """Return a buffer with `count` free places behind these keys."""
         end = self.length + count
-        if self.room.can_take(self.length, end):
-            return self.room
-        return CacheBuffer(_roomy(self.room.buffer.narrow(3, 0, self.length), 2 * end), self.length)
+        if self.buffer.can_take(self.length, end):
+            return self.buffer
+        return CacheBuffer(_enlarged(self.buffer.data.narrow(3, 0, self.length), 2 * end), self.length)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> StackedCache:
         places = self.places.select(groups, rows, width)
         if groups is None:
-            return StackedCache(self.room, self.length, self.sizes, places, self.outlook)
-        index = torch.tensor(groups, dtype=torch.long, device=self.room.buffer.device)
-        taken = self.room.buffer.narrow(3, 0, self.length).index_select(1, index)
+            return StackedCache(self.buffer, self.length, self.sizes, places, self.prepared)
+        index = torch.tensor(groups, dtype=torch.long, device=self.buffer.data.device)
+        taken = self.buffer.data.narrow(3, 0, self.length).index_select(1, index)
         return StackedCache(CacheBuffer(taken, self.length), self.length, self.sizes, places)
 
 
@@ -151,29 +155,36 @@ def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int],
     return tuple(keys and keys.select(groups, moved[id(keys.places)]) for keys in layers)
 
 
-class Append:
-    """Everything is kept: the KV cache."""
+class Growth:
+    """Base: how the keys of an attention grow from call to call. Keys that exist are never changed."""
 
-    def __call__(self, past: Keys | None, new: Keys, sight: AttentionContext) -> Keys:
-        """What the queries of this call look at: the past and the new."""
-        width = sight.width
+    def __call__(self, past: Keys | None, new: Keys, context: AttentionContext) -> Keys:
+        """Return the keys that the queries of this call attend to: the past and the new ones."""
+        raise NotImplementedError
+
+    def keep(self, keys: Keys, context: AttentionContext) -> Keys:
+        """Return the keys that the next call needs."""
+        return keys
+
+
+class Append(Growth):
+    """Every key is kept: the KV cache."""
+
+    def __call__(self, past: Keys | None, new: Keys, context: AttentionContext) -> Keys:
+        width = context.width
         if past is None:
-            places = sight.once("own", new.places, lambda: new.places.own(new.groups, width))
+            places = context.once("own", new.places, lambda: new.places.own(new.groups, width))
             return new.at(places)
         old = past.places
-        places = sight.once("append", old, lambda: old.append(new.places, new.groups, width))
-        if torch.is_grad_enabled():  # buffers are written in place, which autograd must not meet
+        places = context.once("append", old, lambda: old.append(new.places, new.groups, width))
+        if torch.is_grad_enabled():  # buffers are written in place, which autograd does not allow
             return Keys(torch.cat([past.both, new.both], 2), new.sizes, places)
-        start, end, room = past.count, past.count + new.count, past.room
-        if room is None or not room.can_take(start, end):
-            room = CacheBuffer(_roomy(past.both, 2 * end), start)
-        room.buffer.narrow(2, start, new.count).copy_(new.both)
-        room.filled = end
-        return Keys(room.buffer.narrow(2, 0, end), new.sizes, places, room)
-
-    def keep(self, keys: Keys, sight: AttentionContext) -> Keys:
-        """What of it the next call still needs."""
-        return keys
+        start, end, buffer = past.count, past.count + new.count, past.buffer
+        if buffer is None or not buffer.can_take(start, end):
+            buffer = CacheBuffer(_enlarged(past.both, 2 * end), start)
+        buffer.data.narrow(2, start, new.count).copy_(new.both)
+        buffer.filled = end
+        return Keys(buffer.data.narrow(2, 0, end), new.sizes, places, buffer)
 
 
 class Last(Append):
@@ -181,17 +192,17 @@ class Last(Append):
     neighbours.
     """
 
-    def __init__(self, window: int):
+    def __init__(self, *, window: Whole | None = None):
+        if window is None:
+            raise ConfigError("growth last needs a window; set window, or growth = append")
         self.window = window
 
-    def keep(self, keys: Keys, sight: AttentionContext) -> Keys:
-        """Cuts when twice the window has come together, so that a step costs the same however long the output
-        is.
-        """
+    def keep(self, keys: Keys, context: AttentionContext) -> Keys:
+        """Cut at twice the window, so that a step costs the same however long the output is."""
         places = keys.places
         if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
             return keys
-        near, fewer = sight.once(("last", self.window), places, lambda: self._fewer(places))
+        near, fewer = context.once(("last", self.window), places, lambda: self._fewer(places))
         return Keys(keys.both[:, :, near], keys.sizes, fewer)
 
     def _fewer(self, places: Places) -> tuple[Tensor, Places]:
@@ -202,8 +213,8 @@ class Last(Append):
         return near, Places(places.pos[near], seen, first, places.last)
 
 
-def _roomy(x: Tensor, room: int) -> Tensor:
-    """x (…, K, E) with free room for `room` places in all."""
+def _enlarged(x: Tensor, room: int) -> Tensor:
+    """x (…, K, E) in a buffer of `room` places."""
     *before, count, size = x.shape
     buffer = x.new_empty(*before, max(room, LEAST), size)
     buffer[..., :count, :] = x

@@ -1,9 +1,8 @@
-"""Who may look at whom: the positions of queries and keys, compared in one place. True means "may look",
-everywhere.
+"""Masks: which key a query may attend to, decided in one place by their positions. True means "may attend".
 
-Rows that come of one source (the hypotheses of a beam, say) can share one group of keys: `width` rows of Q
-tokens are then one row of width · Q queries, and `seen` tells which of the shared keys belong to whose past.
-So a beam moves no keys when it reorders its hypotheses.
+Rows of one source, such as the hypotheses of a beam, can share one group of keys: `width` rows of Q tokens
+are then one row of width · Q queries, and `seen` says which of the shared keys belong to the past of which
+row. So a beam moves no keys when it reorders its hypotheses.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from torch import Tensor
 Value = TypeVar("Value")
 
 
-Run = tuple[int, int, int]  # first position, how many, and how many times over
+Run = tuple[int, int, int]  # first position, number of positions, number of repetitions
 
 
 class Places:
-    """Where tokens stand, for G groups of K tokens. Never changed once made.
+    """The positions of G groups of K tokens, and which of them are visible. Immutable.
 
-    pos: positions (K,), the same in every group, or (G, K). Runs of them become a tensor only when asked for.
-    seen: False for padding (G, K), or for what is not in the past of a row of the group (G, width, K); None:
-    all is seen.
-    first, last: the least and the greatest position where they are known without looking at the tensor, which
-    spares masks.
-    newest: the places that were put behind the others last, each of which the row that brought it sees.
+    pos: positions (K,), the same in every group, or (G, K). Runs become a tensor on demand.
+    seen: False for padding (G, K), or for tokens outside of the past of a row of the group (G, width, K);
+    None: all are visible.
+    first, last: the least and the greatest position, where they are known without reading the tensor; they
+    save masks.
+    newest: the places that were appended last. Each row sees its own ones.
     """
 
     __slots__ = ("_device", "_padding", "_parts", "count", "first", "last", "newest", "seen")
@@ -88,18 +87,19 @@ class Places:
         return self.seen is not None and self.seen.dim() == 3
 
     def padding(self, dtype: torch.dtype) -> MaskBias:
-        """What hides the padding from every query, worked out once."""
+        """The bias that hides the padding from every query, computed once."""
         if self._padding is None or self._padding[0] is not dtype:
-            self._padding = (dtype, veil(None if self.seen is None else self.seen[:, None, None, :], dtype))
+            seen = None if self.seen is None else self.seen[:, None, None, :]
+            self._padding = dtype, mask_bias(seen, dtype)
         return self._padding[1]
 
     def with_seen(self, seen: Tensor | None, newest: Places | None = None) -> Places:
-        """The same places, seen otherwise."""
+        """The same places with another visibility."""
         count, device = self.count, self._device
         return Places(self._parts, seen, self.first, self.last, count=count, device=device, newest=newest)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Places:
-        """The places of other rows, of which `width` share a group; groups None: the groups stay."""
+        """The places of other rows, `width` of which share a group; groups None: the groups stay."""
         if groups is None and not self.by_row:
             return self
         if self.seen is not None and self.by_row:
@@ -111,7 +111,7 @@ class Places:
         return self.with_seen(seen)
 
     def append(self, new: Places, groups: int, width: int) -> Places:
-        """These places and, behind them, the new ones, of which each row of a group sees its own."""
+        """These places followed by the new ones; each row of a group sees its own new ones."""
         first = None if self.first is None or new.first is None else min(self.first, new.first)
         last = None if self.last is None or new.last is None else max(self.last, new.last)
         seen = self._seen_with(new, groups, width)
@@ -124,7 +124,7 @@ class Places:
         return Places(parts, seen, first, last, count=count, device=self._device, newest=new)
 
     def _seen_with(self, new: Places, groups: int, width: int) -> Tensor | None:
-        """What each row sees of both, (G, width, K); None: everything."""
+        """The visibility of both for each row, (G, width, K); None: all are visible."""
         if width == 1 and self.seen is None and new.seen is None:
             return None
         return torch.cat(
@@ -149,12 +149,12 @@ class Places:
 @lru_cache(maxsize=64)
 def _runs(width: int, count: int, device: torch.device | None) -> Tensor:
     """(1, width, width · count): row w sees the w-th run of `count` places."""
-    with torch.inference_mode(False):  # it outlives the call
+    with torch.inference_mode(False):  # the cache outlives the call
         return torch.eye(width, dtype=torch.bool, device=device).repeat_interleave(count, dim=1)[None]
 
 
 def _joined(parts: tuple[Tensor | Run, ...], more: tuple[Tensor | Run, ...]) -> tuple[Tensor | Run, ...]:
-    """Runs behind runs; two that make one longer run become it."""
+    """Concatenate runs; two that continue each other become one."""
     last, next_ = parts[-1], more[0]
     if len(more) > 1 or isinstance(last, Tensor) or isinstance(next_, Tensor):
         return (*parts, *more)
@@ -171,14 +171,14 @@ def take(value: Any, rows: Sequence[int] | None) -> Any:
 
 
 def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | None, int]:
-    """What selecting `rows` means for groups of `width` rows: the groups to take (None: all, as they are) and
-    the new width.
+    """Select `rows` from groups of `width` rows: return the groups to take (None: all, as they are) and the
+    new width.
 
-    Rows that come in equal runs, each out of one group, go on sharing it; any others get a group each.
+    Rows in equal runs, each from one group, keep sharing it; otherwise each row gets its own group.
     """
     owners = [row // width for row in rows]
     if owners == [group for group in range(groups) for _ in range(width)]:
-        return None, width  # all stay with their neighbours, as in most steps of a beam
+        return None, width  # as in most steps of a beam
     run = next((i for i, owner in enumerate(owners) if owner != owners[0]), len(owners)) or 1
     if len(owners) % run or any(owner != owners[i - i % run] for i, owner in enumerate(owners)):
         run = 1
@@ -188,21 +188,19 @@ def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | N
 
 @dataclass(frozen=True)
 class Mask:
-    """What an attention forbids beside padding: the future, and what is further away than `window`
-    neighbours.
-    """
+    """What an attention hides in addition to padding: the future, and keys more than `window` places away."""
 
     causal: bool = False
     window: int | None = None
 
     @property
     def open(self) -> bool:
-        """Whether nothing but padding is forbidden."""
+        """Whether nothing but padding is hidden."""
         return not self.causal and self.window is None
 
     def allowed(self, queries: Places, keys: Places, width: int = 1) -> Tensor | None:
-        """True: may look. Broadcastable to (G, 1, Q, K), Q being the queries of all rows of a group; None:
-        everything.
+        """True: may attend. Broadcastable to (G, 1, Q, K), where Q counts the queries of all rows of a group;
+        None: all may.
         """
         parts: list[Tensor] = []
         known = None not in (queries.first, queries.last, keys.first, keys.last)
@@ -233,20 +231,20 @@ def _reach(queries: Places, keys: Places) -> int:
 
 
 class MaskBias(NamedTuple):
-    """What to add to the scores, 0 or very low (G or 1, 1, Q or 1, K), and which queries see nothing at all
-    (…, 1); None: nothing is hidden, and nobody sees nothing.
+    """A term of the scores, 0 or very low (G or 1, 1, Q or 1, K), and the queries that see no key (…, 1).
+    None: nothing is hidden; every query sees a key.
     """
 
     bias: Tensor | None = None
     blind: Tensor | None = None
 
 
-def veil(allowed: Tensor | None, dtype: torch.dtype, no_blind: bool = False) -> MaskBias:
-    """allowed (G or 1, 1, Q or 1, K). `no_blind` says that every query is known to see something."""
+def mask_bias(allowed: Tensor | None, dtype: torch.dtype, all_see: bool = False) -> MaskBias:
+    """allowed (G or 1, 1, Q or 1, K). `all_see`: every query is known to see a key."""
     if allowed is None:
         return MaskBias()
     bias = torch.where(allowed, *_levels(dtype, allowed.device))
-    if no_blind:
+    if all_see:
         return MaskBias(bias)
     blind = ~allowed.any(-1, keepdim=True)
     return MaskBias(bias, blind if bool(blind.any()) else None)
@@ -254,47 +252,44 @@ def veil(allowed: Tensor | None, dtype: torch.dtype, no_blind: bool = False) -> 
 
 @lru_cache(maxsize=16)
 def _levels(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """What is added where one may look, and where not: half of the least number, so that a score can be added
-    without overflow, and the exponential is exactly zero.
+    """The bias of visible and of hidden keys: half of the least number, so that a score can be added without
+    overflow and the exponential is exactly zero.
     """
-    with torch.inference_mode(False):  # they outlive the call
+    with torch.inference_mode(False):  # the cache outlives the call
         low = torch.finfo(dtype).min / 2
         return torch.zeros((), dtype=dtype, device=device), torch.tensor(low, dtype=dtype, device=device)
 
 
 class AttentionContext:
-    """What the queries of one call may see, worked out once and shared by all layers."""
+    """The queries of one call, and what depends on them and on keys: computed once, shared by all layers."""
 
     def __init__(self, queries: Places, width: int = 1):
         self.queries, self.width = queries, width
         self._known: dict[Hashable, tuple[Any, object]] = {}
-        self._veils: dict[tuple[int, int], tuple[MaskBias, Mask, Places]] = {}
+        self._biases: dict[tuple[int, int], tuple[MaskBias, Mask, Places]] = {}
 
     def once(self, key: Hashable, about: object, compute: Callable[[], Value]) -> Value:
-        """The value of `compute`, worked out once per call for this key and this object."""
+        """Return the value of `compute`, computed once for this key and this object."""
         found = self._known.get((key, id(about)))
         if found is None:
-            found = self._known[key, id(about)] = (
-                compute(),
-                about,
-            )  # `about` is held so that its id stays its own
+            found = self._known[key, id(about)] = compute(), about  # referenced, so that its id stays unique
         return found[0]
 
     def distance(self, keys: Places) -> Tensor:
         """q_pos − k_pos, (G or 1, 1, Q, K)."""
         return self.once("distance", keys, lambda: distance(self.queries, keys))
 
-    def veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
-        """What hides from the queries that which they may not see."""
-        found = self._veils.get((id(mask), id(keys)))
+    def mask_bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
+        """The bias that hides keys from the queries."""
+        found = self._biases.get((id(mask), id(keys)))
         if found is None:
-            found = (self._veil(mask, keys, dtype), mask, keys)  # held, so that their ids stay their own
-            self._veils[id(mask), id(keys)] = found
+            found = (self._mask_bias(mask, keys, dtype), mask, keys)  # referenced: unique ids
+            self._biases[id(mask), id(keys)] = found
         return found[0]
 
-    def _veil(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
+    def _mask_bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
         if mask.open and not keys.by_row:
             return keys.padding(dtype)
         own = keys is self.queries or keys.newest is self.queries
-        sees_itself = own and self.queries.seen is None  # no mask forbids that
-        return veil(mask.allowed(self.queries, keys, self.width), dtype, sees_itself)
+        sees_itself = own and self.queries.seen is None  # no mask hides that
+        return mask_bias(mask.allowed(self.queries, keys, self.width), dtype, sees_itself)

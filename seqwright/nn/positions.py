@@ -1,5 +1,4 @@
-"""Positions: how a model knows the order of its tokens. One class each; all hooks are neutral unless a class
-says otherwise.
+"""Positions: how a model knows the order of its tokens. One class each; the hooks of the base are neutral.
 
 `embed` works once on the embeddings; `turn`, `bias` and `values` work inside every self-attention.
 """
@@ -25,41 +24,41 @@ Base = Annotated[float, Gt(0)]
 class Position(nn.Module):
     """Base: no position at all."""
 
-    inside = False  # True: works inside the attentions, so that each of them has one of its own
-    taken = 0  # how many of the model's dimensions a concatenated position takes away from the embedding
-    needs_weights = False  # True: `values` must be asked for, which the fused kernels cannot do
+    inside = False  # True: works inside the attentions, and each of them has its own
+    taken = 0  # dimensions of the model that a concatenated position takes from the embedding
+    needs_weights = False  # True: `values` needs the weights, which the fused kernels do not give
 
     def embed(self, x: Tensor, places: Places) -> Tensor:
         """x (B, T, D − taken) -> (B, T, D)."""
         return x
 
     def turn(self, x: Tensor, places: Places) -> Tensor:
-        """Queries or keys (B, H, T, E) made aware of where they stand."""
+        """Encode the places in queries or keys (B, H, T, E)."""
         return x
 
-    def bias(self, q: Tensor, sight: AttentionContext, keys: Places) -> Tensor | None:
-        """What to add to the scores (B, H, Q, K), from the prepared queries q (B, H, Q, E)."""
+    def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
+        """A term of the scores (B, H, Q, K), from the prepared queries q (B, H, Q, E)."""
         return None
 
-    def values(self, weights: Tensor, sight: AttentionContext, keys: Places) -> Tensor | None:
-        """What to add to the context (B, H, Q, E), from the weights (B, H, Q, K)."""
+    def values(self, weights: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
+        """A term of the output (B, H, Q, E), from the weights (B, H, Q, K)."""
         return None
 
 
 class NoPosition(Position):
-    """A bag of words."""
+    """No order: a bag of words."""
 
     key = "none"
 
 
 class _Table(Position):
-    """Vectors by position, added to the embedding or set beside it."""
+    """Vectors by position, added to the embedding or concatenated with it."""
 
     def __init__(self, size: int, combine: Combine, dimensions: int | None):
         super().__init__()
         if combine == "add" and dimensions is not None:
             raise ConfigError(
-                f'dimensions = {dimensions} is for combine = "concat"; an added one has the model\'s size'
+                f'dimensions = {dimensions} is for combine = "concat"; added ones have the model\'s size'
             )
         self.combine = combine
         self.dimensions = size if combine == "add" else (dimensions or size // 4)
@@ -102,7 +101,7 @@ class Sinusoidal(_Table):
             with torch.inference_mode(False):  # the table outlives the call
                 self.table = table = self._rows(max(needed, 2 * len(table), 256)).to(table)
         if first is not None and last is not None and (first == last or last - first + 1 == places.count):
-            return table.narrow(0, first, last - first + 1)  # one for all, or a run
+            return table.narrow(0, first, last - first + 1)  # one position for all tokens, or a run
         return table[places.pos]
 
 
@@ -129,8 +128,8 @@ class Learned(_Table):
 class Shaw(Position):
     """Learned vectors for the distance, clipped, added to keys and values (Shaw et al. 2018, eq. 3 and 4).
 
-    e_ij = q_i·(k_j + aᴷ_ij), z_i = Σ_j α_ij (v_j + aⱽ_ij). The q·a part is computed once per distance and
-    then picked, so that nothing of size Q × K × E exists.
+    e_ij = q_i·(k_j + aᴷ_ij), z_i = Σ_j α_ij (v_j + aⱽ_ij). q·a is computed once per distance and then
+    gathered, so that no tensor of size Q × K × E exists.
     """
 
     inside = True
@@ -154,20 +153,20 @@ class Shaw(Position):
         for table in self.parameters():
             nn.init.normal_(table, std=table.shape[-1] ** -0.5)
 
-    def _index(self, sight: AttentionContext, keys: Places) -> Tensor:
+    def _index(self, context: AttentionContext, keys: Places) -> Tensor:
         """The clipped distance k_pos − q_pos as a row of the tables, (G or 1, 1, Q, K)."""
-        limit = self.distance
-        return sight.once(("shaw", limit), keys, lambda: (-sight.distance(keys)).clamp(-limit, limit) + limit)
+        most = self.distance
+        return context.once(("shaw", most), keys, lambda: (-context.distance(keys)).clamp(-most, most) + most)
 
-    def bias(self, q: Tensor, sight: AttentionContext, keys: Places) -> Tensor:
+    def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor:
         by_distance = q @ self.key_table.transpose(-1, -2)  # (B, H, Q, 2·distance + 1)
-        index = self._index(sight, keys).expand(*q.shape[:3], -1)
+        index = self._index(context, keys).expand(*q.shape[:3], -1)
         return by_distance.gather(-1, index)
 
-    def values(self, weights: Tensor, sight: AttentionContext, keys: Places) -> Tensor | None:
+    def values(self, weights: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
         if self.value_table is None:
             return None
-        index = self._index(sight, keys).expand_as(weights)
+        index = self._index(context, keys).expand_as(weights)
         by_distance = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1).scatter_add(
             -1, index, weights
         )
@@ -175,7 +174,7 @@ class Shaw(Position):
 
 
 class Rotary(Position):
-    """Pairs of dimensions (2i, 2i+1) turned by pos / base^(2i/E), so that q·k depends on the distance (Su et
+    """Pairs of dimensions (2i, 2i+1) rotated by pos / base^(2i/E), so that q·k depends on the distance (Su et
     al. 2021, eq. 15).
     """
 
@@ -185,7 +184,7 @@ class Rotary(Position):
         super().__init__()
         if key_size % 2:
             raise ConfigError(
-                f"position rotary turns pairs of dimensions, but a head has {key_size}; take an even one"
+                f"position rotary needs an even size of a head, not {key_size}; change heads or size"
             )
         # not a buffer: converting the model to half precision must not round the angles
         self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)
@@ -213,8 +212,8 @@ class Alibi(Position):
         super().__init__()
         self.slopes: Tensor
         slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
-        self.register_buffer("slopes", slopes[:, None, None])  # saved, as a pruned model has some of them
+        self.register_buffer("slopes", slopes[:, None, None])  # saved: a pruned model has some of them
 
-    def bias(self, q: Tensor, sight: AttentionContext, keys: Places) -> Tensor:
-        distance = sight.distance(keys).abs()
+    def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor:
+        distance = context.distance(keys).abs()
         return -(self.slopes.to(q.dtype) * distance)

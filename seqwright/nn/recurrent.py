@@ -1,8 +1,7 @@
-"""Recurrent layers: LSTM and GRU with an explicit state. Whole sequences and single steps use the same
-weights.
+"""Recurrent layers: LSTM and GRU with an explicit state, for whole sequences and for single steps.
 
-The cells are torch's. Its GRU applies the reset gate after the product with the state's matrix, where Cho et
-al. 2014 apply it before; the rest is as in the papers.
+The cells are torch's. Its GRU applies the reset gate after the product with the state's matrix, Cho et al.
+2014 apply it before; the rest is as in the papers.
 """
 
 from __future__ import annotations
@@ -20,26 +19,25 @@ from seqwright.nn.dropout import Dropout
 Cell = Literal["lstm", "gru"]
 CELLS: dict[str, tuple[Any, Any]] = {"lstm": (nn.LSTM, torch.lstm_cell), "gru": (nn.GRU, torch.gru_cell)}
 
-State = tuple[
-    Tensor, ...
-]  # (hidden, memory cells) of an LSTM, (hidden,) of a GRU; each (layers · directions, B, size)
+Cells = tuple[Tensor, ...]
+"""(hidden, memory cells) of an LSTM, (hidden,) of a GRU; each (layers · directions, B, size)."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Tokens that went through one layer, as a recorder gets them.
+    """The input of one layer in one call, as a recorder gets it.
 
-    x (B, T, input size); start: the state of the layer before them, each part (directions, B, size).
+    x (B, T, input size); start: the state of the layer before it, each part (directions, B, size).
     """
 
     layer: int
     x: Tensor
-    start: State
+    start: Cells
 
 
 class Recurrent(nn.Module):
-    """`layers` layers of cells of `size`, each in one direction or in both (their outputs side by side),
-    dropout between layers.
+    """`layers` layers of cells of `size`, in one direction or in both (outputs concatenated), with dropout
+    between layers.
     """
 
     recorder: Callable[[Pass], None] | None = None
@@ -70,22 +68,22 @@ class Recurrent(nn.Module):
 
     @property
     def parts(self) -> int:
-        """How many tensors a state has."""
+        """The number of tensors of a state."""
         return 2 if self.cell == "lstm" else 1
 
-    def empty(self, rows: int) -> State:
+    def empty(self, rows: int) -> Cells:
         weight = next(self.parameters())
         zeros = weight.new_zeros(len(self.layers) * self.directions, rows, self.size)
         return (zeros,) * self.parts
 
     def forward(
-        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, State]:
-        """x (B, T, input size) -> (B, T, out size) and the state after each row's last real token. Padding
-        stands at the right.
+        self, x: Tensor, state: Cells | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Cells]:
+        """x (B, T, input size) -> (B, T, out size) and the state after each row's last real token. Padding is
+        at the right.
         """
         state = self.empty(len(x)) if state is None else state
-        ends: list[State] = []
+        ends: list[Cells] = []
         for i, layer in enumerate(self.layers):
             own = slice(i * self.directions, (i + 1) * self.directions)
             start = tuple(part[own].contiguous() for part in state)
@@ -97,8 +95,8 @@ class Recurrent(nn.Module):
         return x, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
 
     def _layer(
-        self, layer: nn.Module, x: Tensor, start: State, lengths: Tensor | None
-    ) -> tuple[Tensor, State]:
+        self, layer: nn.Module, x: Tensor, start: Cells, lengths: Tensor | None
+    ) -> tuple[Tensor, Cells]:
         given = start if self.cell == "lstm" else start[0]
         if lengths is None:
             out, end = layer(x, given)
@@ -110,9 +108,9 @@ class Recurrent(nn.Module):
             out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
         return out, (end if self.cell == "lstm" else (end,))
 
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, x: Tensor, state: Cells) -> tuple[Tensor, Cells]:
         """One token: x (B, input size) -> (B, size) and the next state. One direction only."""
-        ends: list[State] = []
+        ends: list[Cells] = []
         for i, layer in enumerate(self.layers):
             x = self.dropout(x) if i else x
             if self.recorder is not None:

@@ -1,8 +1,8 @@
 """Scores: how well a query fits a key. One class each; the name of a class in snake_case is its key.
 
-A multiplicative score is a factor times a dot product, maybe after something was done to the query
-(`prepare`), which lets the fast kernels compute it; any other defines `forward` itself. All map q (B, H, Q,
-E) and k (B, H, K, E) to (B, H, Q, K).
+A multiplicative score is a factor times a dot product with a query that `prepare` may have changed, so that
+the fused kernels can compute it; any other score defines `forward`. All map q (B, H, Q, E) and k (B, H, K, E)
+to (B, H, Q, K).
 """
 
 from __future__ import annotations
@@ -82,5 +82,5 @@ def _same_size(name: str, query_size: int, key_size: int) -> None:
     if query_size != key_size:
         raise ConfigError(
             f"score {name} compares vectors of one size, but a query has {query_size} and a key {key_size}; "
-            'project both (projections = "qk") or take score bilinear'
+            'project both (projections = "qk") or use score bilinear'
         )

@@ -1,4 +1,4 @@
-"""Search over anything that has `step(tokens, state)` and `state.select(rows)`. Imports no model."""
+"""Search with any model that has `step(tokens, state)` and `state.select(rows)`. Imports no model."""
 
 from seqwright.search.beam import beam_search
 from seqwright.search.filters import BannedTokens, Filter, ForcedPrefix, MinimumLength, NoRepeat

@@ -1,11 +1,11 @@
-"""Beam search: the best outputs of several sentences at a time.
+"""Beam search over several sentences at a time.
 
 Scores. A hypothesis of `length` tokens, its end included, has the score log p / penalty(length). Within a
 step all have the same length, so candidates are ranked by log p alone.
 
-Ended and cut. A hypothesis that reached its maximum length without an end is a fragment, and its probability
-is that of all outputs which begin with it: it does not compare with the probability of one output. So
-hypotheses that ended come first, and cut ones fill the places that are left.
+Ended and cut. A hypothesis that reached its maximum length without an end is a fragment. Its probability is
+that of all outputs that begin with it, and does not compare with the probability of one output. So hypotheses
+that ended come first, and cut ones fill the remaining places.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from seqwright.search.tree import Beam, Verdict
 def beam_search(
     step: Step[S], state: S, start: Start, options: BeamOptions, recorder: Lattice | None = None
 ) -> list[list[Hypothesis]]:
-    """The best outputs of each input, best first: `n_best`, or as many as there are.
+    """Return the best outputs of each input, best first: `n_best`, or fewer if there are fewer.
 
-    Each open sentence has `size` rows side by side at every step, dead ones included; when it is over they
-    leave the batch. What a sentence gets does not depend on the others. A `recorder` gets every candidate.
+    Each open sentence has `size` rows side by side at every step, dead ones included; a finished sentence
+    leaves the batch. The result for a sentence does not depend on the others. A `recorder` gets every
+    candidate.
     """
     rules, limits, size = options.rules(start), options.limits(start), options.size
     silent = start.silent_index()
@@ -74,7 +75,7 @@ def beam_search(
             verdict = beam.verdict(live)
             if recorder is not None:
                 recorder.record(beam, proposals, live, over, verdict)
-            if verdict is Verdict.GO_ON:
+            if verdict is Verdict.CONTINUE:
                 parents += [first_row + seat for seat in beam.seat(live)]
                 stay.append(beam)
             elif verdict is Verdict.LENGTH:
@@ -89,7 +90,7 @@ def beam_search(
 def propose(
     log_probs: Tensor, beams: list[Beam], rules: Rules, history: Tensor, recorder: Lattice | None
 ) -> list[Proposals]:
-    """What each beam could go on with after the rules have spoken. log_probs (R, V), history (R, t)."""
+    """The candidates of each beam after the filters. log_probs (R, V), history (R, t)."""
     size = beams[0].options.size
     twice = 2 * size  # half may end, and the beam must stay full
     carried = torch.tensor([beam.carried() for beam in beams], dtype=torch.float64, device=log_probs.device)

@@ -1,7 +1,7 @@
-"""What may be said next. A filter sets the log-probabilities of tokens that may not follow to −inf, in place.
+"""Filters: a filter sets the log-probabilities of tokens that may not follow to −inf, in place.
 
-Nothing is renormalised: what stays keeps the log-probability that the model gave it, so that the score of an
-output is the model's whatever the filters were.
+Nothing is renormalised: the other tokens keep the log-probabilities of the model, so that the score of an
+output does not depend on the filters.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-IMPOSSIBLE = (
-    -1e9
-)  # log-probability of a token that must be taken though the model excludes it: finite, to go on with
+IMPOSSIBLE = -1e9  # finite log-probability of a token that must be taken although the model excludes it
 
 
 class Filter(Protocol):
     """One rule. log_probs (R, V); history (R, t), the tokens so far; inputs, the input of each row."""
 
-    name: str  # the lattice says "banned by <name>"
+    name: str  # the lattice reports "banned by <name>"
 
     def __call__(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> None: ...
 
@@ -63,19 +61,17 @@ class NoRepeat:
         if history.shape[1] < self.size:
             return
         grams = history.unfold(1, self.size, 1)  # (R, t - n + 1, n)
-        context = history[
-            :, history.shape[1] - self.size + 1 :
-        ]  # (R, n - 1): what the next token would follow
+        context = history[:, history.shape[1] - self.size + 1 :]  # (R, n - 1): the last tokens
         seen = (grams[..., :-1] == context[:, None]).all(-1)  # (R, t - n + 1)
         ceiling = (
             torch.zeros_like(seen, dtype=log_probs.dtype).fill_(torch.inf).masked_fill_(seen, -torch.inf)
         )
-        # the minimum, because a token may follow this context at one place and another context at the next
+        # the minimum, because a token may follow this context in one place and another one elsewhere
         log_probs.scatter_reduce_(1, grams[..., -1], ceiling, "amin")
 
 
 class ForcedPrefix:
-    """Each output begins with the prefix of its input. Tokens are fed one by one, so lengths may differ."""
+    """Each output begins with the prefix of its input. Prefixes may differ in length."""
 
     name = "prefix"
 
@@ -101,10 +97,7 @@ class ForcedPrefix:
 
 
 class Rules:
-    """All filters of a search in a row, and a way out of the corner that they may drive a row into.
-
-    A row that may say nothing any more takes its forced token, or else ends.
-    """
+    """All filters of a search. A row whose tokens are all excluded takes its forced token, or ends."""
 
     def __init__(self, filters: Sequence[Filter], prefix: ForcedPrefix, end: int):
         self.filters, self.prefix, self.end = filters, prefix, end
@@ -117,14 +110,14 @@ class Rules:
             pass
 
     def stages(self, log_probs: Tensor, history: Tensor, inputs: Sequence[int]) -> Iterator[str]:
-        """Apply the filters one by one and name each when it is done; exhausted, all is applied."""
+        """Apply the filters one by one and yield the name of each afterwards."""
         forced = self.prefix.forced(history.shape[1], inputs)
-        said = log_probs[:, self.end].tolist()  # by the model, of the way out of each row
+        fallback = log_probs[:, self.end].tolist()  # the score of the token that is taken if none is left
         for row, token in forced.items():
-            said[row] = log_probs[row, token].item()
+            fallback[row] = log_probs[row, token].item()
         for part in self.filters:
             part(log_probs, history, inputs)
             yield part.name
         for row, best in enumerate(log_probs.amax(-1).tolist()):
             if best == -math.inf:
-                log_probs[row, forced.get(row, self.end)] = max(said[row], IMPOSSIBLE)
+                log_probs[row, forced.get(row, self.end)] = max(fallback[row], IMPOSSIBLE)

@@ -1,4 +1,4 @@
-"""One token after the other: greedy search and sampling are one loop, which yields while it goes."""
+"""Greedy search and sampling: one loop that yields the tokens of each step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seqwright.search.options import SamplingOptions, Start
 from seqwright.search.prompts import Prompt, read_prompts
 from seqwright.search.stepping import S, Step, log_probabilities, not_numbers
 
-SHORTLIST = 256  # tokens that are looked at first for a nucleus; nearly always it is smaller
+SHORTLIST = 256  # tokens that are sorted first; nearly every nucleus is smaller
 
 
 class Emission(NamedTuple):
@@ -30,7 +30,7 @@ class Emission(NamedTuple):
 
 @torch.inference_mode()
 def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
-    """The tokens of each step as soon as they are known, ends included. A finished row leaves the batch."""
+    """Yield the tokens of each step, ends included. A finished row leaves the batch."""
     yield from _stream(step, state, start, options)
 
 
@@ -79,7 +79,7 @@ def _emissions(prompt: Prompt) -> Iterator[list[Emission]]:
 
 @torch.inference_mode()
 def generate(step: Step[S], state: S, start: Start, options: SamplingOptions) -> list[Hypothesis]:
-    """The whole outputs, one for each input; their score is their log-probability."""
+    """Return one complete output for each input; its score is its log-probability."""
     emissions: list[list[Emission]] = [[] for _ in range(start.rows)]
     for emitted in _stream(step, state, start, options):
         for emission in emitted:
@@ -89,7 +89,7 @@ def generate(step: Step[S], state: S, start: Start, options: SamplingOptions) ->
 
 def _collect(emissions: list[Emission]) -> Hypothesis:
     reason = emissions[-1].finish_reason
-    assert reason is not None  # a row leaves the stream with its last token only
+    assert reason is not None  # the last token of a row has one
     tokens = [emission.token for emission in emissions]
     scores = [emission.log_prob for emission in emissions]
     total = math.fsum(scores)
@@ -97,36 +97,36 @@ def _collect(emissions: list[Emission]) -> Hypothesis:
 
 
 class Sampler:
-    """Draws for each row from a stream of its own, so that a row's luck does not depend on its neighbours."""
+    """Draws each row from its own random stream, so that a row does not depend on its neighbours."""
 
     def __init__(self, options: SamplingOptions, start: Start):
         self.options = options
         derived = (f"{options.seed}/{row}" for row in range(start.rows))
-        self.luck = [random.Random(seed) for seed in start.seeds or derived]
+        self.generators = [random.Random(seed) for seed in start.seeds or derived]
 
     def skip(self, count: int) -> None:
         """Draw for tokens that are given, so that what follows does not depend on how they were read."""
         if self.options.temperature:
-            for luck in self.luck:
-                luck.getrandbits(32 * count)  # as `count` calls for 32 bits
+            for generator in self.generators:
+                generator.getrandbits(32 * count)  # as `count` calls for 32 bits
 
     def choose(self, log_probs: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
-        """log_probs (R, V) -> the log-probabilities and tokens, (R, 1) each, that the rows take."""
+        """log_probs (R, V) -> the log-probabilities and the tokens that the rows take, (R, 1) each."""
         if self.options.temperature == 0:
             return log_probs.max(-1, keepdim=True)
         mass = kept_weights(log_probs, self.options).cumsum(-1)
         total = mass[:, -1:]
         # 32 bits: in float64 the product then stays below the whole mass and never points past the last token
-        parts = [[self.luck[row].getrandbits(32) / 2**32] for row in rows]
+        parts = [[self.generators[row].getrandbits(32) / 2**32] for row in rows]
         points = total * torch.tensor(parts, dtype=mass.dtype, device=mass.device)
         # right: a token without weight is an empty interval, and no point lies in it
         tokens = torch.searchsorted(mass, points, right=True).clamp_(max=mass.shape[1] - 1)
-        # a row of NaN must not pass for the token where the search for a point has come to rest
+        # a row of NaN must not pass for the token where the search stopped
         return torch.where(total.isnan(), torch.nan, log_probs.gather(1, tokens)), tokens
 
 
 def kept_weights(log_probs: Tensor, options: SamplingOptions) -> Tensor:
-    """Weights ∝ the probabilities to draw with, 0 for tokens that are left out: (R, V) -> (R, V) float64."""
+    """Weights ∝ the probabilities to draw with, 0 for excluded tokens: (R, V) -> (R, V) float64."""
     best = log_probs.amax(-1, keepdim=True)
     shifted = (log_probs - best).double()  # the best token keeps 0 at any temperature
     weights = (shifted / options.temperature).exp()

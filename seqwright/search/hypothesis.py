@@ -1,4 +1,4 @@
-"""What a search returns."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FinishReason = Literal["end", "length"]
 class Hypothesis:
     """One output. `tokens` has neither first nor end; `token_scores` has the log-probability of the end, too.
 
-    `log_prob` is the sum of `token_scores`, and `score` is what the hypothesis is ranked by. `finish_reason`
-    is "end" for a whole output and "length" for one that was cut at its maximum length.
+    `log_prob` is the sum of `token_scores`; hypotheses are ranked by `score`. `finish_reason` is "end" for a
+    complete output and "length" for one that was cut at its maximum length.
     """
 
     tokens: list[int]

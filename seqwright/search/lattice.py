@@ -1,4 +1,4 @@
-"""Everything a beam search looked at: each candidate, where it came from and what became of it."""
+"""A record of a beam search: every candidate, its parent and its fate."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ Fate = Literal["kept", "finished", "dropped"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token after a parent. `parent` is a place in the lattice, None for the token before the first step.
+    """A token after a parent. `parent` is its number; None for the token before the first step.
 
-    `log_prob` is that of the whole path, `score` is log_prob over the length penalty. `reason` explains the
-    fate.
+    `log_prob` is that of the whole path, `score` is log_prob / length penalty. `reason` explains the fate.
     """
 
     sentence: int
@@ -35,7 +34,7 @@ class Candidate:
 
 @dataclass
 class Lattice:
-    """The recorder of `beam_search`. The place of a candidate in `candidates` is its number."""
+    """The recorder of `beam_search`. The index of a candidate in `candidates` is its number."""
 
     candidates: list[Candidate] = field(default_factory=list)
     _numbers: dict[Node, int] = field(default_factory=dict, repr=False)
@@ -54,7 +53,7 @@ class Lattice:
     def record(
         self, beam: Beam, proposals: Proposals, live: list[Node], over: list[Node], verdict: Verdict
     ) -> None:
-        """One step of one sentence, after the verdict and before the nodes that live on are seated."""
+        """Record one step of one sentence, after the verdict and before the live nodes are seated."""
         nodes = {(node.seat, node.token): node for node in live + over}
         for rank, (seat, token, score) in enumerate(zip(*proposals, strict=True)):
             parent = beam.seats[seat]
@@ -71,7 +70,7 @@ class Lattice:
     def record_bans(
         self, beams: list[Beam], proposals: list[Proposals], stages: Iterable[str], log_probs: Tensor
     ) -> None:
-        """Run the stages, which write into log_probs (R, V), and note who bans what was proposed before."""
+        """Run the stages, which write into log_probs (R, V), and record which filter bans which proposal."""
         grouped = log_probs.view(len(beams), -1, log_probs.shape[1])
         banned: list[dict[tuple[int, int], str]] = [{} for _ in beams]  # (seat, token) -> the first to ban it
         for name in stages:
@@ -82,7 +81,7 @@ class Lattice:
         for rows, beam, proposal, names in zip(grouped, beams, proposals, banned, strict=True):
             for seat, token, score in zip(*proposal, strict=True):
                 parent = beam.seats[seat]
-                # the way out of a corner lifts the ban
+                # the ban on a fallback token is lifted
                 if parent is None or rows[seat, token] != -math.inf:
                     continue
                 reason = f"banned by {names[seat, token]}"
@@ -90,7 +89,7 @@ class Lattice:
 
     @staticmethod
     def _fate_of_living(verdict: Verdict, standing: str) -> tuple[Fate, str]:
-        if verdict is Verdict.GO_ON:
+        if verdict is Verdict.CONTINUE:
             return "kept", standing
         return ("finished" if verdict is Verdict.LENGTH else "dropped"), verdict.value
 

@@ -1,4 +1,4 @@
-"""What a search is told: where it starts, and how it goes on."""
+"""The inputs and the options of a search."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LENGTH_RULES: dict[str, Callable[[int], float]] = {  # penalty(length) = rule(le
 class Start:
     """The inputs of one search. The state before the first step has `rows` rows, one for each input.
 
-    What is given per input has one entry for each, so that an output never depends on its neighbours.
+    Values per input have one entry for each, so that an output never depends on its neighbours.
     """
 
     rows: int
     first: int  # the token before the first one, usually called bos
     end: int  # the token that ends an output, usually called eos
-    silent: tuple[int, ...] = ()  # tokens that no output has and the model scores all the same: pad, bos
+    silent: tuple[int, ...] = ()  # tokens that the model scores but no output has: pad, bos
     prefixes: Sequence[Sequence[int]] = ()  # tokens that each output must begin with; empty: none
     limits: Sequence[int] = ()  # maximum length of each output; empty: `max_length` of the options
     seeds: Sequence[int] = ()  # randomness of each output; empty: derived from (seed, row)
@@ -42,12 +42,12 @@ class Start:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} has {len(given)} entries for {self.rows} inputs, give one for each or none"
+            f"{name} has {len(given)} entries for {self.rows} inputs; give one for each, or none"
             for name, given in (("prefixes", self.prefixes), ("limits", self.limits), ("seeds", self.seeds))
             if len(given) not in (0, self.rows)
         ]
         problems += [
-            f"the limit of input {row} is {limit}, it must be at least 1"
+            f"the limit of input {row} is {limit}; it must be at least 1"
             for row, limit in enumerate(self.limits)
             if limit < 1
         ]
@@ -85,7 +85,7 @@ class SearchOptions:
         return list(start.limits) or [self.max_length] * start.rows
 
     def rules(self, start: Start) -> Rules:
-        """The filters in their order; the prefix comes last, and it wins where they contradict it."""
+        """Return the filters in order. The prefix is the last one and wins over the others."""
         prefix = ForcedPrefix(start.prefixes)
         self._check_prefixes(start)
         parts = list(self.filters)
@@ -100,7 +100,7 @@ class SearchOptions:
         return Rules(parts, prefix, start.end)
 
     def check_vocabulary(self, start: Start, size: int) -> None:
-        """Every token that was given must be one of the `size` that the model scores."""
+        """Raise an error if a given token is not one of the `size` that the model scores."""
         given = [("end", start.end), *(("banned", token) for token in self.banned)]
         given += [("silent", token) for token in start.silent]
         given += [
@@ -118,14 +118,14 @@ class SearchOptions:
         problems = []
         for row, (prefix, limit) in enumerate(zip(start.prefixes, self.limits(start), strict=False)):
             problems += [
-                f"token {token} in the prefix of input {row} is banned, silent or the end; take it out"
+                f"token {token} in the prefix of input {row} is banned, silent or the end; remove it"
                 for token in prefix
                 if token == start.end or token in self.banned or token in start.silent
             ]
             if len(prefix) > limit:
                 problems.append(
                     f"the prefix of input {row} has {len(prefix)} tokens, and {limit} are allowed: token "
-                    f"{prefix[limit]} is the first that does not fit; shorten it or raise max_length"
+                    f"{prefix[limit]} is the first beyond the limit; shorten the prefix or raise max_length"
                 )
         raise_all(problems)
 
@@ -134,7 +134,7 @@ class SearchOptions:
 class SamplingOptions(SearchOptions):
     """How a token is drawn: temperature, then the best `top_k`, then the nucleus of mass `top_p` among them.
 
-    Temperature 0 is greedy search by definition. Tokens that tie with the last one that stays, stay.
+    Temperature 0 is greedy search. Tokens that tie with the last one kept are kept, too.
     """
 
     temperature: Annotated[float, Ge(0), Lt(math.inf)] = 1.0  # p ∝ exp(log p / temperature)
@@ -147,9 +147,9 @@ class SamplingOptions(SearchOptions):
 class BeamOptions(SearchOptions):
     """Width, ranking and stopping of a beam.
 
-    A sentence stops when no live hypothesis can still come among its `n_best` ended ones. `patience` stops it
-    earlier, when patience · size hypotheses have ended (Kasai et al. 2022): 1 is first come, first served,
-    and can miss the best. A beam of one is greedy search by definition: it stops at its first end.
+    A sentence stops when no live hypothesis can still get among its `n_best` ended ones. `patience` stops it
+    earlier, when patience · size hypotheses have ended (Kasai et al. 2022); this can miss the best one. A
+    beam of one is greedy search: it stops at its first end.
     """
 
     size: Annotated[int, Ge(1), Le(4096)] = 4
@@ -167,7 +167,7 @@ class BeamOptions(SearchOptions):
 
     @property
     def enough(self) -> float:
-        """Ended hypotheses after which a sentence stops in any case."""
+        """The number of ended hypotheses that always stops a sentence."""
         return 1 if self.size == 1 else max(self.n_best, self.patience * self.size)
 
 

@@ -1,6 +1,6 @@
-"""The hypotheses of one sentence: chains of small nodes, each with a pointer to its parent.
+"""The hypotheses of one sentence: chains of nodes, each with a pointer to its parent.
 
-So no history is copied when beams cross, and hypotheses share what they have in common.
+No history is copied when hypotheses branch, and they share their common prefix.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from seqwright.search.stepping import Proposals
 
 
 class Verdict(Enum):
-    """Whether a sentence goes on, or what becomes of the hypotheses that are alive."""
+    """Whether a sentence continues, or why it stops."""
 
-    GO_ON = ""
+    CONTINUE = ""
     NONE_ALIVE = "none alive"
     ENOUGH = "finished earlier: enough have ended"
     BOUND = "finished earlier: bound"
@@ -25,7 +25,7 @@ class Verdict(Enum):
 
 
 class Node:
-    """The last token of a hypothesis; its parents are those before. `seat` is the row that its parent had."""
+    """The last token of a hypothesis; its parents are the tokens before. `seat` is the row of its parent."""
 
     __slots__ = ("log_prob", "parent", "seat", "token", "token_score")
 
@@ -46,7 +46,7 @@ class Node:
 
 
 class Found(NamedTuple):
-    """A hypothesis that is over."""
+    """A finished hypothesis."""
 
     score: float
     node: Node
@@ -57,11 +57,11 @@ class Beam:
 
     def __init__(self, sentence: int, limit: int, start: Start, options: BeamOptions):
         self.sentence, self.limit, self.end, self.options = sentence, limit, start.end, options
-        self.length = 0  # tokens of each hypothesis that is alive
+        self.length = 0  # tokens of each live hypothesis
         self.best = Node(None, 0, start.first, 0.0, 0.0)
         self.seats: list[Node | None] = [self.best] + [None] * (options.size - 1)
         self.ended: list[Found] = []  # the n best, best first
-        self.ends = 0  # all that ever ended
+        self.ends = 0  # number of all that ended
         self.cut_off: list[Found] = []
 
     def read(self, tokens: list[int], scores: list[float]) -> None:
@@ -71,7 +71,7 @@ class Beam:
         self.length, self.seats[0] = len(tokens), self.best
 
     def tokens(self) -> list[int]:
-        """What the model sees next; a dead row repeats what the best one says."""
+        """The next input of the model; a dead row repeats the token of the best one."""
         return [self.best.token if node is None else node.token for node in self.seats]
 
     def carried(self) -> list[float]:
@@ -79,7 +79,7 @@ class Beam:
         return [-math.inf if node is None else node.log_prob for node in self.seats]
 
     def expand(self, proposals: Proposals) -> tuple[list[Node], list[Node]]:
-        """The nodes that live on, and those that end here.
+        """Return the nodes that stay alive, and those that end here.
 
         An end counts only among the first `size`: further down it is worse than a full beam. Twice `size`
         proposals are enough to fill the beam, because each row has one end.
@@ -105,14 +105,14 @@ class Beam:
         return live, over
 
     def verdict(self, live: list[Node]) -> Verdict:
-        """Whether the sentence goes on with these, best first."""
+        """Whether the sentence continues with these nodes, best first."""
         if not live:
             return Verdict.NONE_ALIVE
         if self.ends >= self.options.enough:
             return Verdict.ENOUGH
         if len(self.ended) == self.options.n_best and self.bound(live[0]) <= self.ended[-1].score:
             return Verdict.BOUND
-        return Verdict.LENGTH if self.length >= self.limit else Verdict.GO_ON
+        return Verdict.LENGTH if self.length >= self.limit else Verdict.CONTINUE
 
     def bound(self, node: Node) -> float:
         """The best score that an end after this node can have.
@@ -124,7 +124,7 @@ class Beam:
         return node.log_prob / max(self.options.penalty(self.length + 1), self.options.penalty(self.limit))
 
     def seat(self, live: list[Node]) -> list[int]:
-        """Seat the nodes, each in its parent's row if that is free: what stays there need not be moved.
+        """Seat the nodes, each in its parent's row if that is free, so that fewer states move.
 
         The result is the row of each seat's parent; a dead row stays where it is.
         """
@@ -143,7 +143,7 @@ class Beam:
         return parents
 
     def cut(self, live: list[Node]) -> None:
-        """The maximum length is reached."""
+        """End at the maximum length."""
         self.cut_off = self._found(live)
 
     def hypotheses(self) -> list[Hypothesis]:

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention
-from seqwright.nn.masks import AttentionContext, Mask, Places, veil
+from seqwright.nn.masks import AttentionContext, Mask, Places, mask_bias
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
@@ -230,10 +230,10 @@ def test_what_is_known_of_places_spares_only_work(width, padded, mask):
     old = places.own(groups, width)
     for queries in (places, Places.run(2, 1, width=width)):
         keys = old if queries is places else old.append(queries, groups, width)
-        sight = AttentionContext(queries, width)
+        context = AttentionContext(queries, width)
         for _ in range(2):
-            found = sight.veil(mask, keys, torch.float64)
-            wanted = veil(mask.allowed(queries, keys, width), torch.float64)
+            found = context.mask_bias(mask, keys, torch.float64)
+            wanted = mask_bias(mask.allowed(queries, keys, width), torch.float64)
             for one, other in zip(found, wanted, strict=True):
                 assert (one is None and other is None) or torch.equal(one, other)
 

@@ -13,6 +13,7 @@ from seqwright.errors import ConfigError
 from seqwright.nn.attention import Attention
 from seqwright.nn.blocks import Block, Stack
 from seqwright.nn.feedforward import FEED_FORWARDS
+from seqwright.nn.kv_cache import Append, Last
 from seqwright.nn.masks import AttentionContext, Places
 from seqwright.nn.pooling import masked_mean
 from seqwright.nn.positions import POSITIONS
@@ -191,3 +192,17 @@ def test_masked_mean_counts_what_is_real():
 def test_a_list_of_heads_has_one_for_each_layer():
     with pytest.raises(ConfigError, match=r"heads = \[2, 2\] has 2 numbers for 3 layers"):
         Stack(size=8, layers=3, heads=[2, 2])
+
+
+@pytest.mark.parametrize(
+    ("window", "causal", "kind"), [(None, True, Append), (2, True, Last), (2, False, Append)]
+)
+def test_keys_grow_by_the_window_unless_told_otherwise(window, causal, kind):
+    options = {"size": 8, "layers": 1, "heads": 2, "window": window, "causal": causal}
+    assert type(Stack(**options).blocks[0].growth) is kind
+    assert type(Stack(**options, growth="append").blocks[0].growth) is Append
+
+
+def test_the_last_keys_need_a_window():
+    with pytest.raises(ConfigError, match="growth last needs a window"):
+        Stack(size=8, layers=1, heads=2, causal=True, growth="last")

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import seqwright
 from seqwright.nn.blocks import BoundStack, Stack
-from seqwright.nn.fast_step import Apart, Folded, Onward
+from seqwright.nn.fast_step import FastStep, FoldedMemory, SeparateMemory
 from seqwright.nn.kv_cache import StackedCache
 from seqwright.nn.masks import Mask, Places
 
@@ -52,10 +52,11 @@ def test_it_computes_what_the_blocks_compute(monkeypatch, width, groups, length,
     with torch.inference_mode():
         memory = memory_of(found, groups, length, hidden)
         quick, past = steps(found, memory, groups, width)
-        monkeypatch.setattr(Onward, "suits", lambda *_: False)
+        monkeypatch.setattr(FastStep, "suits", lambda *_: False)
         slow, pieces = steps(found, memory, groups, width)
     assert isinstance(past, StackedCache)
-    assert isinstance(past.outlook.layers[0], Folded if groups == 1 and length <= 4 else Apart)
+    folded = groups == 1 and length <= 4
+    assert isinstance(past.prepared.layers[0], FoldedMemory if folded else SeparateMemory)
     assert_close(quick, slow, atol=1e-10, rtol=1e-8)
     for ours, theirs in zip(past, pieces, strict=True):
         assert_close(ours.both, theirs.both, atol=1e-10, rtol=1e-8)
@@ -83,7 +84,7 @@ def test_all_that_it_is_for(monkeypatch, options):
             quick, past = steps(found, memory, groups, width)
             assert isinstance(past, StackedCache)
             with monkeypatch.context() as patch:
-                patch.setattr(Onward, "suits", lambda *_: False)
+                patch.setattr(FastStep, "suits", lambda *_: False)
                 assert_close(quick, steps(found, memory, groups, width)[0], atol=1e-10, rtol=1e-8)
 
 
@@ -92,7 +93,7 @@ def test_without_a_memory_there_is_only_the_past(monkeypatch):
     with torch.inference_mode():
         quick, past = steps(found)
         assert isinstance(past, StackedCache)
-        monkeypatch.setattr(Onward, "suits", lambda *_: False)
+        monkeypatch.setattr(FastStep, "suits", lambda *_: False)
         assert_close(quick, steps(found)[0], atol=1e-10, rtol=1e-8)
 
 
@@ -124,7 +125,7 @@ def test_a_past_goes_on_with_another_memory(monkeypatch):
         bound, x, place = found.bound(), torch.randn(1, 1, SIZE, dtype=torch.float64), Places.run(4, 1)
         quick = [bound(x, place, past, memory)[0] for memory in (one, other)]
         assert not torch.equal(*quick)
-        monkeypatch.setattr(Onward, "suits", lambda *_: False)
+        monkeypatch.setattr(FastStep, "suits", lambda *_: False)
         assert_close(quick, [bound(x, place, past, memory)[0] for memory in (one, other)])
 
 
@@ -148,9 +149,9 @@ def test_rows_are_selected_with_their_keys():
         memory = memory_of(found, 2, 3)
         _, past = steps(found, memory, groups=2)
         chosen = past.select([1], [1], 1)
-        assert chosen.outlook is None
+        assert chosen.prepared is None
         assert_close(chosen[2].both, past[2].both[1:])
-        assert past.select(None, [0, 1], 1).outlook is past.outlook
+        assert past.select(None, [0, 1], 1).prepared is past.prepared
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_rows_are_selected_with_their_keys():
 )
 def test_other_blocks_have_no_quick_way(options):
     with torch.inference_mode():
-        assert BoundStack(stack(**options)).onward is None
+        assert BoundStack(stack(**options)).fast_step is None
 
 
 def test_nor_has_a_memory_that_is_seen_in_part():
@@ -176,7 +177,7 @@ def test_nor_has_a_memory_that_is_seen_in_part():
     for block in found.blocks:
         block.cross.mask = Mask(window=1)
     with torch.inference_mode():
-        assert BoundStack(found).onward is None
+        assert BoundStack(found).fast_step is None
 
 
 def through_blocks(found: Stack, memory) -> bool:

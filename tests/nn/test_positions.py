@@ -117,11 +117,11 @@ def test_rotary_needs_pairs():
 
 @given(heads=st.integers(1, 9), q_pos=places_drawn, k_pos=places_drawn)
 def test_alibi_falls_with_the_distance(heads, q_pos, k_pos):
-    sight = AttentionContext(Places(torch.tensor(q_pos)))
+    context = AttentionContext(Places(torch.tensor(q_pos)))
     bias = (
         Alibi(heads=heads)
         .double()
-        .bias(torch.zeros(1, heads, len(q_pos), 2, **DOUBLE), sight, Places(torch.tensor(k_pos)))
+        .bias(torch.zeros(1, heads, len(q_pos), 2, **DOUBLE), context, Places(torch.tensor(k_pos)))
     )
     for h in range(heads):
         slope = 2 ** (-8 * (h + 1) / heads)
@@ -143,9 +143,9 @@ def test_shaw_adds_vectors_of_the_distance(per_head, q_pos, k_pos, distance, hea
             owner = h if per_head else 0
             bias[b, h, i, j] = q[b, h, i] @ shaw.key_table[owner, row]
             extra[b, h, i] += weights[b, h, i, j] * shaw.value_table[owner, row]
-    sight, keys = AttentionContext(Places(torch.tensor(q_pos))), Places(torch.tensor(k_pos))
-    assert_close(shaw.bias(q, sight, keys), bias)
-    assert_close(shaw.values(weights, sight, keys), extra)
+    context, keys = AttentionContext(Places(torch.tensor(q_pos))), Places(torch.tensor(k_pos))
+    assert_close(shaw.bias(q, context, keys), bias)
+    assert_close(shaw.values(weights, context, keys), extra)
 
 
 @pytest.mark.parametrize("causal", [True, False])

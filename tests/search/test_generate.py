@@ -89,7 +89,7 @@ def test_the_ends_of_the_interval_hit_no_token_without_weight(bits, token):
             return bits
 
     sampler = Sampler(SamplingOptions(), start(1))
-    sampler.luck = [Fixed()]
+    sampler.generators = [Fixed()]
     log_probs = torch.tensor([[-math.inf, -0.7, -0.7, -math.inf]])
     assert sampler.choose(log_probs, [0])[1].item() == token
 

@@ -129,9 +129,8 @@ def check_model(model, state):
         [[[h] for h in generate(model.step, state, each, SamplingOptions(max_length=9))] for each in both],
     ):
         for ours, theirs in zip(one, other, strict=True):
-            assert [(h.tokens, h.finish_reason) for h in ours] == [
-                (h.tokens, h.finish_reason) for h in theirs
-            ]
+            assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+            assert [h.finish_reason for h in ours] == [h.finish_reason for h in theirs]
             assert_close([h.token_scores for h in ours], [h.token_scores for h in theirs])
 
 

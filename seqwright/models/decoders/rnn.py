@@ -23,8 +23,7 @@ from seqwright.nn.embedding import Embedding
 from seqwright.nn.kv_cache import Keys, select_keys
 from seqwright.nn.masks import AttentionContext, Places, regroup, take
 from seqwright.nn.pooling import masked_mean
-from seqwright.nn.recurrent import Cell, Recurrent
-from seqwright.nn.recurrent import State as Cells
+from seqwright.nn.recurrent import Cell, Cells, Recurrent
 
 RECIPES: dict[str, dict[str, Any]] = {
     "bahdanau": {"score": "additive", "projections": "qk", "bias": False},
