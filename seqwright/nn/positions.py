@@ -184,7 +184,7 @@ class Rotary(Position):
         super().__init__()
         if key_size % 2:
             raise ConfigError(
-                f"position rotary needs an even size of a head, not {key_size}; change heads or size"
+                f"position rotary rotates pairs of dimensions, but a head has {key_size}; use an even size"
             )
         # not a buffer: converting the model to half precision must not round the angles
         self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)

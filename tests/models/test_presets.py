@@ -192,7 +192,7 @@ def test_unknown_names_name_the_nearest(description, message):
         ({"position": {"kind": "rotary", "base": 0}}, r"base of position rotary is 0; .*above 0"),
         (
             {"decoder": {"kind": "rnn", "attention": {"position": "learned"}}},
-            r"take none, alibi, rotary, shaw",
+            r"use none, alibi, rotary, shaw",
         ),
         ({"decoder": {"kind": "rnn", "attention": {"mask": 1}}}, r"unknown option .*'mask'"),
     ],
