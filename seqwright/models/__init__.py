@@ -67,10 +67,7 @@ class Encoder(nn.Module):
 
         Encoders of other sources than tokens override this.
         """
-        ids = torch.full((len(lengths), max(lengths)), FIRST)
-        for row, length, seed in zip(ids, lengths, seeds, strict=True):
-            generator = torch.Generator().manual_seed(seed)
-            row[:length] = torch.randint(FIRST, self.embedding.vocabulary, (length,), generator=generator)
+        ids = sample_ids(lengths, seeds, FIRST, self.embedding.vocabulary, padding=FIRST)
         return Tokens(ids, None if len(set(lengths)) == 1 else torch.tensor(lengths))
 
 
@@ -102,6 +99,19 @@ class Head(nn.Module):
         self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
     ) -> Loss:
         raise NotImplementedError
+
+    def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
+        """Return something to expect for `Encoder.sample` with the same arguments."""
+        raise NotImplementedError
+
+
+def sample_ids(lengths: Sequence[int], seeds: Sequence[int], low: int, high: int, *, padding: int) -> Tensor:
+    """Random ids from low to high − 1, (B, longest). Row i has lengths[i], decided by seeds[i] alone."""
+    ids = torch.full((len(lengths), max(lengths)), padding)
+    for row, length, seed in zip(ids, lengths, seeds, strict=True):
+        generator = torch.Generator().manual_seed(seed)
+        row[:length] = torch.randint(low, high, (length,), generator=generator)
+    return ids
 
 
 class Model(nn.Module):

@@ -62,7 +62,7 @@ def _same(x: Tensor) -> Tensor:
 class Block(nn.Module):
     """One layer of a Transformer: self-attention, cross-attention if there is a memory, feed-forward.
 
-    growth: how the keys of earlier tokens are kept; None: all of them, or those within the window.
+    growth: how a causal block keeps the keys of earlier tokens; None: all, or those within the window.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class Block(nn.Module):
         self.around_attention = Residual(size, norm, order, dropout)
         self.around_cross = None if cross is None else Residual(size, norm, order, dropout)
         self.around_feed_forward = Residual(size, norm, order, dropout)
-        mask = attention.mask
-        window = mask.window if mask.causal else None
-        self.growth = GROWTHS.build(growth or ("append" if window is None else "last"), window=window)
+        window = attention.mask.window if attention.mask.causal else None
+        chosen = growth if growth and attention.mask.causal else "append" if window is None else "last"
+        self.growth = GROWTHS.build(chosen, window=window)
 
     def bound(self) -> BoundBlock:
         return BoundBlock(self)

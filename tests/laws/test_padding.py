@@ -7,20 +7,22 @@ import torch
 from cases import (
     DECODER_CASES,
     ENCODER_CASES,
+    HEAD_CASES,
     MODES,
     SIZE,
     TOLERANCE,
     alone,
+    example,
     ids,
     source,
     with_decoder,
     with_encoder,
+    with_head,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from seqwright.data.batch import Tokens
 from seqwright.nn.attention import Attention
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
@@ -30,14 +32,15 @@ texts = st.lists(st.lists(ids, min_size=1, max_size=5), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize("case", ENCODER_CASES)
-@given(rows=texts)
+@given(rows=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 99)), min_size=1, max_size=4))
 def test_an_encoder_reads_a_batch_as_each_row_alone(case, rows):
+    """On the samples of the encoder, whatever it reads. rows: the length and the seed of each."""
     encoder = with_encoder(case).encoder
     with torch.no_grad():
-        together = encoder(source(rows))
-        for i, row in enumerate(rows):
-            single = encoder(source([row]))
-            assert_close(together.hidden[i, : len(row)], single.hidden[0], **TOLERANCE)
+        together = encoder(encoder.sample(*zip(*rows, strict=True)))
+        for i, (length, seed) in enumerate(rows):
+            single = encoder(encoder.sample([length], [seed]))
+            assert_close(together.hidden[i, : single.hidden.shape[1]], single.hidden[0], **TOLERANCE)
             for part, own in zip(together.final or (), single.final or (), strict=True):
                 assert_close(part[:, i], own[:, 0], **TOLERANCE)
 
@@ -66,8 +69,27 @@ def test_prompts_of_different_length_padded_at_the_left(case, prompts, turns, mo
 @pytest.mark.parametrize("case", ENCODER_CASES)
 def test_an_empty_source_makes_no_nan(case):
     model = with_encoder(case)
-    sources = Tokens(torch.tensor([[4, 5, 6], [4, 4, 4]]), torch.tensor([3, 0]))
+    sources = model.encoder.sample([3, 0], [1, 2])
     _all_finite(model, model.decoder(torch.tensor([[4, 5], [6, 7]]), model.start(sources))[0])
+
+
+@pytest.mark.parametrize("case", HEAD_CASES)
+@given(rows=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 99)), min_size=1, max_size=4))
+def test_the_loss_of_a_batch_is_the_sum_of_its_rows(case, rows):
+    """Whatever an encoder reads, and whatever a head predicts."""
+    model = with_head(case)
+    lengths, seeds = zip(*rows, strict=True)
+    together = model.loss(example(model, lengths, seeds))
+    each = [model.loss(example(model, [length], [seed])) for length, seed in rows]
+    assert together.count == sum(loss.count for loss in each)
+    assert_close(together.total, torch.stack([loss.total for loss in each]).sum(), **TOLERANCE)
+
+
+@pytest.mark.parametrize("case", HEAD_CASES)
+def test_a_head_makes_no_nan_of_an_empty_source(case):
+    model = with_head(case)
+    loss = model.loss(example(model, [3, 0], [1, 2]))
+    _all_finite(model, loss.total[None])
 
 
 @pytest.mark.parametrize("case", DECODER_CASES)

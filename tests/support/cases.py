@@ -1,8 +1,10 @@
-"""Small models of every kind. The names come from the registries, so a new part meets the laws by itself."""
+"""Small models of every kind. The names come from the registries, so that the laws cover new parts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,15 +12,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seqwright.data.batch import Tokens
-from seqwright.models import DECODERS, ENCODERS
+from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS, Generative
 from seqwright.models.building import build_model
 from seqwright.models.decoders.rnn import RECIPES
 from seqwright.nn.feedforward import FEED_FORWARDS
+from seqwright.nn.kv_cache import GROWTHS
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
 VOCABULARY = 9
-SIZE, HEADS, LAYERS = 8, 2, 2
+FACTS = {  # what data can say, for the parts that ask for it
+    "source_vocabulary": VOCABULARY,
+    "target_vocabulary": VOCABULARY,
+    "vocabulary": VOCABULARY,
+    "classes": 3,
+    "values": 2,
+}
+SIZE, HEAD_COUNT, LAYERS = 8, 2, 2
 MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 TOLERANCE = {"atol": 1e-10, "rtol": 1e-8}  # of float64: only the order of additions may differ
 
@@ -27,7 +37,7 @@ Spec = dict[str, Any]
 
 
 def positions() -> dict[str, Any]:
-    """Every position as it comes, and its other ways."""
+    """Every position with its defaults, and with other options."""
     found: dict[str, Any] = {name: name for name in POSITIONS.names()}
     for name in POSITIONS.names():
         if "combine" in POSITIONS.options(name):
@@ -45,94 +55,115 @@ def transformers() -> dict[str, Spec]:
         found[f"{name}-window"] = {"position": position, "window": 2}
     found |= {f"score-{name}": {"score": name} for name in SCORES.names()}
     found |= {f"feed-{name}": {"feed_forward": name} for name in FEED_FORWARDS.names()}
+    found |= {f"growth-{name}": {"growth": name, "window": 3} for name in GROWTHS.names()}
     found["window-0"] = {"window": 0}
     found["post-rms"] = {"order": "post", "norm": "rms", "bias": False}
     found["heads-per-layer"] = {"heads": [1, 3], "cross_heads": [2, 1], "head_size": 6}
-    return {name: {"heads": HEADS, "hidden": 12, **options} for name, options in found.items()}
+    return {name: {"heads": HEAD_COUNT, "hidden": 12, **options} for name, options in found.items()}
 
 
 def rnns() -> dict[str, Spec]:
-    """The options of a recurrent decoder: every recipe of attention with what is fed, and no attention."""
+    """The options of a recurrent decoder: every recipe of attention with every feed, and no attention."""
     found: dict[str, Spec] = {
         "feeds-context-reads-state": {"query": "previous", "feed": "context", "readout": "state"}
     }
+    previous = {"query": "previous", "feed": "context", "readout": "maxout", "cell": "gru"}
     for recipe in RECIPES:
         found[recipe] = {"attention": recipe}
-        found[f"{recipe}-previous"] = {
-            "attention": recipe,
-            "query": "previous",
-            "feed": "context",
-            "readout": "maxout",
-            "cell": "gru",
-        }
+        found[f"{recipe}-previous"] = {"attention": recipe, **previous}
         found[f"{recipe}-at-once"] = {"attention": recipe, "feed": "nothing"}
-    found["rotary"] = {"attention": {"heads": HEADS, "position": "rotary"}}
+    found["rotary"] = {"attention": {"heads": HEAD_COUNT, "position": "rotary"}}
     for feed in ("nothing", "context", "output"):
         found[f"none-{feed}"] = {"attention": "none", "feed": feed, "readout": "state"}
-    found["none-maxout"] = {
-        "attention": "none",
-        "feed": "context",
-        "readout": "maxout",
-        "readout_size": 6,
-        "embedding_size": 5,
-    }
+    sizes = {"readout_size": 6, "embedding_size": 5}
+    found["none-maxout"] = {"attention": "none", "feed": "context", "readout": "maxout", **sizes}
     return found
 
 
-VARIANTS = {"transformer": transformers, "rnn": rnns}
+def without_memory() -> dict[str, dict[str, Spec]]:
+    """The options of decoders that are language models: those that concern the past."""
+    stacks = {name: {"position": position, "heads": HEAD_COUNT} for name, position in positions().items()}
+    stacks |= {
+        f"growth-{name}": {"growth": name, "window": 2, "heads": HEAD_COUNT} for name in GROWTHS.names()
+    }
+    return {
+        "transformer": stacks,
+        "rnn": {
+            "feeds-output": {},
+            "at-once": {"feed": "nothing", "cell": "gru"},
+            "maxout": {"feed": "nothing", "readout": "maxout"},
+        },
+    }
+
+
+VARIANTS = {"transformer": transformers(), "rnn": rnns()}
+DEFAULT: dict[str, Spec] = {"default": {}}
 
 
 def decoders() -> dict[str, Spec]:
-    """Every kind of decoder; kinds that are not known here with their defaults."""
-    return {
-        f"{kind}:{name}": {"kind": kind, **options}
-        for kind in DECODERS.names()
-        for name, options in VARIANTS.get(kind, lambda: {"default": {}})().items()
-    }
+    """Models with every kind of decoder, with an encoder and, as `alone-…`, without one; kinds that are not
+    known here with their defaults.
+    """
+    found: dict[str, Spec] = {}
+    for kind in DECODERS.names():
+        encoder = default_encoder(kind if kind in ENCODERS.names() else "transformer")
+        for name, options in VARIANTS.get(kind, DEFAULT).items():
+            found[f"{kind}:{name}"] = {"encoder": encoder, "decoder": {"kind": kind, **options}}
+        for name, options in without_memory().get(kind, DEFAULT).items():
+            found[f"alone-{kind}:{name}"] = {"kind": "decoder_only", "decoder": {"kind": kind, **options}}
+    return found
+
+
+def default_encoder(kind: str) -> Spec:
+    return {"kind": kind, **({"heads": HEAD_COUNT} if "heads" in ENCODERS.options(kind) else {})}
 
 
 def encoders() -> dict[str, Spec]:
-    found: dict[str, Spec] = {f"{kind}:default": {"kind": kind} for kind in ENCODERS.names()}
-    found |= {
-        f"transformer:{name}": {"kind": "transformer", **options} for name, options in transformers().items()
-    }
-    found["transformer:neighbours"] = {"kind": "transformer", "neighbours": 2}
+    found: dict[str, Spec] = {f"{kind}:default": default_encoder(kind) for kind in ENCODERS.names()}
+    for name, options in transformers().items():
+        options.pop("cross_heads", None)  # the encoder has no memory
+        found[f"transformer:{name}"] = {"kind": "transformer", **options}
+    found["transformer:neighbours"] = {"kind": "transformer", "heads": HEAD_COUNT, "neighbours": 2}
     for cell in ("lstm", "gru"):
-        found[f"rnn:{cell}-one-way"] = {"kind": "rnn", "cell": cell, "bidirectional": False}
-        found[f"rnn:{cell}-backwards"] = {
-            "kind": "rnn",
-            "cell": cell,
-            "bidirectional": False,
-            "reverse": True,
-        }
+        one_way = {"kind": "rnn", "cell": cell, "bidirectional": False}
+        found[f"rnn:{cell}-one-way"] = one_way
+        found[f"rnn:{cell}-backwards"] = {**one_way, "reverse": True}
         found[f"rnn:{cell}-both-backwards"] = {"kind": "rnn", "cell": cell, "reverse": True}
-    for options in found.values():
-        if options["kind"] == "transformer":  # the encoder looks at nothing else
-            options.pop("cross_heads", None)
-            options.setdefault("heads", HEADS)
     return found
 
 
 DECODER_CASES, ENCODER_CASES = decoders(), encoders()
+GENERATIVE = [name for name in MODELS.names() if issubclass(MODELS.get(name), Generative)]
+HEAD_CASES = {f"{encoder}:{head}": (encoder, head) for encoder in ENCODERS.names() for head in HEADS.names()}
 
 
 @cache
 def with_decoder(case: str, layers: int = LAYERS) -> Any:
-    """A model with this decoder and an encoder of its kind, in float64, without dropout."""
-    decoder = DECODER_CASES[case]
-    kind = decoder["kind"] if decoder["kind"] in ENCODERS.names() else "transformer"
-    return _small({"kind": kind, **({"heads": HEADS} if kind == "transformer" else {})}, decoder, layers)
+    """The model of a case, in float64, without dropout."""
+    return _small(DECODER_CASES[case], layers)
 
 
 @cache
 def with_encoder(case: str, layers: int = LAYERS) -> Any:
-    return _small(ENCODER_CASES[case], {"kind": "transformer", "heads": HEADS}, layers)
+    decoder = {"kind": "transformer", "heads": HEAD_COUNT}
+    return _small({"encoder": ENCODER_CASES[case], "decoder": decoder}, layers)
 
 
-def _small(encoder: Spec, decoder: Spec, layers: int) -> Any:
+@cache
+def with_head(case: str) -> Any:
+    encoder, head = HEAD_CASES[case]
+    return _small({"kind": "encoder_only", "encoder": default_encoder(encoder), "head": head}, 1)
+
+
+@cache
+def of_kind(kind: str) -> Any:
+    """A model of any kind with its default parts."""
+    return _small({"kind": kind, "heads": HEAD_COUNT}, LAYERS)
+
+
+def _small(description: Spec, layers: int) -> Any:
     torch.manual_seed(1)
-    description = {"encoder": encoder, "decoder": decoder, "size": SIZE, "layers": layers, "tie": False}
-    model = build_model(description, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    model = build_model({"size": SIZE, "layers": layers, "tie": False, **description}, **FACTS)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):  # zeros at first, which would hide a bias in the wrong place
             torch.nn.init.normal_(parameter)
@@ -140,11 +171,17 @@ def _small(encoder: Spec, decoder: Spec, layers: int) -> Any:
 
 
 def source(rows: list[list[int]]) -> Tokens:
-    """Rows of ids, padded at the right; the padding is a word, so that looking at it would show."""
+    """Rows of ids, padded at the right; the padding is a word, so that reading it would show."""
     width = max(map(len, rows))
     padded = torch.tensor([row + [4] * (width - len(row)) for row in rows])
     lengths = torch.tensor([len(row) for row in rows])
     return Tokens(padded, None if bool((lengths == width).all()) else lengths)
+
+
+def example(model: Any, lengths: Sequence[int], seeds: Sequence[int]) -> SimpleNamespace:
+    """A batch for an encoder with a head. Row i is decided by its length and its seed alone."""
+    expected = model.head.sample(lengths, seeds)
+    return SimpleNamespace(source=model.encoder.sample(lengths, seeds), expected=expected)
 
 
 def alone(model: Any, row: list[int], prefix: list[int]) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import Count
 from seqwright.errors import ConfigError
-from seqwright.models import Head
+from seqwright.models import Head, sample_ids
 from seqwright.nn.attention import Spec
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.loss import Loss
@@ -56,3 +56,6 @@ class ClassScores(Head):
         scores = self(hidden, places)
         options = {"weight": self.class_weights, "label_smoothing": smoothing, "reduction": "sum"}
         return Loss(F.cross_entropy(scores, expected, **options), len(expected))  # type: ignore[arg-type]
+
+    def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
+        return sample_ids([1] * len(seeds), seeds, 0, self.linear.out_features, padding=0)[:, 0]

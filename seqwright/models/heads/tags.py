@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.config.registry import Count
-from seqwright.models import Head
+from seqwright.models import Head, sample_ids
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.loss import Loss
 from seqwright.nn.masks import Places
@@ -36,3 +38,6 @@ class TagScores(Head):
         scores = self(hidden[real], None)  # (n, classes)
         total = F.cross_entropy(scores, expected[real], label_smoothing=smoothing, reduction="sum")
         return Loss(total, len(scores))
+
+    def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
+        return sample_ids(lengths, seeds, 0, self.linear.out_features, padding=IGNORE)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from seqwright.data.tokenizer import PAD
+from seqwright.data.tokenizer import FIRST, PAD
 from seqwright.errors import ConfigError
-from seqwright.models import Head
+from seqwright.models import Head, sample_ids
 from seqwright.nn.inference_weights import Function, InferenceModule, linear
 from seqwright.nn.loss import ROWS, Loss, cross_entropy
 from seqwright.nn.masks import Places
@@ -61,6 +62,9 @@ class TokenScores(InferenceModule[Function], Head):
         if torch.is_grad_enabled():
             self._cached = None  # the weights are about to change
         return Loss(cross_entropy(rows, self.weight, self.bias, targets, smoothing), len(targets))
+
+    def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
+        return sample_ids(lengths, seeds, FIRST, len(self.weight), padding=PAD)
 
     def log_probabilities(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """log p of one token after each vector: hidden (R, T, D), tokens (R, T) -> (R, T)."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import Count
 from seqwright.errors import ConfigError
-from seqwright.models import Head
+from seqwright.models import Head, sample_ids
 from seqwright.nn.attention import Spec
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.loss import Loss
@@ -60,3 +60,8 @@ class Values(Head):
             return Loss((wanted - found).square().sum(), len(wanted))
         error = wanted[:, None] - found  # (n, quantiles)
         return Loss(torch.maximum(self.levels * error, (self.levels - 1) * error).sum(), len(wanted))
+
+    def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
+        count = self.linear.out_features // max(len(self.quantiles), 1)
+        ids = sample_ids([count] * len(seeds), seeds, 0, 100, padding=0)
+        return ids.to(self.linear.weight.dtype) / 100
