@@ -12,7 +12,7 @@ from torch import Tensor
 from seqwright.models import Decoder, Encoded
 from seqwright.nn.blocks import BoundStack, Stack
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.kv_cache import Past, select_keys
+from seqwright.nn.kv_cache import Keys, Past, select_keys
 from seqwright.nn.masks import Places, regroup, take
 
 
@@ -27,7 +27,7 @@ class TransformerState:
 
     groups: int
     stack: BoundStack
-    memory: Past | None
+    memory: tuple[Keys, ...] | None
     past: Past | None = None
     length: int | Tensor = 0
     width: int = 1
@@ -37,7 +37,7 @@ class TransformerState:
         return TransformerState(
             groups=len(rows) // width,
             stack=self.stack,
-            memory=self.memory and select_keys(self.memory, groups, rows, width),
+            memory=self.memory and select_keys(self.memory, groups, rows, width),  # type: ignore[arg-type]
             past=self.past and select_keys(self.past, groups, rows, width),
             length=self.length if isinstance(self.length, int) else take(self.length, rows),
             width=width,
