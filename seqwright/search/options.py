@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -16,6 +16,7 @@ from seqwright.errors import ConfigError, Problem
 from seqwright.search.filters import BannedTokens, Filter, ForcedPrefix, MinimumLength, NoRepeat, Rules
 from seqwright.search.stepping import Prefill
 
+Width = Annotated[int, Ge(1), Le(4096)]
 LENGTH_RULES: dict[str, Callable[[int], float]] = {  # penalty(length) = rule(length) ** length_penalty
     "wu": lambda length: (5 + length) / 6,  # Wu et al. 2016, eq. 14
     "mean": lambda length: length,  # with a length_penalty of 1 the mean log-probability of a token
