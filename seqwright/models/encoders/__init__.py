@@ -1,1 +1,1 @@
-"""Encoders: a source becomes states that a decoder can look at. One file each; the file name is the key."""
+"""Encoders: a source becomes vectors for a decoder or a head. One file each; the file name is the key."""

@@ -18,7 +18,7 @@ from seqwright.nn.recurrent import Cell, Recurrent
 class Rnn(Encoder):
     """Embedded tokens through recurrent layers.
 
-    size: that of the vectors it hands on; each direction of a bidirectional encoder has half of it.
+    size: of the output vectors; each direction of a bidirectional encoder has half of it.
     reverse: reads the source backwards (Sutskever et al. 2014, 3.3).
     """
 
@@ -39,7 +39,7 @@ class Rnn(Encoder):
         if bidirectional and size % 2:
             raise ConfigError(
                 f"size of the rnn encoder is {size}; two directions share it, so it must be even: "
-                f"take {size + 1}, or bidirectional = false"
+                f"use {size + 1}, or bidirectional = false"
             )
         self.embedding = Embedding(vocabulary, embedding_size or size)
         self.recurrent = Recurrent(
@@ -56,18 +56,18 @@ class Rnn(Encoder):
         places = source_places(source)
         ids = flipped(source.ids, source.lengths) if self.reverse else source.ids
         hidden, final = self.recurrent(self.dropout(self.embedding(ids)), lengths=source.lengths)
-        if self.reverse:  # back to the places of the tokens
+        if self.reverse:  # back to the order of the tokens
             hidden = flipped(hidden, source.lengths)
         return Encoded(self.dropout(hidden), places, tuple(self._by_layer(part) for part in final))
 
     def _by_layer(self, part: Tensor) -> Tensor:
-        """(layers · directions, B, n) -> (layers, B, size): the two directions side by side."""
+        """(layers · directions, B, n) -> (layers, B, size): the directions concatenated."""
         directions = self.recurrent.directions
         return part.unflatten(0, (-1, directions)).transpose(1, 2).flatten(2)
 
 
 def flipped(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each row's real part backwards, padding in its place. x (B, T) or (B, T, D)."""
+    """Reverse the real part of each row; padding stays. x (B, T) or (B, T, D)."""
     if lengths is None:
         return x.flip(1)
     order = torch.arange(x.shape[1], device=x.device)[None]

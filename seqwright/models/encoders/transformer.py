@@ -16,7 +16,7 @@ from seqwright.nn.masks import Places
 class Transformer(Encoder):
     """Embedded tokens through a stack of blocks. The other options are those of the stack.
 
-    neighbours: how many tokens on each side a convolution joins to each token before the stack; 0: none.
+    neighbours: tokens on each side that a convolution below the stack joins to each token; 0: none.
     """
 
     passes_to = Stack
@@ -37,6 +37,6 @@ class Transformer(Encoder):
 
 
 def source_places(source: Tokens) -> Places:
-    """Tokens stand at 0, 1, …; what is behind a row's length is not seen."""
+    """The positions 0, 1, …; padding is hidden."""
     count = source.ids.shape[1]
     return Places.run(0, count, device=source.ids.device).with_seen(source.real)
