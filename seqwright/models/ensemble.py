@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -52,14 +52,11 @@ class Ensemble(Generative):
         """Return `count` ensembles of equally many members, or this one if that is impossible."""
         if len(self.members) % count:
             return [self]
-        return [self._of(self.members[number::count]) for number in range(count)]
-
-    def _of(self, members: Iterable[EncoderDecoder]) -> Ensemble:
-        """An ensemble of these members, which stay members of this one, too."""
-        fewer = Ensemble.__new__(Ensemble)
-        Model.__init__(fewer)
-        fewer.members = nn.ModuleList(members)  # type: ignore[assignment]
-        return fewer
+        parts = [Ensemble.__new__(Ensemble) for _ in range(count)]
+        for number, part in enumerate(parts):
+            Model.__init__(part)
+            part.members = self.members[number::count]  # they stay members of this one, too
+        return parts
 
     def forward(self, batch: Batch) -> Tensor:
         return mixture([member(batch).log_softmax(-1) for member in self.members])

@@ -90,9 +90,9 @@ class Attention(InferenceModule["BoundAttention"]):
         self.heads, self.mask, self.projections = heads, mask, projections
         self.query_size = own_size if "q" in projections else _per_head(size, heads, "size")
         self.key_size = own_size if "k" in projections else _per_head(memory_size, heads, "memory_size")
-        self.value_size = (
-            (value_size or own_size) if "v" in projections else _per_head(memory_size, heads, "memory_size")
-        )
+        self.value_size = value_size or own_size
+        if "v" not in projections:
+            self.value_size = _per_head(memory_size, heads, "memory_size")
         inner = heads * self.value_size
         self.out_size = size if "o" in projections else inner
         self.query = _linear(size, heads * self.query_size, bias) if "q" in projections else nn.Identity()
@@ -215,7 +215,8 @@ class BoundAttention:
         """q (G, H, Q, E) -> (G, Q, out size)."""
         bias, blind = context.mask_bias(self.mask, keys.places, q.dtype)
         if self.inside:
-            bias = self._add_position(bias, q, context, keys)
+            own = self.position.bias(self.score.prepare(q) * self.score.factor, context, keys.places)
+            bias = bias if own is None else own if bias is None else own + bias
         if self.fuses(q.shape[0], q.shape[2]):
             attended = F.scaled_dot_product_attention(
                 self.score.prepare(q), *keys.pair, attn_mask=bias, scale=self.score.factor
@@ -227,8 +228,13 @@ class BoundAttention:
         home = self.home
         if home.gate is not None:
             attended = attended * home.gate
-        if home.recorder is not None:
-            self._record(q, context, keys, bias, blind)
+        if (
+            home.recorder is not None
+        ):  # a separate computation: recording changes no output
+            scores = self._scores(q, keys, bias)
+            weights = scores.softmax(-1)
+            weights = weights if blind is None else weights.masked_fill(blind, 0.0)
+            home.recorder(Look(q, keys, scores, weights, context.width))
         return self.out(by_row(attended, attended.shape[0], attended.shape[2]))
 
     def _plain(self, q: Tensor, context: AttentionContext, keys: Keys, bias: Tensor | None) -> Tensor:
@@ -243,23 +249,6 @@ class BoundAttention:
     def _scores(self, q: Tensor, keys: Keys, bias: Tensor | None) -> Tensor:
         scores = self.score(q, keys.k)
         return scores if bias is None else scores + bias
-
-    def _add_position(
-        self, bias: Tensor | None, q: Tensor, context: AttentionContext, keys: Keys
-    ) -> Tensor | None:
-        """The bias of the mask plus the bias of the position."""
-        own = self.position.bias(self.score.prepare(q) * self.score.factor, context, keys.places)
-        return bias if own is None else own if bias is None else own + bias
-
-    def _record(
-        self, q: Tensor, context: AttentionContext, keys: Keys, bias: Tensor | None, blind: Tensor | None
-    ) -> None:
-        """Computed apart from the main path, so that recording changes no output."""
-        scores = self._scores(q, keys, bias)
-        weights = scores.softmax(-1)
-        weights = weights if blind is None else weights.masked_fill(blind, 0.0)
-        assert self.home.recorder is not None
-        self.home.recorder(Look(q, keys, scores, weights, context.width))
 
 
 def by_head(x: Tensor, rows: int, count: int, heads: int, size: int) -> Tensor:

@@ -7,17 +7,16 @@ row. So a beam moves no keys when it reorders its hypotheses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 Value = TypeVar("Value")
-
-
 Run = tuple[int, int, int]  # first position, number of positions, number of repetitions
 
 
@@ -114,7 +113,10 @@ class Places:
         """These places followed by the new ones; each row of a group sees its own new ones."""
         first = None if self.first is None or new.first is None else min(self.first, new.first)
         last = None if self.last is None or new.last is None else max(self.last, new.last)
-        seen = self._seen_with(new, groups, width)
+        seen = None
+        if width > 1 or self.seen is not None or new.seen is not None:  # what each row sees, (G, width, K)
+            both = self._seen_by(groups, width), new.own(groups, width)._seen_by(groups, width)
+            seen = torch.cat(both, dim=-1)
         if self.by_group or new.by_group:
             pos = torch.cat(
                 [p if p.dim() == 2 else p.expand(groups, -1) for p in (self.pos, new.pos)], dim=-1
@@ -122,14 +124,6 @@ class Places:
             return Places(pos, seen, first, last, newest=new)
         parts, count = _joined(self._parts, new._parts), self.count + new.count
         return Places(parts, seen, first, last, count=count, device=self._device, newest=new)
-
-    def _seen_with(self, new: Places, groups: int, width: int) -> Tensor | None:
-        """The visibility of both for each row, (G, width, K); None: all are visible."""
-        if width == 1 and self.seen is None and new.seen is None:
-            return None
-        return torch.cat(
-            [self._seen_by(groups, width), new.own(groups, width)._seen_by(groups, width)], dim=-1
-        )
 
     def _seen_by(self, groups: int, width: int) -> Tensor:
         """(G, width, K)."""
@@ -206,28 +200,21 @@ class Mask:
         known = None not in (queries.first, queries.last, keys.first, keys.last)
         if self.causal and not (known and keys.last <= queries.first):  # type: ignore[operator]
             parts.append(distance(queries, keys) >= 0)
-        if self.window is not None and not (known and _reach(queries, keys) <= self.window):
-            parts.append(distance(queries, keys).abs() <= self.window)
+        if self.window is not None:
+            reach = max(queries.last - keys.first, keys.last - queries.first) if known else math.inf  # type: ignore[operator]
+            if reach > self.window:
+                parts.append(distance(queries, keys).abs() <= self.window)
         if keys.seen is not None and not keys.by_row:
             parts.append(keys.seen[:, None, None, :])
         elif keys.seen is not None:
             each = queries.count // width  # queries of a row
             parts.append((keys.seen if each == 1 else keys.seen.repeat_interleave(each, dim=1))[:, None])
-        if not parts:
-            return None
-        allowed = parts[0]
-        for part in parts[1:]:
-            allowed = allowed & part
-        return allowed
+        return reduce(torch.bitwise_and, parts) if parts else None
 
 
 def distance(queries: Places, keys: Places) -> Tensor:
     """q_pos − k_pos, (G or 1, 1, Q, K)."""
     return (queries.pos[..., :, None] - keys.pos[..., None, :]).view(-1, 1, queries.count, keys.count)
-
-
-def _reach(queries: Places, keys: Places) -> int:
-    return max(queries.last - keys.first, keys.last - queries.first)  # type: ignore[operator]
 
 
 class MaskBias(NamedTuple):
@@ -281,15 +268,12 @@ class AttentionContext:
 
     def mask_bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
         """The bias that hides keys from the queries."""
-        found = self._biases.get((id(mask), id(keys)))
-        if found is None:
-            found = (self._mask_bias(mask, keys, dtype), mask, keys)  # referenced: unique ids
-            self._biases[id(mask), id(keys)] = found
-        return found[0]
-
-    def _mask_bias(self, mask: Mask, keys: Places, dtype: torch.dtype) -> MaskBias:
         if mask.open and not keys.by_row:
             return keys.padding(dtype)
-        own = keys is self.queries or keys.newest is self.queries
-        sees_itself = own and self.queries.seen is None  # no mask hides that
-        return mask_bias(mask.allowed(self.queries, keys, self.width), dtype, sees_itself)
+        found = self._biases.get((id(mask), id(keys)))
+        if found is None:
+            own = keys is self.queries or keys.newest is self.queries
+            sees_itself = own and self.queries.seen is None  # no mask hides that
+            bias = mask_bias(mask.allowed(self.queries, keys, self.width), dtype, sees_itself)
+            found = self._biases[id(mask), id(keys)] = bias, mask, keys  # referenced: unique ids
+        return found[0]

@@ -62,7 +62,12 @@ class Lattice:
             node = nodes.get((seat, token))
             fate: tuple[Fate, str] = ("dropped", f"rank {rank + 1} of {beam.options.size}")
             if node is not None:
-                fate = ("finished", "end") if token == beam.end else self._fate_of_living(verdict, fate[1])
+                if token == beam.end:
+                    fate = "finished", "end"
+                elif verdict is Verdict.CONTINUE:
+                    fate = "kept", fate[1]
+                else:
+                    fate = "finished" if verdict is Verdict.LENGTH else "dropped", verdict.value
             number = self._add(beam, beam.length, parent, token, score, *fate)
             if node is not None:
                 self._numbers[node] = number
@@ -86,12 +91,6 @@ class Lattice:
                     continue
                 reason = f"banned by {names[seat, token]}"
                 self._add(beam, beam.length + 1, parent, token, score, "dropped", reason)
-
-    @staticmethod
-    def _fate_of_living(verdict: Verdict, standing: str) -> tuple[Fate, str]:
-        if verdict is Verdict.CONTINUE:
-            return "kept", standing
-        return ("finished" if verdict is Verdict.LENGTH else "dropped"), verdict.value
 
     def _add(
         self, beam: Beam, step: int, parent: Node, token: int, token_score: float, fate: Fate, reason: str

@@ -123,7 +123,7 @@ class Rnn(Decoder):
             return
         if self.feed == "context" and self.query == "current":
             raise ConfigError(
-                'feed = "context" needs the context before the state that query = "current" asks with; '
+                'feed = "context" needs the context before the state of query = "current"; '
                 'take query = "previous", or feed = "output"'
             )
         if readout == "state" and self.feed != "context":
@@ -191,16 +191,13 @@ class Rnn(Decoder):
             fixed = state.context.repeat_interleave(state.width, 0)
             return fixed[:, None].expand(-1, count, -1)
         folded = queries.reshape(state.groups, state.width * count, -1)
-        attended = AttentionContext(_places(state, count, queries.device), state.width)
-        return self.attention(folded, attended, state.memory).view(rows, count, -1)
-
-
-def _places(state: RnnState, count: int, device: torch.device) -> Places:
-    """The places of the next `count` tokens of each row."""
-    if isinstance(state.length, int):
-        return Places.run(state.length, count, width=state.width, device=device)
-    pos = state.length[:, None] + torch.arange(count, device=device)  # (R, count)
-    return Places(pos.view(state.groups, -1))
+        if isinstance(state.length, int):
+            places = Places.run(state.length, count, width=state.width, device=queries.device)
+        else:
+            pos = state.length[:, None] + torch.arange(count, device=queries.device)  # (R, count)
+            places = Places(pos.view(state.groups, -1))
+        context = AttentionContext(places, state.width)
+        return self.attention(folded, context, state.memory).view(rows, count, -1)
 
 
 def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None) -> Attention | None:

@@ -58,12 +58,10 @@ class Rnn(Encoder):
         hidden, final = self.recurrent(self.dropout(self.embedding(ids)), lengths=source.lengths)
         if self.reverse:  # back to the order of the tokens
             hidden = flipped(hidden, source.lengths)
-        return Encoded(self.dropout(hidden), places, tuple(self._by_layer(part) for part in final))
-
-    def _by_layer(self, part: Tensor) -> Tensor:
-        """(layers · directions, B, n) -> (layers, B, size): the directions concatenated."""
-        directions = self.recurrent.directions
-        return part.unflatten(0, (-1, directions)).transpose(1, 2).flatten(2)
+        # (layers · directions, B, n) -> (layers, B, size): the directions concatenated
+        split = (-1, self.recurrent.directions)
+        states = tuple(part.unflatten(0, split).transpose(1, 2).flatten(2) for part in final)
+        return Encoded(self.dropout(hidden), places, states)
 
 
 def flipped(x: Tensor, lengths: Tensor | None) -> Tensor:
