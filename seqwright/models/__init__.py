@@ -88,8 +88,8 @@ class Decoder(nn.Module):
 
 
 class Head(nn.Module):
-    """An output layer: hidden vectors (B, T, D) become predictions. `places` says which vectors are real;
-    None: all.
+    """An output layer: hidden vectors (B, T, D) become predictions. `places` marks the real vectors; None:
+    all are real.
     """
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:

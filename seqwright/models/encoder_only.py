@@ -16,8 +16,8 @@ from seqwright.nn.loss import Loss
 class EncoderOnly(Model):
     """p(expected | source): an encoder reads `batch.source`, a head predicts `batch.expected`.
 
-    facts: what the data say (vocabulary, classes, values …), for the parts that ask for it. tie: the head's
-    weights are the encoder's embedding, for the head `tokens`.
+    facts: properties of the data (vocabulary, classes, values …), for the parts that ask for them.
+    tie: the weight of the head `tokens` is the encoder's embedding.
     """
 
     def __init__(

@@ -228,9 +228,7 @@ class BoundAttention:
         home = self.home
         if home.gate is not None:
             attended = attended * home.gate
-        if (
-            home.recorder is not None
-        ):  # a separate computation: recording changes no output
+        if home.recorder is not None:  # a separate computation: recording changes no output
             scores = self._scores(q, keys, bias)
             weights = scores.softmax(-1)
             weights = weights if blind is None else weights.masked_fill(blind, 0.0)

@@ -1,7 +1,7 @@
 """Masks: which key a query may attend to, decided in one place by their positions. True means "may attend".
 
 Rows of one source, such as the hypotheses of a beam, can share one group of keys: `width` rows of Q tokens
-are then one row of width · Q queries, and `seen` says which of the shared keys belong to the past of which
+are then one row of width · Q queries, and `seen` marks which of the shared keys belong to the past of which
 row. So a beam moves no keys when it reorders its hypotheses.
 """
 

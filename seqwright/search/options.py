@@ -38,7 +38,7 @@ class Start:
     prefixes: Sequence[Sequence[int]] = ()  # tokens that each output must begin with; empty: none
     limits: Sequence[int] = ()  # maximum length of each output; empty: `max_length` of the options
     seeds: Sequence[int] = ()  # randomness of each output; empty: derived from (seed, row)
-    device: torch.device | str | None = None  # where the model wants its tokens
+    device: torch.device | str | None = None  # the device of the model
     prefill: Prefill | None = None  # reads prefixes in one call; None: their tokens are forced one by one
 
     def __post_init__(self) -> None:

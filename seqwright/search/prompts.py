@@ -29,8 +29,8 @@ def read_prompts(step: Step[S], state: S, start: Start, options: SearchOptions) 
     search.
 
     So all rows stay equally long, and longer prefixes are forced token by token. The result is the same as
-    with forcing alone, except that no filter is asked: a prefix wins over all of them. Nothing is read where
-    the model cannot (`start.prefill`) or where it would save no call.
+    with forcing alone, but filters do not run: a prefix wins over all of them. Nothing is read if the
+    model has no `start.prefill`, or if it would save no call.
     """
     shortest = min(map(len, start.prefixes), default=0)
     count = min(shortest, *(limit - 1 for limit in options.limits(start))) if shortest else 0

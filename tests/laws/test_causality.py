@@ -18,7 +18,7 @@ LENGTH = 7
 
 @contextmanager
 def leaf_embeddings(embedding):
-    """The embedded tokens of the next call as something that gradients can be asked for."""
+    """Record the embedded tokens of each call as leaves of the graph."""
     leaves: list[Tensor] = []
 
     def swap(module, inputs, output):

@@ -48,7 +48,7 @@ def test_an_encoder_reads_a_batch_as_each_row_alone(case, rows):
 @pytest.mark.parametrize("case", DECODER_CASES)
 @given(prompts=texts, turns=st.integers(1, 3), mode=st.sampled_from(sorted(MODES)))
 def test_prompts_of_different_length_padded_at_the_left(case, prompts, turns, mode):
-    """Prefill with padding, widen to a beam of two, go on: each row as if it had been alone."""
+    """Prefill with padding, widen to a beam of two, continue: each row as if alone."""
     model, width = with_decoder(case), max(map(len, prompts))
     tokens = torch.tensor([[4] * (width - len(p)) + p for p in prompts])
     real = torch.tensor([[False] * (width - len(p)) + [True] * len(p) for p in prompts])
@@ -60,9 +60,9 @@ def test_prompts_of_different_length_padded_at_the_left(case, prompts, turns, mo
         state = state.select([i for i in range(len(prompts)) for _ in range(2)])
         rows = [(s, p) for s, p in zip(sources, prompts, strict=True) for _ in range(2)]
         for turn in range(turns):
-            said = [[4 + (i + turn) % 5] for i in range(len(rows))]
-            rows = [(s, p + new) for (s, p), new in zip(rows, said, strict=True)]
-            scores, state = model.step(torch.tensor(said), state)
+            latest = [[4 + (i + turn) % 5] for i in range(len(rows))]
+            rows = [(s, p + new) for (s, p), new in zip(rows, latest, strict=True)]
+            scores, state = model.step(torch.tensor(latest), state)
         assert_close(scores, torch.stack([alone(model, s, p) for s, p in rows]), **TOLERANCE)
 
 

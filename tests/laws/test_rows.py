@@ -1,4 +1,4 @@
-"""Law: `select` commutes with `step`: repeated, dropped or reordered, each row speaks as if it were alone."""
+"""Law: `select` commutes with `step`: repeated, dropped or reordered, each row is computed as if alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ EVERYTHING = Script(  # rows change places, repeat and vanish; groups are made, 
 @given(script=scripts(), mode=st.sampled_from(sorted(MODES)))
 @example(script=EVERYTHING, mode="grad")
 @example(script=EVERYTHING, mode="inference")
-def test_rows_speak_as_if_alone(case, script, mode):
+def test_rows_are_computed_as_if_alone(case, script, mode):
     model = with_decoder(case)
     owners, prefixes = list(range(len(script.sources))), [[] for _ in script.sources]
     with MODES[mode]():
@@ -79,9 +79,9 @@ def test_rows_speak_as_if_alone(case, script, mode):
             history.append((tokens, before, scores.clone()))
         expected = [alone(model, script.sources[o], p) for o, p in zip(owners, prefixes, strict=True)]
         assert_close(scores, torch.stack(expected), **TOLERANCE)
-        for tokens, before, _ in history:  # other ways from the same states
+        for tokens, before, _ in history:  # other continuations of the same states
             model.step(torch.full_like(torch.tensor(tokens), 8), before)
-        for tokens, before, first in history:  # old states stay valid: going on again gives the same again
+        for tokens, before, first in history:  # old states stay valid
             again, _ = model.step(torch.tensor(tokens), before)
             assert_close(again, first, **TOLERANCE)
 
@@ -121,7 +121,7 @@ def test_a_beam_of_many_steps(case):
 
 @pytest.mark.parametrize("case", ["transformer:sinusoidal", "rnn:bahdanau"])
 def test_no_rows_are_a_state_too(case):
-    """When the last hypothesis of a batch is done, nothing is left; that is no error."""
+    """When the last hypothesis of a batch is done, no row is left; that is not an error."""
     model = with_decoder(case)
     with torch.inference_mode():
         _, state = model.step(torch.tensor([[4], [5]]), model.start(source([[6, 7], [8]])))
@@ -130,7 +130,7 @@ def test_no_rows_are_a_state_too(case):
 
 @pytest.mark.parametrize("case", ["transformer:sinusoidal", "rnn:bahdanau"])
 def test_modes_may_change_on_the_way(case):
-    """A state that was made in inference mode can be gone on from outside of it."""
+    """A state made in inference mode can be continued outside of it."""
     model = with_decoder(case)
     with torch.inference_mode():
         _, state = model.step(torch.tensor([[4]]), model.start(source([[6, 7]])))

@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_an_error_with_a_way_out(description, words):
     [{"kind": "transformer", "heads": 2}, {"kind": "rnn", "cell": "gru"}, {"kind": "rnn", "layers": 2}],
 )
 def test_final_states_that_cannot_be_copied(encoder):
-    """A Transformer has none; other recurrent encoders have others."""
+    """A Transformer has none, and other recurrent encoders have other shapes."""
     model = build(encoder=encoder, decoder={"kind": "rnn", "start": "copy"})
     with pytest.raises(ConfigError, match=r'start = "copy" needs .*recurrent encoder.*take start = "tanh"'):
         model.start(Tokens(torch.tensor([[4, 5]])))
@@ -98,7 +98,7 @@ def words_of() -> list:
 
 @pytest.mark.parametrize(("registry", "name", "option"), words_of())
 def test_a_word_that_is_none_of_the_possible_ones(registry, name, option):
-    """Neither taken for another one, nor a bare KeyError."""
+    """It is neither ignored nor a bare KeyError."""
     sizes = {"vocabulary": 9, "memory_size": 8, "size": 8, "hidden": 8, "heads": 2}
     with pytest.raises(ConfigError, match="nosuch"):
         registry.build({"kind": name, option: "nosuch"}, **sizes)
@@ -109,8 +109,8 @@ def test_the_words_were_found():
     assert {"cell", "feed", "query", "readout", "start", "order", "norm", "combine", "activation"} <= options
 
 
-def test_forward_and_loss_say_the_same():
-    """The loss is that of the scores that forward gives, over all that is not padding."""
+def test_forward_and_loss_agree():
+    """The loss is the cross-entropy of forward, without padding."""
     model = build(heads=2).double().eval()
     expected = torch.tensor([[5, 6, 3], [7, 3, 0]])
     batch = Batch(
@@ -128,7 +128,7 @@ def test_forward_and_loss_say_the_same():
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_weights_of_other_shapes_are_refused_and_none_is_taken(rows):
-    """One row would fit every row; what is refused must not be half a model."""
+    """One row would broadcast to all rows; refused weights leave the model unchanged."""
     model, other = build(heads=2), build(heads=2)
     before = {name: weight.clone() for name, weight in model.weights().items()}
     weights = other.weights()

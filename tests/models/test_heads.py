@@ -1,4 +1,4 @@
-"""Heads: the loss is the definition of the paper, padding and what is not judged have no influence."""
+"""Heads: losses follow their definitions; padding and ignored positions have no influence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ensemble is the mean of what its members say, and each of them learns as if it were alone."""
+"""An ensemble averages the probabilities of its members, and each of them trains as if alone."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def batch(rows: int = 4, length: int = 5) -> Batch:
     return Batch(Tokens(ids[0], None), Tokens(target, None), expected, np.arange(rows))
 
 
-def test_what_is_said_is_the_mean_of_the_probabilities(model):
-    said = [member(batch()).softmax(-1) for member in model.members]
-    torch.testing.assert_close(model(batch()).exp(), sum(said) / 3)
-    assert not torch.allclose(said[0], said[1])
+def test_the_output_is_the_mean_of_the_probabilities(model):
+    outputs = [member(batch()).softmax(-1) for member in model.members]
+    torch.testing.assert_close(model(batch()).exp(), sum(outputs) / 3)
+    assert not torch.allclose(outputs[0], outputs[1])
 
 
-def test_steps_say_what_the_whole_says_also_after_a_change_of_rows(model):
+def test_steps_equal_the_whole_also_after_a_change_of_rows(model):
     given, rows = batch(), [2, 0, 2]
     whole = model(given)
     state = model.start(given.source)
@@ -60,7 +60,7 @@ def test_steps_say_what_the_whole_says_also_after_a_change_of_rows(model):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("rows", [3, 512])
-def test_the_loss_is_that_of_what_is_said(model, smoothing, rows, monkeypatch):
+def test_the_loss_is_that_of_the_mean(model, smoothing, rows, monkeypatch):
     monkeypatch.setattr(ensemble, "ROWS", rows)
     found, given = model.loss(batch(), smoothing=smoothing), batch()
     scores, wanted = model(given).flatten(0, 1), given.expected.flatten()
@@ -100,11 +100,11 @@ def test_a_beam_scores_as_teacher_forcing_does(model):
         found = beam_search(model.step, model.start(given.source), start, BeamOptions(size=3, max_length=6))
         for row, hypotheses in enumerate(found):
             best = hypotheses[0]
-            said = torch.tensor([*best.tokens, *([END] if best.finish_reason == "end" else [])])
-            before = torch.tensor([BEGIN, *best.tokens])[: len(said)]
+            outputs = torch.tensor([*best.tokens, *([END] if best.finish_reason == "end" else [])])
+            before = torch.tensor([BEGIN, *best.tokens])[: len(outputs)]
             source = Tokens(given.source.ids[row, None], None)
-            again = Batch(source, Tokens(before[None], None), said[None], np.arange(1))
-            scores = model(again)[0].gather(1, said[:, None]).squeeze(1)
+            again = Batch(source, Tokens(before[None], None), outputs[None], np.arange(1))
+            scores = model(again)[0].gather(1, outputs[:, None]).squeeze(1)
             torch.testing.assert_close(scores, torch.tensor(best.token_scores).double())
 
 

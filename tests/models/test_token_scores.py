@@ -79,7 +79,7 @@ def test_tied_weights_get_the_gradients_of_both_uses():
     )
 
 
-def test_nothing_to_be_said_costs_nothing():
+def test_without_targets_the_loss_is_zero():
     part, hidden = (
         token_scores(bias=True),
         torch.randn(2, 3, SIZE, requires_grad=True),

@@ -171,8 +171,8 @@ def test_fused_and_plain_agree(score, position, queries, padded):
 
 
 @pytest.mark.parametrize("queries", [1, 3])
-def test_dropped_weights_drop_whole_looks(queries):
-    """Dropout works on the weights: with one key, a head's context is either gone or scaled."""
+def test_dropout_works_on_the_weights(queries):
+    """With one key, the output of a head is either zero or scaled."""
     part = Attention(16, heads=16, projections="", score="dot", dropout=0.5).train()
     memory = torch.randn(64, 1, 16)
     context = part(
@@ -222,8 +222,8 @@ def test_what_does_not_fit_is_named(options, message):
 @pytest.mark.parametrize("mask", [Mask(), Mask(causal=True), Mask(causal=True, window=1)])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("width", [1, 3])
-def test_what_is_known_of_places_spares_only_work(width, padded, mask):
-    """Padding that is hidden once for all calls, and queries that see themselves: as if worked out anew."""
+def test_shortcuts_for_masks_change_nothing(width, padded, mask):
+    """Padding that is hidden once for all calls, and queries that see themselves: as if computed again."""
     groups = 2
     real = torch.tensor([[False, True], [True, True]]).repeat(1, width) if padded else None
     places = Places.run(0, 2, width=width).with_seen(real)

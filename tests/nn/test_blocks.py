@@ -162,7 +162,7 @@ def test_heads_per_layer():
 
 @pytest.mark.parametrize("position", POSITIONS.names())
 def test_a_layer_without_heads_is_a_layer_without_attention(position):
-    """All heads pruned: what is left of the attention is its bias."""
+    """Without heads the attention outputs its bias."""
     options = {**OPTIONS, "position": position, "heads": [0, 2], "cross_heads": 0, "head_size": 4}
     stack = Stack(SIZE, True, **options).eval()
     assert [block.cross.heads for block in stack.blocks] == [0, 0]

@@ -27,7 +27,7 @@ def test_rate_scale_and_mean(rate):
 
 
 def test_neighbours_are_dropped_independently():
-    """Eight elements share one random number; what happens to one says nothing of the others."""
+    """Eight elements share one random number; they are independent all the same."""
     gone = (Dropout(0.5)(torch.ones(COUNT // 8 * 8)) == 0).double().view(-1, 8)
     together = torch.corrcoef(gone.T) - torch.eye(8)
     assert together.abs().max() < 5 / math.sqrt(len(gone))

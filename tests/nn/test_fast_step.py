@@ -1,4 +1,4 @@
-"""The quick way of one token = the way through the blocks, and it is taken where it may be, only there."""
+"""The fast step computes what the blocks compute, and runs exactly where it applies."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_rows_are_selected_with_their_keys():
     ],
     ids=str,
 )
-def test_other_blocks_have_no_quick_way(options):
+def test_other_blocks_have_no_fast_step(options):
     with torch.inference_mode():
         assert BoundStack(stack(**options)).fast_step is None
 

@@ -124,7 +124,7 @@ def test_dropout_follows_the_mode_of_each_part() -> None:
 
 
 def test_a_hook_keeps_what_it_has_seen() -> None:
-    """The activation must not work in the place of what somebody looks at."""
+    """The activation must not overwrite a tensor that a hook has seen."""
     part, seen = Plain(size=SIZE, hidden=16), []
     part.rise.register_forward_hook(lambda *given: seen.append(given[2]))
     x = torch.randn(3, SIZE)

@@ -1,4 +1,4 @@
-"""Places: where tokens stand."""
+"""Places: the positions of tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from seqwright.nn.masks import Places
 
 
-def test_what_is_put_behind_places_lies_on_their_device():
+def test_appended_places_stay_on_their_device():
     """On the device "meta", which has no numbers, as no test machine has another one."""
     meta = torch.device("meta")
     places = Places(torch.arange(2, device=meta), first=0, last=1)

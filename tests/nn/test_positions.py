@@ -38,7 +38,7 @@ def test_sinusoids_follow_the_formula(size, pos):
 
 @given(first=st.integers(0, 700), count=st.integers(1, 5))
 def test_sinusoids_of_a_run_equal_those_of_its_positions(first, count):
-    """A run is a slice of the table; scattered positions are picked. Both let the table grow."""
+    """A run is a slice of the table; other positions are gathered. Both let the table grow."""
     x, run = torch.zeros(1, count, 6, **DOUBLE), Places.run(first, count)
     by_run, by_place = (Sinusoidal(size=6).double().embed(x, p) for p in (run, Places(run.pos)))
     assert_close(by_run, by_place)
@@ -59,7 +59,7 @@ def test_sinusoids_of_a_later_place_are_a_rotation(size, shift, pos):
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
-def test_concatenated_positions_stand_beside_the_embedding(kind):
+def test_concatenated_positions_follow_the_embedding(kind):
     position = POSITIONS.build({"kind": kind, "combine": "concat", "dimensions": 3}, size=8)
     x, places = torch.randn(2, 4, 5), Places.run(2, 4)
     embedded = position.embed(x, places)

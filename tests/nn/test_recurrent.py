@@ -77,7 +77,7 @@ def test_steps_equal_the_whole(cell, layers, length):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_state_can_be_gone_on_from(cell):
+def test_a_state_can_be_continued(cell):
     recurrent = Recurrent(INPUT, size=SIZE, layers=2, cell=cell).double()
     x = torch.randn(2, 6, INPUT, dtype=torch.float64)
     first, state = recurrent(x[:, :2])

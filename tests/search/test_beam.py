@@ -74,7 +74,7 @@ def test_stopping_early_loses_nothing(seed, vocabulary, size, limit, alpha, rule
 
 
 def table(rows):
-    """A step by what was said last: token -> probabilities of the next."""
+    """A step that depends on the last token: token -> probabilities of the next."""
 
     def step(tokens, state):
         return torch.tensor([rows[token] for (token,) in tokens.tolist()]).log(), state
@@ -249,7 +249,7 @@ def test_wrong_options_are_named(options, named):
         BeamOptions(**options)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     with pytest.raises(ConfigError) as caught:
         BeamOptions(size=0, max_length=0, no_repeat=-1, patience=math.nan, length_penalty=math.inf)
     message = str(caught.value)

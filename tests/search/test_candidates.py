@@ -21,13 +21,13 @@ from seqwright.search.stepping import BLOCK, best_candidates
     st.booleans(),
 )
 def test_blocks_change_nothing(seed, groups, width, size, count, sparse):
-    luck = torch.Generator().manual_seed(seed)
-    log_probs = torch.randn(groups * width, size, generator=luck)
+    generator = torch.Generator().manual_seed(seed)
+    log_probs = torch.randn(groups * width, size, generator=generator)
     log_probs[:, -1] += 3  # the short last block has good tokens, too
     if sparse:
-        log_probs[torch.rand(log_probs.shape, generator=luck) < 0.99] = -math.inf
-    carried = torch.randn(groups, width, generator=luck, dtype=torch.float64)
-    carried[:, 1:][torch.rand(groups, width - 1, generator=luck) < 0.3] = -math.inf
+        log_probs[torch.rand(log_probs.shape, generator=generator) < 0.99] = -math.inf
+    carried = torch.randn(groups, width, generator=generator, dtype=torch.float64)
+    carried[:, 1:][torch.rand(groups, width - 1, generator=generator) < 0.3] = -math.inf
     count = min(count, width * size)
     found = best_candidates(log_probs, carried, count)
     grouped = log_probs.view(groups, width, size)

@@ -27,10 +27,10 @@ def test_greedy_takes_the_best_token(seed, size, limit):
     model = ToyModel(size, seed)
     for source, found in enumerate(run(model, range(3), SamplingOptions(temperature=0, max_length=limit))):
         check_scores(model, source, found)
-        said = found.tokens + [END] * (found.finish_reason == "end")
-        assert len(said) == limit or found.finish_reason == "end"
-        for place, token in enumerate(said):
-            logits = model.logits(source, (FIRST, *said[:place]))
+        outputs = found.tokens + [END] * (found.finish_reason == "end")
+        assert len(outputs) == limit or found.finish_reason == "end"
+        for place, token in enumerate(outputs):
+            logits = model.logits(source, (FIRST, *outputs[:place]))
             assert logits[token] == max(logits)
 
 
@@ -44,13 +44,13 @@ def test_top_k_of_one_and_no_heat_are_greedy(seed, temperature):
 
 
 @given(SEEDS, st.integers(0, 99), st.sampled_from([0, 3]), st.sampled_from([1.0, 0.8]))
-def test_samples_are_repeatable_and_alone_as_in_any_batch(seed, luck, top_k, top_p):
+def test_samples_are_repeatable_and_alone_as_in_any_batch(seed, base, top_k, top_p):
     model, sources = ToyModel(6, seed), [3, 1, 3, 8]
-    options = SamplingOptions(top_k=top_k, top_p=top_p, max_length=6, seed=luck)
+    options = SamplingOptions(top_k=top_k, top_p=top_p, max_length=6, seed=base)
     together = run(model, sources, options)
     assert together == run(model, sources, options)
     assert together[:2] == run(model, sources[:2], options)
-    seeds = [luck + place for place in range(4)]
+    seeds = [base + place for place in range(4)]
     seeded = run(model, sources, options, seeds=seeds)
     for source, own, found in zip(sources, seeds, seeded, strict=True):
         check_scores(model, source, found)
@@ -113,23 +113,23 @@ def test_a_nucleus_is_the_smallest_set_with_its_mass(seed, top_p, size, temperat
 
 
 @given(SEEDS, st.lists(st.integers(0, 9), min_size=1, max_size=5))
-def test_a_stream_says_what_is_collected(seed, sources):
+def test_a_stream_yields_what_is_collected(seed, sources):
     model = ToyModel(4, seed)
     limits = [2 + source % 4 for source in sources]
     options, given_start = SamplingOptions(seed=seed), start(len(sources), limits=limits)
-    said: list[list[int]] = [[] for _ in sources]
+    outputs: list[list[int]] = [[] for _ in sources]
     over: dict[int, str] = {}
     for emissions in stream(model.step, ToyState.start(sources), given_start, options):
         assert not torch.is_inference_mode_enabled()  # the caller's code is not the search's
         for emission in emissions:
             assert emission.row not in over
-            said[emission.row].append(emission.token)
+            outputs[emission.row].append(emission.token)
             if emission.finish_reason:
                 over[emission.row] = emission.finish_reason
     for row, found in enumerate(generate(model.step, ToyState.start(sources), given_start, options)):
-        assert said[row] == found.tokens + [END] * (found.finish_reason == "end")
+        assert outputs[row] == found.tokens + [END] * (found.finish_reason == "end")
         assert over[row] == found.finish_reason
-        assert len(said[row]) <= limits[row]
+        assert len(outputs[row]) <= limits[row]
 
 
 def test_finished_rows_leave_the_batch():

@@ -57,30 +57,30 @@ def test_every_hypothesis_is_a_path_and_every_candidate_has_a_fate(seed, options
 
 
 @given(st.integers(0, 1000))
-def test_reasons_are_told(seed):
+def test_reasons_are_recorded(seed):
     options = BeamOptions(size=3, n_best=3, banned=(4,), no_repeat=1, max_length=4, length_penalty=0)
     lattice, _ = record(ToyModel(8, seed, spread=1), options, ([3], [3]))
     for one in lattice.candidates:
-        said = [other.token for other in lattice.path(lattice.candidates.index(one))][1:-1]
+        outputs = [other.token for other in lattice.path(lattice.candidates.index(one))][1:-1]
         if one.reason.startswith("banned by"):
             wanted = (
                 "prefix"
                 if one.step == 1 and one.token != 4
                 else "no_repeat"
-                if one.token in said
+                if one.token in outputs
                 else "banned_tokens"
             )
             assert (one.fate, one.reason) == ("dropped", f"banned by {wanted}")
         else:
             assert one.token != 4
-            assert one.token not in said
+            assert one.token not in outputs
     ranks = [
         one.reason for one in lattice.candidates if one.fate == "dropped" and one.reason.startswith("rank")
     ]
     assert {"rank 4 of 3", "rank 5 of 3"} & set(ranks)
 
 
-def test_what_a_bound_ends_is_told():
+def test_a_stop_by_the_bound_is_recorded():
     lattice, results = record(ToyModel(5, 1), BeamOptions(size=3, length_penalty=0, max_length=50))
     for sentence, (best,) in enumerate(results):
         stopped = [one for one in lattice.of(sentence).values() if one.reason == "finished earlier: bound"]

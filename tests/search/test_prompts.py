@@ -1,4 +1,4 @@
-"""A prompt that is read in one call gives what forcing its tokens one by one gives."""
+"""A prompt that is read in one call gives the same as forcing its tokens one by one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_beam_finds_the_same(seed, prefixes, options):
 
 @given(SEEDS, PREFIXES, OPTIONS, st.sampled_from([0.0, 0.7]))
 def test_generation_finds_the_same(seed, prefixes, options, temperature):
-    """Also what is drawn: a given token uses up as much randomness as a drawn one."""
+    """Also the drawn tokens: a given token consumes as much randomness as a drawn one."""
     model, rows = ToyModel(5, seed), len(prefixes)
     forced = start(rows, prefixes=prefixes)
     chosen = SamplingOptions(temperature=temperature, seed=seed, **options)

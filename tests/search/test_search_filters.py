@@ -1,4 +1,4 @@
-"""Filters keep their promises, in both searches, and never leave a row without a way out."""
+"""Filters exclude what they should, in both searches, and never leave a row without a token."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_end_before_the_minimum_and_no_banned_token(seed, shortest):
 
 
 @given(SEEDS, st.integers(2, 5))
-def test_silent_tokens_are_never_said_and_change_no_score(seed, vocabulary):
+def test_silent_tokens_are_never_output_and_change_no_score(seed, vocabulary):
     """As if they were banned, in both searches; where only they are left, the output ends."""
     model = ToyModel(vocabulary, seed)
     silent = (FIRST, 2)[: vocabulary - 1]
@@ -108,7 +108,7 @@ def test_where_everything_is_forbidden_the_output_ends(seed, vocabulary):
 
 def test_an_own_filter_sees_histories_and_inputs():
     class Counting:
-        """Input i may only say 2 + i, and as often as it likes."""
+        """Input i may output 2 + i only, any number of times."""
 
         name = "counting"
 

@@ -21,7 +21,7 @@ from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
 
 VOCABULARY = 9
-FACTS = {  # what data can say, for the parts that ask for it
+FACTS = {  # facts about data, for the parts that ask for them
     "source_vocabulary": VOCABULARY,
     "target_vocabulary": VOCABULARY,
     "vocabulary": VOCABULARY,

@@ -78,8 +78,8 @@ class ToyModel:
 
 @functools.cache
 def _drawn(model: ToyModel, source: int, history: tuple[int, ...]) -> tuple[float, ...]:
-    luck = random.Random(f"{model.seed}/{source}/{history}")
-    return tuple(luck.gauss(0, model.spread) for _ in range(model.size))
+    generator = random.Random(f"{model.seed}/{source}/{history}")
+    return tuple(generator.gauss(0, model.spread) for _ in range(model.size))
 
 
 def start(rows: int, **given: object) -> Start:
