@@ -28,7 +28,6 @@ REGISTRIES = {  # by the name of a part in a configuration; imported when they a
     "position": "seqwright.nn.positions:POSITIONS",
     "feed_forward": "seqwright.nn.feedforward:FEED_FORWARDS",
     "growth": "seqwright.nn.kv_cache:GROWTHS",
-    "head": "seqwright.models:HEADS",
     "pooling": "seqwright.nn.pooling:POOLINGS",
     "tokenizer": "seqwright.data.tokenizer:TOKENIZERS",
     "optimizer": "seqwright.training.optimizer:OPTIMIZERS",
@@ -37,7 +36,9 @@ REGISTRIES = {  # by the name of a part in a configuration; imported when they a
 }
 OPEN = {  # keys whose value is a part: its name, or a table with its name and its options
     "model.kind": "model",
-    **{f"model.{part}": part for part in ("encoder", "decoder", "head", "position", "feed_forward")},
+    **{
+        f"model.{part}": part for part in ("encoder", "decoder", "head", "position", "feed_forward", "growth")
+    },
     **{f"tokenizer.{side}": "tokenizer" for side in ("source", "target")},
     **{f"training.{part}": part for part in ("optimizer", "schedule", "metric")},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -153,11 +153,9 @@ class BeamOptions(SearchOptions):
     beam of one is greedy search: it stops at its first end.
     """
 
-    size: Annotated[int, Ge(1), Le(4096)] = 4
-    n_best: Annotated[int, Ge(1), Le(4096)] = 1
-    length_penalty: Annotated[float, Ge(-10), Le(10)] = (
-        0.6  # above 0 favours long outputs, below 0 short ones
-    )
+    size: Width = 4
+    n_best: Width = 1
+    length_penalty: Annotated[float, Ge(-10), Le(10)] = 0.6  # above 0 favours long outputs
     length_rule: Literal["wu", "mean", "none"] = "wu"
     patience: Annotated[float, Gt(0)] = math.inf
 

@@ -389,13 +389,20 @@ class TextToText(Task[Pair, Text]):
         of a beam.
         """
         from seqwright.data.batch import source_tokens
-        from seqwright.models import evaluating, table_length
+        from seqwright.models import Generative, evaluating, table_length
         from seqwright.search import BeamOptions, Start, beam_search, generate
 
+        assert isinstance(model, Generative)
         most = min(options.max_length, table_length(model, "decoder", options.max_length))
         limits = [min(most, 20 + 4 * len(row) + len(p)) for row, p in zip(sources, prefixes, strict=True)]
         start = Start(
-            rows=len(sources), first=BEGIN, end=END, silent=(PAD, BEGIN), prefixes=prefixes, limits=limits
+            rows=len(sources),
+            first=BEGIN,
+            end=END,
+            silent=(PAD, BEGIN),
+            prefixes=prefixes,
+            limits=limits,
+            prefill=model.prefill,
         )
         with evaluating(model):
             state = model.start(source_tokens(Ragged.of(sources)))

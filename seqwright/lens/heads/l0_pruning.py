@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ from seqwright.errors import ConfigError, ModelError, WriteError
 from seqwright.files import atomic_folder
 from seqwright.lens.heads.gates import Head, sites
 from seqwright.lens.heads.pruning import like, one_model, pruned, run_of, write_run
-from seqwright.models import Model
+from seqwright.models import Generative, Model
 from seqwright.nn.loss import Loss
 from seqwright.runs.folder import Run
 from seqwright.training.interrupt import Interrupt
@@ -64,7 +64,7 @@ def open_probability(log_a: Tensor) -> Tensor:
     return (log_a - TEMPERATURE * math.log(-LOW / HIGH)).sigmoid()
 
 
-class GatedModel(Model):
+class GatedModel(Generative):
     """A model with a learned gate on every head of its Transformer blocks. It trains like any other model.
 
     In training, the loss includes the price of the open heads, and the price grows; otherwise the gates are
@@ -75,7 +75,7 @@ class GatedModel(Model):
         super().__init__()
         for name, part in model.named_children():  # optimizers use these names
             self.add_module(name, part)
-        self.plain = (model,)  # in a tuple, so that its parameters are not registered twice
+        self.plain = (cast(Generative, model),)  # in a tuple, so that its parameters are not registered twice
         self.sites = [site for site in sites(model) if site.stacked and site.attention.heads]
         self.keep, self.growth = keep, growth
         self.openness = nn.ParameterList(
@@ -120,6 +120,9 @@ class GatedModel(Model):
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return self.plain[0].step(tokens, state)
+
+    def prefill(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return self.plain[0].prefill(tokens, state)
 
     def _set(self, gate: Callable[[Tensor], Tensor]) -> None:
         for site, part in zip(self.sites, self.log_a, strict=True):
