@@ -117,10 +117,10 @@ LATIN = "a\tb\nna\u00efve\td\n".encode("latin-1")
         (PAIRS.encode("utf-16"), "looks like UTF-16", "data.encoding=utf-16"),
         (PAIRS.encode("utf-32"), "looks like UTF-32", "data.encoding=utf-32"),
         (b"a\tb\nc\0\td\n", (":2: a NUL character at position 2", "Convert it"), "data.on_bad_bytes=replace"),
-        (b"a\tb\nc\td\te\n", ":2: 3 columns where 2 are expected", "data.skip_bad_rows=true"),
+        (b"a\tb\nc\td\te\n", ":2: 3 columns instead of 2, separated", "data.skip_bad_rows=true"),
         (b'{"source":"a","target":"b"}\n{"source":1}\n', ":2: ", "data.skip_bad_rows=true"),
-        (b'{"a":"1","b":"2","c":"3"}\n', "which of the keys a, b, c", "--columns question:answer"),
-        (b"a\tb\tc\td\n", "has 4 columns (“a”, “b”, “c”, “d”); say which to use", "--columns 1:2"),
+        (b'{"a":"1","b":"2","c":"3"}\n', "the keys are a, b, c", "--columns question:answer"),
+        (b"a\tb\tc\td\n", "has 4 columns (“a”, “b”, “c”, “d”); choose the columns", "--columns 1:2"),
         (b"a;b\n", ":1: no tab between source and target in 'a;b'", "data.delimiter="),
     ],
 )  # fmt: skip
@@ -141,7 +141,7 @@ def test_an_unreadable_file_names_the_option_that_helps(fails, capsys, content, 
 
 def test_quoted_cells_that_break_rows_are_recognised(fails):
     path = write("pairs.tsv", 'a\tb\n"c\td"\te\n')
-    fails(2, *train(path), words=("pairs.tsv:2: 3 columns where 2", "data.quoting=true"))
+    fails(2, *train(path), words=("pairs.tsv:2: 3 columns instead of 2", "data.quoting=true"))
     assert cli.main([*train(path, "data.quoting=true"), "--print-config"]) == 0
     open_quote = write("open.csv", 'a,b\n"c,d\ne,f\n')
     fails(2, *train(open_quote, "data.quoting=true"), words=("open.csv:2: ", "data.quoting=false"))
@@ -160,7 +160,7 @@ def test_a_header_is_recognised_and_can_be_set(fails, capsys):
     assert examined(path, capsys=capsys)["pairs"] == 2
     assert examined(path, "data.header=true", capsys=capsys)["pairs"] == 1
     fails(2, "doctor", path, "--columns", "Word:Laut", words=("did you mean 'Wort'", "in the first row"))
-    fails(2, "doctor", path, "data.header=false", "--columns", "Wort:Laut", words="no header to find column")
+    fails(2, "doctor", path, "data.header=false", "--columns", "Wort:Laut", words="cannot be found by name")
     fails(2, "doctor", path, "data.header=true", "--columns", "Word:Laut", words="did you mean 'Wort'")
 
 
@@ -168,10 +168,10 @@ def test_a_header_is_recognised_and_can_be_set(fails, capsys):
     ("line", "words"),
     [
         ('{"source": "a" "target": "b"}', ":2: not JSON at column 16"),
-        ('{"source": "a", "target": 3}', ":2: 'target' is a number where text should be"),
-        ('{"source": "a", "target": "b", "source": "c"}', ":2: key 'source' comes twice, the second"),
+        ('{"source": "a", "target": 3}', ":2: expected text under 'target', not a number"),
+        ('{"source": "a", "target": "b", "source": "c"}', ":2: duplicate key “source”, the second"),
         ('{"source": "a", "target": NaN}', ":2: NaN is not JSON"),
-        ('["a", "b"]', ":2: a JSON array at column 1 where an object should be"),
+        ('["a", "b"]', ":2: expected a JSON object at column 1, not an array"),
         ('{"source": "a", "traget": "b"}', ":2: unknown key 'target'; did you mean 'traget'"),
     ],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_only_a_newline_ends_a_line(model, capsys):
 def test_sides_of_unequal_length_are_refused(fails):
     left, right = write("a.en", "one\ntwo\nthree\n"), write("a.de", "eins\nzwei\n")
     for command in (train(left, right), ["doctor", left, right]):
-        fails(2, *command, words=("a.en has 3 lines, a.de 2", "equally many", "near line"))
+        fails(2, *command, words=("a.en has 3 lines, a.de has 2", "both need the same number", "near line"))
     fails(2, *train(left, right, left, "data.format=parallel"), words=("not 3 files", "the sources first"))
 
 
@@ -232,9 +232,8 @@ def test_the_error_for_overlong_pairs_gives_their_length(fails):
     path = write("pairs.tsv", PAIRS)
     fails(2, *train(path, "data.max_length=1"), words=("data.max_length = 1", "under 4 tokens", "raise it"))
     far = write("far.tsv", f"{'a' * 50}\tb\n")
-    fails(
-        2, *train(far, "data.max_length=1"), words=("the longest has 50 code points", "raise data.max_length")
-    )
+    words = ("the longest side has 50 code points", "raise data.max_length")
+    fails(2, *train(far, "data.max_length=1"), words=words)
 
 
 # Missing files and other paths ---------------------------------------------------------------
@@ -259,7 +258,7 @@ def test_a_file_without_read_permission(fails, monkeypatch):
 
     path = write("pairs.tsv", PAIRS)
     monkeypatch.setattr("seqwright.data.readers.files.open", refuse, raising=False)  # root may read all
-    fails(2, *train(path), words="pairs.tsv may not be read: permission denied")
+    fails(2, *train(path), words="pairs.tsv cannot be read: permission denied")
 
 
 def test_training_refuses_a_pipe(fails):

@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from seqwright.data.text_display import amount
+    from seqwright.data.text_display import pluralize
     from seqwright.errors import ConfigError
 
     if options.train:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             f"{' and '.join(given)} require{'s' if len(given) == 1 else ''} --train; pass the training data"
         )
     if len(options.inputs) < 2:
-        given_runs = amount(len(options.inputs), "run folder")
+        given_runs = pluralize(len(options.inputs), "run folder")
         raise ConfigError(f"{given_runs} given; pass two, or --train with --families")
     _runs(options)
     return 0
@@ -74,7 +74,7 @@ def _runs(options: argparse.Namespace) -> None:
         Run.open(folder)
     if os.path.realpath(first) == os.path.realpath(second):
         raise ConfigError(f"{first} and {second} are the same run; pass two different runs")
-    for pipe in (file for file in map(Input, files) if file.once):
+    for pipe in (file for file in map(Input, files) if file.single_pass):
         raise InputError(f"{pipe.name} is a pipe, which cannot be read twice; save it to a file first")
     how, judged = reading_options(options), metric_options(options)
     one = _evaluated(first, files, **how, judging=judged)

@@ -1,4 +1,4 @@
-"""`seqwright doctor`: what is wrong with files of pairs, and a copy that is mended."""
+"""`seqwright doctor`: report the faults in files of pairs, and write a repaired copy."""
 
 from __future__ import annotations
 
@@ -6,71 +6,83 @@ import argparse
 import json
 import os
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
+    from seqwright.data.checks.doctor import DoctorReport
+    from seqwright.data.checks.findings import Finding
+    from seqwright.data.checks.repair import RepairResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = f"{parser.description} It leaves with 0 if it could read them, whatever it found."
+    parser.description = (
+        f"{parser.description} The exit code is 0 if the files are readable, even with faults."
+    )
     parser.add_argument(
         "inputs",
         nargs="+",
         metavar="FILE | data.key=value",
-        help="files of pairs, or a source and a target file; options of reading, as for training",
+        help="files of pairs, or a source and a target file; reading options, as for training",
     )
-    parser.add_argument("--test", action="append", default=[], metavar="F", help="pairs to be held out")
+    parser.add_argument("--test", action="append", default=[], metavar="F", help="file of test pairs")
     parser.add_argument(
         "--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target"
     )
     parser.add_argument("--encoding", metavar="NAME", help="of the files (default: utf-8)")
-    parser.add_argument("--fix", metavar="OUT", help="write a mended copy, and OUT.removed.tsv beside it")
+    parser.add_argument("--fix", metavar="OUT", help="write a repaired copy to OUT, and OUT.removed.tsv")
     parser.add_argument(
-        "--drop", default="", metavar="copies,conflicts", help="with --fix: leave these out, too"
+        "--drop", default="", metavar="copies,conflicts", help="with --fix: also remove these pairs"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.data.checks.doctor import examine
+    from seqwright.data.checks.doctor import diagnose
 
-    paths, changes = _apart(options)
-    data = _data(changes)
+    paths, changes = _paths_and_changes(options)
+    data = _data_config(changes)
     drop = _drop(options)
-    found = examine(paths, data, options.test)
+    found = diagnose(paths, data, options.test)
     if not options.json:
         print(*found.lines(), sep="\n", flush=True)
-    mended = _mend(options.fix, found, drop) if options.fix is not None else None
-    errors = _errors(found, mended, options.test, changes)
-    following = _next(options.test, found, mended, errors, paths, changes)
+    result = _repair(options.fix, found, drop) if options.fix is not None else None
+    errors = _remaining_errors(found, result, options.test, changes)
+    following = _next_command(options.test, found, result, errors, paths, changes)
     command = shlex.join(["seqwright", *following]) if following else None
     if options.json:
-        print(json.dumps({**found.to_json(), "fixed": _as_json(mended, errors), "next": command}))
+        fixed = result and {**vars(result), "errors": [each.to_json() for each in errors]}
+        print(json.dumps({**found.to_json(), "fixed": fixed, "next": command}, default=str))
         return
-    print(*_told(mended, errors), f"next: {command or _before_that(found)}", sep="\n")
+    if command is None and found.files.single_pass:
+        command = "save the input to a file, which training can read several times"
+    command = command or "fix the errors, and run the doctor again"
+    print(*_result_lines(result, errors), f"next: {command}", sep="\n")
 
 
-def _apart(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Files, and options of reading as key=value."""
+def _paths_and_changes(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Return the files, and the reading options as key=value."""
     from seqwright.data.readers.columns import parse_columns
     from seqwright.errors import ConfigError
 
     changes = [text for text in options.inputs if "=" in text and not os.path.exists(text)]
     paths = [text for text in options.inputs if text not in changes]
     if not paths:
-        raise ConfigError("no file of pairs was named; give one, or a source and a target file")
+        raise ConfigError("no file of pairs; name one, or a source and a target file")
     for text in changes:
         if not text.startswith("data."):
-            raise ConfigError(f"{text!r} is no option of reading; those are data.encoding=... and its kin")
+            raise ConfigError(f"{text!r} is not a reading option, such as data.encoding=...")
     if options.columns is not None:
-        parse_columns(options.columns)  # a lone number would be no text as key=value
+        parse_columns(options.columns)  # key=value would turn a single number into an integer
     flags = {"columns": options.columns, "encoding": options.encoding}
     return paths, [*changes, *(f"data.{key}={value}" for key, value in flags.items() if value is not None)]
 
 
-def _data(changes: list[str]) -> Any:
-    """The options of reading, checked as those of a training are."""
+def _data_config(changes: list[str]) -> DataConfig:
+    """Return the reading options, validated like those of a training run."""
     from seqwright.config import override, parse
 
-    return parse(override({"training": {"steps": 1}}, changes)).data  # one without an end is refused
+    return parse(override({"training": {"steps": 1}}, changes)).data  # a run needs an end
 
 
 def _drop(options: argparse.Namespace) -> list[str]:
@@ -83,100 +95,82 @@ def _drop(options: argparse.Namespace) -> list[str]:
         if name not in DROPS:
             raise ConfigError(unknown("kind of pairs to drop", name, list(DROPS)))
     if names and options.fix is None:
-        raise ConfigError(f"--drop {options.drop} changes the copy that --fix writes; give --fix OUT, too")
+        raise ConfigError(f"--drop {options.drop} changes the copy that --fix writes; pass --fix OUT, too")
     return names
 
 
-def _mend(copy: str, found: Any, drop: list[str]) -> Any:
+def _repair(copy: str, found: DoctorReport, drop: list[str]) -> RepairResult:
     from pathlib import Path
 
-    from seqwright.data.checks.repair import mend
+    from seqwright.data.checks.repair import repair
     from seqwright.errors import InputError
 
     refused = {
-        "bad_bytes": "no copy is written of bytes that are not text",
-        "quoted": "no copy is written without rows that fit if quotes enclose cells",
+        "bad_bytes": "no copy is written of bytes that cannot be decoded",
+        "quoted": "no copy is written without the rows that fit if quotes enclose cells",
     }
     for each in found.findings:
         if each.name in refused and each.severity == "error":
             raise InputError(f"{each.places[0]}: {refused[each.name]}; {each.way_out}")
     held_out = [found.held_out] if found.held_out is not None else []
-    return mend(found.files, Path(copy), held_out=held_out, drop=drop)
+    return repair(found.files, Path(copy), held_out=held_out, drop=drop)
 
 
-def _errors(found: Any, mended: Any, tests: list[str], changes: list[str]) -> list[Any]:
-    """What training would stop at: in the copy, if there is one. Only one of few sources can have any."""
+def _remaining_errors(
+    found: DoctorReport, result: RepairResult | None, tests: list[str], changes: list[str]
+) -> list[Finding]:
+    """Return the errors that would stop training: those of the copy, if there is one. Only a copy with few
+    sources can have errors.
+    """
     from dataclasses import replace
 
-    from seqwright.data.checks.doctor import examine
+    from seqwright.data.checks.doctor import diagnose
     from seqwright.data.split import ENOUGH
 
-    if mended is not None and min(mended.kept, found.report.sources) >= ENOUGH:
-        return []
-    if mended is not None:
-        data = _data(_for_copy(mended, changes))
-        found = examine([str(mended.copy)], replace(data, test=(*data.test, *tests)))
+    if result is not None:
+        if min(result.kept, found.statistics.sources) >= ENOUGH:
+            return []
+        data = _data_config(_copy_options(result, changes))
+        found = diagnose([str(result.copy)], replace(data, test=(*data.test, *tests)))
     return [each for each in found.findings if each.severity == "error"]
 
 
-def _told(mended: Any, errors: list[Any]) -> list[str]:
-    if mended is None:
+def _result_lines(result: RepairResult | None, errors: list[Finding]) -> list[str]:
+    if result is None:
         return []
-    kept = f"{mended.copy} has {mended.kept:,} of {mended.rows:,} rows"
-    kept += (
-        f"; {mended.listed} has what went or changed:" if mended.remedies else ", all of them as they were"
-    )
-    remedies = (f"  {count:,} {remedy}" for remedy, count in mended.remedies.most_common())
-    return [kept, *remedies, *(f"{mended.copy}: {each}" for each in errors)]
+    kept = f"{result.copy} has {result.kept:,} of {result.rows:,} rows"
+    kept += f"; {result.listed} lists the changes:" if result.remedies else ", all unchanged"
+    remedies = (f"  {count:,} {remedy}" for remedy, count in result.remedies.most_common())
+    return [kept, *remedies, *(f"{result.copy}: {each}" for each in errors)]
 
 
-def _as_json(mended: Any, errors: list[Any]) -> dict[str, Any] | None:
-    if mended is None:
-        return None
-    return {
-        "copy": str(mended.copy),
-        "listed": str(mended.listed),
-        "rows": mended.rows,
-        "kept": mended.kept,
-        "remedies": dict(mended.remedies),
-        "options": list(mended.options),
-        "errors": [each.to_json() for each in errors],
-    }
-
-
-def _next(
-    tests: list[str], found: Any, mended: Any, errors: list[Any], paths: list[str], changes: list[str]
+def _next_command(
+    tests: list[str],
+    found: DoctorReport,
+    result: RepairResult | None,
+    errors: list[Finding],
+    paths: list[str],
+    changes: list[str],
 ) -> list[str] | None:
-    """The command that is likely to be wanted now; none if it would stop."""
-    from seqwright.data.checks.repair import MENDED
+    """Return the likely next command, or None if it would stop."""
+    from seqwright.data.checks.repair import REPAIRED
 
     held_out = [part for path in tests for part in ("--test", path)]
-    if mended is not None:
-        return None if errors else ["train", str(mended.copy), *_for_copy(mended, changes), *held_out]
-    if _is_pipe(found):
+    if result is not None:
+        return None if errors else ["train", str(result.copy), *_copy_options(result, changes), *held_out]
+    if found.files.single_pass:
         return None
     if found.options:
         return ["doctor", *paths, *changes, *found.options, *held_out]
-    if any(each.name not in MENDED for each in errors):
+    if any(each.name not in REPAIRED for each in errors):
         return None
-    if any(each.name in MENDED and each.severity != "note" for each in found.findings):
+    if any(each.name in REPAIRED and each.severity != "note" for each in found.findings):
         copy = paths[0].removesuffix(".tsv") + ".clean.tsv"
         return ["doctor", *paths, *changes, *held_out, "--fix", copy]
     return ["train", *paths, *changes, *held_out]
 
 
-def _for_copy(mended: Any, changes: list[str]) -> list[str]:
-    """Its options: those of its own form, and of what was asked all that is not about the form of a file."""
+def _copy_options(result: RepairResult, changes: list[str]) -> list[str]:
+    """Return the options to read the copy, and those of the user that do not concern the format."""
     lasting = ("data.max_length", "data.held_out", "data.valid", "data.test")
-    return [*mended.options, *(text for text in changes if text.partition("=")[0].strip() in lasting)]
-
-
-def _is_pipe(found: Any) -> bool:
-    return any(file.once for file in (*found.files.inputs, *found.files.targets))
-
-
-def _before_that(found: Any) -> str:
-    """What comes before any command."""
-    if _is_pipe(found):
-        return "save it to a file, which training can read again and again"
-    return "do as the errors say, and look again"
+    return [*result.options, *(text for text in changes if text.partition("=")[0].strip() in lasting)]

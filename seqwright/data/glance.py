@@ -17,12 +17,12 @@ from typing import Any, Literal, NamedTuple
 
 from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.task import TASKS, Claim
-from seqwright.data.text_display import shown
+from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, SeqwrightError
 
 Shape = Literal["folder", "jsonl", "tsv", "csv", "text"]
@@ -101,7 +101,7 @@ class Glance:
     @property
     def names(self) -> str:
         """The names of the columns, for a sentence."""
-        return ", ".join(shown(column.name, 20)[1:-1] for column in self.columns[:6])
+        return ", ".join(excerpt(column.name, 20)[1:-1] for column in self.columns[:6])
 
 
 class Recognition(NamedTuple):
@@ -141,7 +141,7 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     if any(Path(path).is_dir() for path in paths):
         return Glance(tuple(paths), "folder", (), 0, ())
     inputs = [Input(path) for path in paths]
-    if not inputs or any(file.once for file in inputs):
+    if not inputs or any(file.single_pass for file in inputs):
         return None
     decoding = Decoding(data.encoding, "replace")
     head = [line for line, _ in zip(_lines(inputs[0], decoding), range(HEAD), strict=False) if line.strip()]
@@ -157,7 +157,7 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
 
 
 def _lines(file: Input, decoding: Decoding) -> Iterator[str]:
-    for _, block in read_blocks(file, decoding, Tally()):
+    for _, block in read_blocks(file, decoding, ReadReport()):
         yield from block
 
 

@@ -1,8 +1,8 @@
-"""Pairs, the places they come from, and a tally of everything that reading left out or changed."""
+"""Pairs with their places in files, and the report of every line that reading skips or changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -22,15 +22,22 @@ class Place(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A source, its target (None for an input without one), and their place in a file."""
+    """A source, its target (None for an input without one), and the line that they come from."""
 
     source: str
     target: Any
     place: Place
 
 
+class TextRow(NamedTuple):
+    """The texts of an example in the order of their columns, and the line that they come from."""
+
+    texts: tuple[str, ...]
+    place: Place
+
+
 class Reason(StrEnum):
-    """Why a line was left out or is not byte for byte what the file holds."""
+    """Why a line is skipped, or differs from the bytes of the file."""
 
     BLANK_SOURCE = "skipped: blank source"
     BLANK_TARGET = "skipped: blank target"
@@ -39,51 +46,52 @@ class Reason(StrEnum):
     BAD_ROW = "skipped: bad row"
     BYTE_ORDER_MARK = "changed: byte order mark removed"
     CARRIAGE_RETURN = "changed: carriage return at the end of the line removed"
-    LINE_BREAK = "changed: carriage return or line break inside became a space"
-    BAD_BYTES = "changed: bytes that are not text became U+FFFD"
-    NUL = "changed: NUL became a space"
-    SURROGATE = "changed: unpaired surrogate became U+FFFD"
-    NONCHARACTER = "changed: reserved noncharacter became U+FFFD"
+    LINE_BREAK = "changed: carriage return or line break inside a text replaced with a space"
+    BAD_BYTES = "changed: undecodable bytes replaced with U+FFFD"
+    NUL = "changed: NUL replaced with a space"
+    SURROGATE = "changed: unpaired surrogate replaced with U+FFFD"
+    NONCHARACTER = "changed: reserved noncharacter replaced with U+FFFD"
 
 
 @dataclass
-class Count:
-    """How often, where first, what stood there, and what was said of the first where that differs."""
+class Occurrences:
+    """A count with its first places and examples; `fault` describes the first place."""
 
     count: int = 0
     places: list[Place] = field(default_factory=list)
-    examples: list[Pair] = field(default_factory=list)
+    examples: list[TextRow] = field(default_factory=list)
     fault: str = ""
 
-    def add(self, place: Place, pair: Pair | None = None) -> None:
+    @classmethod
+    def starting_with(cls, rows: Sequence[TextRow], count: int) -> Occurrences:
+        """Return `count` occurrences, of which `rows` are the first."""
+        return cls(count, [row.place for row in rows[:PLACES_KEPT]], list(rows[:EXAMPLES_KEPT]))
+
+    def add(self, place: Place, row: TextRow | None = None) -> None:
         self.count += 1
         if len(self.places) < PLACES_KEPT:
             self.places.append(place)
-        if pair is not None and len(self.examples) < EXAMPLES_KEPT:
-            self.examples.append(pair)
+        if row is not None and len(self.examples) < EXAMPLES_KEPT:
+            self.examples.append(row)
 
 
-class Tally:
-    """Counts by reason. Reading needs one: nothing is dropped, cut or changed without standing here."""
+class ReadReport:
+    """Counts by reason. Every reader requires one, so that nothing is skipped or changed silently."""
 
     def __init__(self) -> None:
-        self.counts: dict[Reason, Count] = {}
+        self.counts: dict[Reason, Occurrences] = {}
 
     def add(self, reason: Reason, place: Place, fault: str = "") -> None:
-        self.counts.setdefault(reason, Count(fault=fault)).add(place)
+        self.counts.setdefault(reason, Occurrences(fault=fault)).add(place)
 
     def __getitem__(self, reason: Reason) -> int:
         return self.counts[reason].count if reason in self.counts else 0
 
-    def __iter__(self) -> Iterator[tuple[Reason, Count]]:
+    def __iter__(self) -> Iterator[tuple[Reason, Occurrences]]:
         return iter(self.counts.items())
 
-    @property
-    def skipped(self) -> int:
-        return sum(found.count for reason, found in self if reason.startswith("skipped"))
-
     def summary(self) -> list[str]:
-        """One line for each reason, with the first places."""
+        """Return one line for each reason, with the first places."""
         lines = []
         for reason, found in self:
             more = ", …" if found.count > len(found.places) else ""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
-from seqwright.data.text_display import amount, visible
+from seqwright.data.text_display import pluralize, visible
 
 SHOWN = 50  # rows of a table
 WIDEST = 48  # terminal cells of a text in a table
@@ -155,7 +155,7 @@ class Text(Prediction):
         if self.finish_reason != "end":
             parts.append(f"cut: {self.finish_reason}")
         if self.alternatives:
-            parts.append(amount(len(self.alternatives), "alternative"))
+            parts.append(pluralize(len(self.alternatives), "alternative"))
         return f"<Text: {', '.join(parts)}>"
 
     def rows(self) -> Iterator[list[Cell]]:

@@ -126,11 +126,3 @@ class HeldOut:
 
     def _first(self, numbers: list[int]) -> tuple[Place, ...]:
         return tuple(self._places[number] for number in numbers[:PLACES_KEPT])
-
-
-def overlap(training: Iterable[Pair], held_out: Iterable[Pair]) -> Overlap:
-    waiting = HeldOut(held_out)
-    for pair in training:
-        waiting.meet(pair.source)
-    (found,) = waiting.overlaps()
-    return found

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from seqwright.config import Config, DataConfig
-from seqwright.data.checks.findings import Finding, by_gravity, leak_finding, reading_findings
-from seqwright.data.checks.statistics import Checker, Report, Side
+from seqwright.data.checks.findings import Finding, by_severity, leak_finding, reading_findings
+from seqwright.data.checks.statistics import Statistics, StatisticsBuilder, TextColumn
 from seqwright.data.corpus import Corpus
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.split import NAMES, HeldOut, Overlap, Part, place_of
-from seqwright.data.text_display import amount
+from seqwright.data.task import Kind
+from seqwright.data.text_display import pluralize
 
 FORMAT = 1
 SAMPLE = 5000  # examples that are kept to look at
@@ -32,9 +33,9 @@ class Survey:
     corpus: Corpus
     form: tuple[str, ...]
     columns: str | None
-    report: Report
+    report: Statistics
     sample: tuple[Any, ...]
-    tally: Tally
+    tally: ReadReport
     leaks: dict[Part, Overlap]
     places: array[float]
 
@@ -46,7 +47,7 @@ class Survey:
     def findings(self) -> list[Finding]:
         """All findings, the most severe first."""
         leaks = (leak_finding(found, NAMES[part]) for part, found in self.leaks.items())
-        return by_gravity([*reading_findings(self.tally), *self.report.findings, *filter(None, leaks)])
+        return by_severity([*reading_findings(self.tally), *self.report.findings, *filter(None, leaks)])
 
     def split(self, data: DataConfig) -> dict[Part, int]:
         """Return how many examples each part has, before over-long ones are left out."""
@@ -57,15 +58,16 @@ class Survey:
     def lines(self) -> list[str]:
         """Return a short description for a terminal."""
         report, task, data = self.report, self.corpus.task, self.corpus.data
+        examples = pluralize(report.examples, task.noun)
         lines = [
-            f"{self.name}: {amount(report.pairs, task.noun)} of {amount(report.sources, task.group_noun)}",
+            f"{self.name}: {examples} of {pluralize(report.distinct, task.group_noun)}",
             f"  {'; '.join(self.form)}",
-            *(f"  {name}: {_side(side)}" for name, side in _sides(report)),
+            *(f"  {name}: {_described(column)}" for name, column in report.columns.items()),
         ]
         found = self.findings
         lines += [f"  {finding.line()}" for finding in found[:SHOWN]]
         if found:
-            more = amount(len(found) - SHOWN, "more finding") if len(found) > SHOWN else "with examples"
+            more = pluralize(len(found) - SHOWN, "more finding") if len(found) > SHOWN else "with examples"
             doctor = shlex.join(["seqwright", "doctor", *data.train, *_options(data)])
             lines.append(f"  {more}: {doctor} (--fix clean.tsv writes a repaired copy)")
         return lines
@@ -80,7 +82,7 @@ class Survey:
             "group": self.corpus.task.group_noun,
             "pairs": report.pairs,
             "sources": report.sources,
-            **{name: side.to_json() for name, side in _sides(report)},
+            **{name: column.to_json() for name, column in report.columns.items()},
             "findings": [finding.to_json() for finding in self.findings],
             "dropped": self.tally.summary(),
             "leaks": sum(found.leaked for found in self.leaks.values()),
@@ -92,12 +94,13 @@ def survey(config: Config) -> Survey:
     """Read the inputs of the held-out files, then the training files once."""
     corpus = Corpus.of(config)
     data, reader = corpus.data, corpus.reader(corpus.data.train)
-    tally, checker, places = Tally(), Checker(), array("d")
+    tally, places = ReadReport(), array("d")
+    builder = StatisticsBuilder(role.name for role in corpus.task.roles if role.kind is Kind.TEXT)
     sample: list[Any] = []
     parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
     waiting = HeldOut(*(corpus.examples(part, tally) for part in parts))
     for example in reader.read(tally):
-        checker.add(example)
+        builder.add(tuple(corpus.task.texts(example)), example.place)
         group = corpus.task.group(example)
         waiting.meet(group)
         places.append(place_of(group, data.split))
@@ -107,7 +110,7 @@ def survey(config: Config) -> Survey:
         corpus=corpus,
         form=reader.form,
         columns=reader.columns,
-        report=checker.report(),
+        report=builder.build(),
         sample=tuple(sample),
         tally=tally,
         leaks=dict(zip(parts, waiting.overlaps(), strict=True)),
@@ -125,15 +128,11 @@ def _options(data: DataConfig) -> list[str]:
     ]
 
 
-def _sides(report: Report) -> tuple[tuple[str, Side], tuple[str, Side]]:
-    return ("source", report.source), ("target", report.target)
-
-
-def _side(side: Side) -> str:
-    mean = side.words.mean
+def _described(column: TextColumn) -> str:
+    mean = column.words.mean
     words = f", {mean:.1f} words" if 1.5 <= mean < 2.5 else f", {mean:.0f} words" if mean >= 1.5 else ""
-    scripts = [name.lower() for name, share in side.scripts.items() if share >= 0.05]
+    scripts = [name.lower() for name, share in column.scripts.items() if share >= 0.05]
     return (
-        f"{side.characters.mean:.0f} characters{words} on average, {side.characters.longest:,} at most; "
-        f"{amount(len(side.alphabet), 'distinct character')} ({', '.join(scripts[:3]) or 'no letters'})"
+        f"{column.characters.mean:.0f} characters{words} on average, {column.characters.longest:,} at most; "
+        f"{pluralize(len(column.alphabet), 'distinct character')} ({', '.join(scripts[:3]) or 'no letters'})"
     )

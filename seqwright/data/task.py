@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from seqwright.config import Config, DataConfig, SearchConfig
     from seqwright.data.glance import Glance
     from seqwright.data.plan import RowLengths
-    from seqwright.data.read_report import Tally
+    from seqwright.data.read_report import ReadReport
     from seqwright.data.store import ColumnSpec, Store
 
 E = TypeVar("E")
@@ -80,7 +80,7 @@ class Reader(Protocol[Example]):
     def named_twice(self) -> str | None:
         """A file that is named twice by mistake."""
 
-    def read(self, report: Tally) -> Iterator[Example]:
+    def read(self, report: ReadReport) -> Iterator[Example]:
         """Yield the examples in order; `report` counts what is skipped or changed."""
 
 

@@ -1,46 +1,54 @@
-"""Texts of others where people read them: what cannot be seen or would move the cursor is escaped, the rest
-is cut. And how many there are of something, in words.
-"""
+"""Text from files, escaped and shortened for people to read."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection
 
 from seqwright.data.fields import as_line
 
 MOST = 60
+LISTED = 20
 
-_SEEN = {"L", "M", "N", "P", "S"}  # major categories with a shape of their own (Unicode, table 4-4)
+_VISIBLE = {"L", "M", "N", "P", "S"}  # major categories with a shape of their own (Unicode, table 4-4)
 
 
-def shown(text: str, most: int = MOST) -> str:
-    """At most `most` characters of a text, in quotes; its fields as a line of input has them."""
-    whole = visible(as_line(text[: most + 1]))
-    return f"“{whole}”" if len(text) <= most else f"“{whole[:most]}…”"
+def excerpt(text: str, most: int = MOST) -> str:
+    """Return at most `most` characters of a text in quotes, with its fields as in a line of input."""
+    start = visible(as_line(text[: most + 1]))
+    return f"“{start}”" if len(text) <= most else f"“{start[:most]}…”"
 
 
 def visible(text: str) -> str:
-    """The whole text with escapes for what a terminal would obey rather than show: a tab is \\t, as in a
-    string of Python and in $'…' of a shell.
+    """Return the text with escapes for the characters that a terminal would obey or hide: a tab becomes \\t.
 
-    Marks are escaped, too, where they could stand in one character with their letter, or have none.
+    Marks are escaped, too, if they have no letter or could be composed with it.
     """
     if text.isascii() and text.isprintable():
         return text
     lonely = unicodedata.category(text[0])[0] == "M" if text else False
-    seen = _SEEN - {"M"} if lonely or not unicodedata.is_normalized("NFC", text) else _SEEN
-    return "".join(_visible(character, seen) for character in text)
+    kept = _VISIBLE - {"M"} if lonely or not unicodedata.is_normalized("NFC", text) else _VISIBLE
+    return "".join(
+        character if character == " " or unicodedata.category(character)[0] in kept else _escape(character)
+        for character in text
+    )
 
 
-def _visible(character: str, seen: set[str]) -> str:
-    if character == " " or unicodedata.category(character)[0] in seen:
-        return character
+def pluralize(count: int, one: str, several: str | None = None) -> str:
+    """Return a count with its noun: 1 step; 1,228 steps."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def shorten_list(names: Collection[str], most: int = LISTED) -> str:
+    """Return the names with commas between them; after `most` names, only the number of the others."""
+    listed = ", ".join(
+        visible(name if len(name) <= MOST else f"{name[:MOST]}…") for name in list(names)[:most]
+    )
+    return listed if len(names) <= most else f"{listed} and {len(names) - most:,} more"
+
+
+def _escape(character: str) -> str:
     if character == "\t":
         return "\\t"
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def amount(count: int, one: str, several: str | None = None) -> str:
-    """1 step; 1,228 steps."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -1,16 +1,15 @@
 """Tokenizers: text to ids and back, one JSON file each.
 
-Ids 0 to 3 are pad, unk, begin and end. They have no spelling, so no text can turn into one of them: `</s>` in
-a text is four characters like any others. Entries follow from id 4 on, after the 256 bytes where a tokenizer
-has them. An entry is a piece of text, or a marker of `seqwright.data.fields`, whose first character cannot
-occur in a piece.
+Ids 0 to 3 are pad, unk, begin and end. They have no spelling, so no text can become one of them: `</s>` in a
+text is four ordinary characters. Entries follow from id 4 on, or after the 256 bytes with byte fallback. An
+entry is a piece of text, or a marker of `seqwright.data.fields`, whose first character cannot occur in a
+piece.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -19,9 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from seqwright.config.registry import Registry, options_of, snake_case, unknown
+from seqwright.config.registry import Registry, check_options, options_of, snake_case, unknown
 from seqwright.data.fields import FIELD, SYMBOL, split_parts
-from seqwright.errors import ConfigError, InputError, ModelError, SeqwrightError
+from seqwright.errors import InputError, ModelError, SeqwrightError
 from seqwright.files import write_text
 
 PAD, UNK, BEGIN, END = range(4)
@@ -35,7 +34,7 @@ TOKENIZERS = Registry("tokenizer", "seqwright.data.tokenizers", "seqwright.data.
 class Piece(NamedTuple):
     """The text that an id stands for: `text == whole[start:end]`.
 
-    The bytes of a character share its span; the space that some kinds put before a text has an empty one.
+    The bytes of a character share its span. The space that some kinds put before a text has an empty span.
     """
 
     text: str
@@ -45,7 +44,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Entries in the order of their ids, and what some kinds learn beside them."""
+    """Entries in the order of their ids, and the merges or scores of some kinds."""
 
     entries: tuple[str, ...] = ()
     merges: tuple[tuple[str, str], ...] = ()
@@ -54,7 +53,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Unknown:
-    """How much of a text a tokenizer does not know, and what most often."""
+    """The number of unknown tokens in texts, and the most common ones."""
 
     tokens: int
     unknown: int
@@ -65,25 +64,15 @@ class Unknown:
         return self.unknown / max(1, self.tokens)
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Texts that do not come back as they were: because of unknown pieces, of spacing alone, or in all."""
-
-    texts: int
-    changed: int
-    unknown: int
-    spacing: int
-
-
 class Tokenizer(ABC):
-    """Without a vocabulary it knows nothing; `learned` makes one that does, `grown` one that knows more.
+    """Base of all kinds. `learned` returns one with a vocabulary from texts, `grown` one with more entries.
 
-    The options of a kind are the keyword-only arguments of its constructor, each kept as an attribute of its
+    The options of a kind are the keyword-only arguments of its constructor, stored as attributes of the same
     name.
     """
 
     byte_fallback: bool = False
-    """Whether the ids from 4 on are the 256 bytes, for what the entries do not know."""
+    """Whether the ids from 4 on are the 256 bytes, which spell unknown characters."""
 
     def __init__(self, vocabulary: Vocabulary | None = None):
         self.vocabulary = vocabulary or Vocabulary()
@@ -92,29 +81,29 @@ class Tokenizer(ABC):
         if len(self._ids) < len(self.vocabulary.entries):
             twice = [entry for entry, count in Counter(self.vocabulary.entries).items() if count > 1]
             raise ModelError(
-                f"tokenizer entries come twice: {', '.join(map(repr, twice[:5]))}; learn it again"
+                f"the tokenizer has duplicate entries: {', '.join(map(repr, twice[:5]))}; train it again"
             )
 
-    # What a kind provides -------------------------------------------------------------------------
+    # Methods of each kind -------------------------------------------------------------------------
 
     @abstractmethod
     def _encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text. Texts are not empty and hold no markers."""
+        """Return the ids of each text. Texts are not empty and have no markers."""
 
     @abstractmethod
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each of those ids stands in its text."""
+        """Return the span of each of those ids in its text."""
 
     @abstractmethod
     def _join(self, pieces: list[str]) -> str:
-        """The text of a run of pieces, the inverse of `_encode_texts`."""
+        """Return the text of consecutive pieces; the inverse of `_encode_texts`."""
 
     @abstractmethod
     def _learn(self, texts: Iterator[str]) -> Vocabulary: ...
 
     @abstractmethod
     def _units(self, text: str) -> Iterable[str]:
-        """The smallest pieces that a vocabulary can grow by."""
+        """Return the smallest pieces that can be added to a vocabulary."""
 
     # Encoding -------------------------------------------------------------------------------------
 
@@ -132,21 +121,21 @@ class Tokenizer(ABC):
         return self._first + len(self.vocabulary.entries)
 
     def encode(self, text: str) -> list[int]:
-        """Ids without begin and end."""
+        """Return the ids of a text, without begin and end."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text; many at once are faster."""
+        """Return the ids of each text; faster than one call per text."""
         divided = [split_parts(text) for text in texts]
         encoded = iter(self._encode_texts([part for parts in divided for part in parts[::2] if part]))
         return [self._with_markers(parts, encoded) for parts in divided]
 
     def encode_sampled(self, text: str, seed: int) -> list[int]:
-        """One of the ways to encode a text, drawn by the seed; kinds with only one way return that."""
+        """Return one possible encoding of a text, drawn by the seed; some kinds have only one."""
         return self.encode(text)
 
     def pieces(self, text: str) -> list[Piece]:
-        """What the ids of `encode` stand for, one by one."""
+        """Return the pieces of the ids of `encode`, one for each."""
         found, position = [], 0
         for number, part in enumerate(split_parts(text)):
             spans = [(0, len(part))] if number % 2 else self._spans(part) if part else []
@@ -155,7 +144,7 @@ class Tokenizer(ABC):
         return found
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; pad, begin and end have none, and an unknown becomes ⁇."""
+        """Return the text of ids. Pad, begin and end have none; unk becomes ⁇."""
         parts: list[str] = []
         pieces: list[str] = []
         raw = bytearray()
@@ -181,7 +170,7 @@ class Tokenizer(ABC):
     def _entry(self, number: int) -> str:
         if number >= self.size:
             raise InputError(
-                f"id {number} is not one of the tokenizer's {self.size}; is it from another one?"
+                f"id {number} is outside the tokenizer's {self.size} ids; is it from another tokenizer?"
             )
         return self.vocabulary.entries[number - self._first]
 
@@ -199,17 +188,17 @@ class Tokenizer(ABC):
     # Learning -------------------------------------------------------------------------------------
 
     def learned(self, texts: Iterable[str]) -> Self:
-        """A tokenizer with the same options and a vocabulary from these texts, which are read once."""
+        """Return a tokenizer with the same options and a vocabulary from these texts, which are read once."""
         markers: set[str] = set()
         vocabulary = self._learn(_plain_parts(texts, markers))
         if not (vocabulary.entries or markers or self.byte_fallback):
             raise InputError(
-                f"no text to learn a tokenizer of {self.kind} from; all texts are empty or too rare"
+                f"no text to train a {self.kind} tokenizer; all texts are empty, or their parts too rare"
             )
         return self._with(_appended(vocabulary, sorted(markers)))
 
     def grown(self, texts: Iterable[str]) -> Self:
-        """One that also knows what is new in these texts. Old ids keep their meaning; new ones follow."""
+        """Return a tokenizer that also knows the new parts of these texts. Old ids keep their meaning."""
         markers: set[str] = set()
         units: Counter[str] = Counter()
         for part in _plain_parts(texts, markers):
@@ -219,8 +208,6 @@ class Tokenizer(ABC):
 
     def _with(self, vocabulary: Vocabulary) -> Self:
         return type(self)(vocabulary, **self.options)
-
-    # Looking --------------------------------------------------------------------------------------
 
     def count_unknown(self, texts: Iterable[str], examples: int = 10) -> Unknown:
         tokens, found = 0, Counter[str]()
@@ -233,18 +220,7 @@ class Tokenizer(ABC):
                 )
         return Unknown(tokens, found.total(), tuple(ranked(found)[:examples]))
 
-    def losses(self, texts: Iterable[str]) -> Losses:
-        count = changed = lost = spacing = 0
-        for text in texts:
-            ids = self.encode(text)
-            back = self.decode(ids)
-            count += 1
-            changed += back != text
-            lost += UNK in ids
-            spacing += back != text and "".join(back.split()) == "".join(text.split())
-        return Losses(count, changed, lost, spacing)
-
-    # Keeping --------------------------------------------------------------------------------------
+    # Saving ---------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         entries, merges, scores = self.vocabulary.entries, self.vocabulary.merges, self.vocabulary.scores
@@ -253,11 +229,11 @@ class Tokenizer(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for equal tokenizers, and for no others."""
+        """A hash that is equal exactly for equal tokenizers."""
         return hashlib.sha256(self._text().encode()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Written to the side and renamed, so that there is never half a file."""
+        """Write the file atomically."""
         write_text(Path(path), self._text())
 
     def _text(self) -> str:
@@ -265,7 +241,7 @@ class Tokenizer(ABC):
 
 
 def train_tokenizer(kind: str, texts: Iterable[str], **options: Any) -> Tokenizer:
-    """A tokenizer of a kind (`TOKENIZERS.names()`) from texts of one side, or of both for a joint one."""
+    """Return a tokenizer of a kind (`TOKENIZERS.names()`) with a vocabulary from texts."""
     return TOKENIZERS.build({"kind": kind, **options}).learned(texts)
 
 
@@ -277,40 +253,28 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
     except OSError as error:
         raise ModelError(f"tokenizer {name} cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError) as error:
-        raise ModelError(f"{name} is not a tokenizer: {error}; was it copied whole?") from error
+        raise ModelError(f"{name} is not a tokenizer: {error}; copy it again") from error
     except SeqwrightError as error:
         raise ModelError(f"tokenizer {name}: {error}") from error
 
 
 def from_json(value: Mapping[str, Any]) -> Tokenizer:
-    """The inverse of `Tokenizer.to_json`. A file is data: it cannot make us import a kind from outside."""
+    """Return the tokenizer of `Tokenizer.to_json`. A file cannot import a kind from outside of Seqwright."""
     if not isinstance(value, Mapping) or not isinstance(value.get("format"), int):
-        raise ModelError("no format number: this is not a tokenizer of Seqwright")
+        raise ModelError("it has no format number, so it is not a Seqwright tokenizer")
     if value["format"] > FORMAT:
         raise ModelError(f"format {value['format']} is newer than this program's {FORMAT}; update Seqwright")
     kind, options = value.get("kind"), value.get("options")
     if kind not in TOKENIZERS.names() or not isinstance(options, Mapping):
         raise ModelError(unknown("tokenizer", str(kind), TOKENIZERS.names()))
     part = TOKENIZERS.get(kind)
-    for key in options:
-        if key not in options_of(part):
-            raise ModelError(unknown(f"option of tokenizer {kind}", str(key), sorted(options_of(part))))
+    check_options(f"tokenizer {kind}", part, options)
     return part(_vocabulary(value), **options)
 
 
 def ranked(counts: Counter[str]) -> list[tuple[str, int]]:
-    """The most frequent first, equals by their text: an order that does not depend on that of the data."""
+    """Sort by frequency, then by text, so that the order does not depend on the order of the data."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def at_least(name: str, value: float, least: float) -> None:
-    if not isinstance(value, int | float) or not least <= value < math.inf:
-        raise ConfigError(f"{name} is {value!r}; it must be at least {least}, and finite")
-
-
-def probability(name: str, value: float) -> None:
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigError(f"{name} is {value!r}; it must be between 0 and 1")
 
 
 def utf8(text: str) -> bytes:
@@ -323,7 +287,7 @@ def utf8(text: str) -> bytes:
 
 
 def _plain_parts(texts: Iterable[str], markers: set[str]) -> Iterator[str]:
-    """The texts between the markers, which are collected on the way."""
+    """Yield the texts between the markers, and collect the markers."""
     for text in texts:
         parts = split_parts(text)
         markers.update(parts[1::2])
@@ -331,7 +295,7 @@ def _plain_parts(texts: Iterable[str], markers: set[str]) -> Iterator[str]:
 
 
 def _appended(vocabulary: Vocabulary, new: Sequence[str]) -> Vocabulary:
-    """New entries are as unlikely as the least likely old one."""
+    """Return the vocabulary with new entries; each gets the lowest score of the old ones."""
     scores = vocabulary.scores + (min(vocabulary.scores),) * len(new) if vocabulary.scores else ()
     return replace(vocabulary, entries=(*vocabulary.entries, *new), scores=scores)
 
@@ -339,9 +303,9 @@ def _appended(vocabulary: Vocabulary, new: Sequence[str]) -> Vocabulary:
 def _vocabulary(value: Mapping[str, Any]) -> Vocabulary:
     entries, merges, scores = (value.get(key, []) for key in ("entries", "merges", "scores"))
     if not (isinstance(entries, list) and all(isinstance(entry, str) and entry for entry in entries)):
-        raise ModelError("its entries are not a list of texts")
+        raise ModelError("its entries are not a list of non-empty texts")
     if not isinstance(scores, list) or (scores and len(scores) != len(entries)):
-        raise ModelError(f"it has {len(entries)} entries and not as many scores")
+        raise ModelError(f"it has {len(entries)} entries, but another number of scores")
     if not isinstance(merges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in merges):
         raise ModelError("its merges are not a list of pairs")
     return Vocabulary(

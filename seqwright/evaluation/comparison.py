@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from seqwright import __version__
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 from seqwright.evaluation.bootstrap import Comparison
 from seqwright.evaluation.buckets import ENDING, Bucket
@@ -55,7 +55,7 @@ class Compared:
         name, level = self.first.label(each.first.name), percent(each.interval.level)
         outputs = [[item.output.value for item in side.items] for side in self.sides]
         if outputs[0] == outputs[1]:
-            items = amount(len(self.first.items), "item")
+            items = pluralize(len(self.first.items), "item")
             return f"No difference: {first} and {second} give the same outputs for {items}."
         figures = (
             f"{name} {each.second.value:.2f} against {each.first.value:.2f} ({each.difference:+.2f}, "

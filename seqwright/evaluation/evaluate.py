@@ -17,7 +17,7 @@ from seqwright import __version__
 from seqwright.config import Config, Spec
 from seqwright.data.corpus import Corpus
 from seqwright.data.plan import evenly
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.results import Prediction
 from seqwright.data.split import Part
 from seqwright.data.task import Bucket, Item, Judge, Mistake, group_items
@@ -270,7 +270,7 @@ def evaluate_files(
             f"{given!r} is about reading files, but no file is named; name one, or leave it out: the test "
             "split is read as the training reads it"
         )
-    tally, corpus = Tally(), Corpus(type(predictor.task), data)
+    tally, corpus = ReadReport(), Corpus(type(predictor.task), data)
     if paths and (twice := corpus.reader(paths).named_twice):
         raise ConfigError(f"{twice} is named twice; name each file once")
     examples = list(corpus.examples("test", tally)) if data.test or data.train else []

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import bar, fitted, glyph, percent
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def comparison_text(compared: Compared) -> str:
         *textwrap.wrap(compared.verdict, WIDTH),
         "",
         *_differences(compared),
-        f"closer to a reference: the second for {amount(compared.wins, 'item')}, the first for "
+        f"closer to a reference: the second for {pluralize(compared.wins, 'item')}, the first for "
         f"{compared.losses:,}; {compared.ties:,} equal",
         "",
         *_paired_buckets(compared),
@@ -57,9 +57,9 @@ def comparison_text(compared: Compared) -> str:
 
 
 def _headline(evaluation: Evaluation) -> str:
-    counts = amount(len(evaluation.items), "item")
+    counts = pluralize(len(evaluation.items), "item")
     if evaluation.pairs != len(evaluation.items):
-        counts += f" ({amount(evaluation.pairs, 'example')})"
+        counts += f" ({pluralize(evaluation.pairs, 'example')})"
     return f"{evaluation.file or 'in-memory data'}: {counts}, beam {evaluation.beam}"
 
 
@@ -106,7 +106,7 @@ def _confusions(confusions: Sequence[Confusion], most: int = 12) -> list[str]:
 def _speed(evaluation: Evaluation) -> str:
     speed = evaluation.speed
     memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB peak"
-    threads = amount(speed.threads, "thread")
+    threads = pluralize(speed.threads, "thread")
     return (
         f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s; one at a time "
         f"{speed.latency_ms(0.5):,.0f} ms (95 %: {speed.latency_ms(0.95):,.0f} ms){memory}; {threads}"

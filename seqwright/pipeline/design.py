@@ -17,7 +17,7 @@ from seqwright.data.checks.findings import Finding
 from seqwright.data.glance import recognise
 from seqwright.data.split import ENOUGH, NAMES, Part
 from seqwright.data.survey import Survey, survey
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.runs.folder import WEIGHTS, Run, check_home
 from seqwright.runtime import machine
@@ -60,14 +60,14 @@ class Design:
                 not count and part != "test"
             ):  # without a test split, the final score is that of the validation
                 raise InputError(
-                    f"{found.name} has {amount(found.report.sources, f'distinct {found.corpus.task.group_noun}')}"
+                    f"{found.name} has {pluralize(found.report.sources, f'distinct {found.corpus.task.group_noun}')}"
                     f", and with data.held_out = {share:g} the {NAMES[part]} split is empty; training needs at "
                     f"least {ENOUGH}. Add data, or pass --valid and --test files"
                 )
 
     def _split(self) -> str:
         counts, data, task = self.survey.split(self.config.data), self.config.data, self.survey.corpus.task
-        shares = [f"{amount(counts['train'], task.noun)} for training"]
+        shares = [f"{pluralize(counts['train'], task.noun)} for training"]
         for part, own in (("valid", data.valid), ("test", data.test)):
             if counts[part]:  # type: ignore[index]
                 shares.append(f"{counts[part]:,} for {NAMES[part]}" + (" (own file)" if own else ""))  # type: ignore[index]

@@ -17,7 +17,7 @@ from seqwright.config.registry import unknown
 from seqwright.data.corpus import task_class
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.store import Store
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError
 from seqwright.evaluation.evaluate import FILE
 from seqwright.evaluation.panel import WIDTH
@@ -111,7 +111,7 @@ class Table:
         arrow = "↑" if first["better"][metric] == "higher" else "↓"
         lines = [
             f"{self.name}: {metric_label(metric, first.get('item', 'word'))} {arrow} on "
-            f"{amount(first['items'], 'held-out item')}",
+            f"{pluralize(first['items'], 'held-out item')}",
             "",
             f"{'family':20} {'score':>7} {'interval':>14} {'parameters':>12} {'FLOPs':>8} "
             f"{'tokens/s':>9} {'steps':>8} {'minutes':>8}",

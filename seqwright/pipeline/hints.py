@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seqwright.config import Config
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.files import uncompressed
 from seqwright.lens.trace.history import TRACES
 from seqwright.pipeline.design import ENDS
@@ -58,7 +58,7 @@ def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
 def how_to_continue(patience: int | None, progress: Progress) -> str:
     """Say how a finished training resumes."""
     if _out_of_patience(patience, progress):
-        worse = f"{amount(progress.worse, 'validation')} without improvement ended the training"
+        worse = f"{pluralize(progress.worse, 'validation')} without improvement ended the training"
         return f"{worse}; a larger training.patience resumes it"
     return "a larger --minutes, --steps or --epochs resumes it"
 

@@ -21,7 +21,7 @@ from seqwright.data.corpus import task_class
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.results import Prediction, Predictions
 from seqwright.data.task import Row, Task
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError
 from seqwright.models import Model
 from seqwright.models.building import build_model
@@ -147,7 +147,7 @@ class Predictor:
         """Return one model of an ensemble on its own; any other model is its only member."""
         if not 1 <= number <= self.members:
             which = "the model" if self.folder is None else str(self.folder)
-            raise ConfigError(f"{which} has no member {number}, only {amount(self.members, 'member')}")
+            raise ConfigError(f"{which} has no member {number}, only {pluralize(self.members, 'member')}")
         if not isinstance(self.model, Ensemble):
             return self
         return Predictor(

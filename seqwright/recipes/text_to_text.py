@@ -12,10 +12,10 @@ from typing import Any
 
 from seqwright.config.presets import PRESETS
 from seqwright.config.recipe import Choice, Recipe
-from seqwright.data.checks.statistics import Report, Side
+from seqwright.data.checks.statistics import Statistics, TextColumn
 from seqwright.data.read_report import Pair
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 
 ENDS = {"minutes", "steps", "epochs"}
 SPEED = 8000  # target tokens a second of `tiny` on two cores, roughly
@@ -46,7 +46,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     return choose_for(survey.report, survey.sample, requested)
 
 
-def choose_for(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] | None = None) -> Recipe:
+def choose_for(report: Statistics, sample: Sequence[Pair], asked: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe for pairs like these; what is `asked` in so many words, when training ends, say, is not
     chosen.
     """
@@ -79,7 +79,7 @@ def choose_for(report: Report, sample: Sequence[Pair], asked: Mapping[str, Any] 
     return Recipe((*choices, _judge(kinds, ends, length * members, most=share * report.sources), held_out))
 
 
-def _length(report: Report, kind: str) -> float:
+def _length(report: Statistics, kind: str) -> float:
     """Tokens of a target with its end, about."""
     target = report.target
     lengths = {"symbols": target.words.mean, "bpe": PIECES * target.words.mean}
@@ -95,7 +95,7 @@ def _passes(tokens: float, training: Mapping[str, Any]) -> float:
     return training["minutes"] * 60 * SPEED / tokens
 
 
-def _kind(side: Side, texts: Sequence[str]) -> str:
+def _kind(side: TextColumn, texts: Sequence[str]) -> str:
     """symbols (phonemes and their kin), bpe (sentences), or for single words characters, or their letters
     where a script composes many characters of few.
     """
@@ -122,7 +122,7 @@ def _closed(texts: Sequence[str]) -> bool:
     return len(counts) <= SYLLABLES and counts.total() >= 10 * len(counts) and 5 * once <= len(counts)
 
 
-def _tokenizer(kinds: Sequence[str], report: Report) -> Choice:
+def _tokenizer(kinds: Sequence[str], report: Statistics) -> Choice:
     joint = kinds[0] == kinds[1] and report.shared_alphabet >= 0.5
     tables: list[Any] = [
         {"kind": "bpe", "max_size": _subwords(report.pairs)} if kind == "bpe" else kind for kind in kinds
@@ -178,9 +178,9 @@ def _model(pairs: int, words: bool, passes: float, preset: str, members: int, *,
         reason += "; a recurrent model with attention learns words soonest"
     elif words or pairs < 200_000:
         larger = "a larger one would be too slow for the time or learn them by heart"
-        reason = f"{amount(pairs, 'pair')}; {reason}; {larger}"
+        reason = f"{pluralize(pairs, 'pair')}; {reason}; {larger}"
     else:
-        preset, reason = "small", f"{amount(pairs, 'pair')}; {reason}"
+        preset, reason = "small", f"{pluralize(pairs, 'pair')}; {reason}"
     table: dict[str, Any] = {"preset": preset, "share": share, "dropout": dropout}
     what = f"model {preset}, dropout {dropout}"
     if members > 1:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import percent
 from seqwright.files import write_text
 from seqwright.runs.report.bars import FEW
@@ -145,7 +145,7 @@ def _column(column: Document) -> str:
     lengths, distinct = column.document("characters"), len(column.counts("alphabet"))
     return (
         f"{number(lengths.number('mean'))} characters on average and {lengths.count('longest'):,} at most; "
-        f"{amount(distinct, 'distinct character')}"
+        f"{pluralize(distinct, 'distinct character')}"
     )
 
 
@@ -159,7 +159,7 @@ def _training(record: Record) -> list[str]:
     how = (
         "Trained" + (f" with Seqwright {version}" if version else "") + (f" on {machine}" if machine else "")
     )
-    steps = f"{amount(record.last_step, 'step')}{time}{kept}."
+    steps = f"{pluralize(record.last_step, 'step')}{time}{kept}."
     again = (
         f"{code('report.html')} has the curves, the automatic choices with reasons, and the configuration; "
         f"{code(again_command(record))} trains the model again from it."
@@ -172,8 +172,8 @@ def _limits(record: Record) -> list[str]:
     lines = []
     if record.data is not None and record.data.columns:
         name, column = next(iter(record.data.columns.items()))
-        longest = amount(column.document("characters").count("longest"), "character")
-        distinct = amount(len(column.counts("alphabet")), "distinct character")
+        longest = pluralize(column.document("characters").count("longest"), "character")
+        distinct = pluralize(len(column.counts("alphabet")), "distinct character")
         lines.append(
             f"No {name} in its data is longer than {longest}. The {name}s have {distinct}; "
             "the model knows only those in its training split."
@@ -202,7 +202,7 @@ def _worst_buckets(evaluation: Evaluation, judge: str) -> list[str]:
         if len(large) < 2 or value >= usual:
             continue
         among = "" if len(large) == len(buckets) else f" among those with {FEW} items or more"
-        figures = f"{label} {score(judge, sign * value)}, {amount(worst.count('items'), 'item')}"
+        figures = f"{label} {score(judge, sign * value)}, {pluralize(worst.count('items'), 'item')}"
         lines.append(f"By {title}, {worst.text('name')} is the worst{among}: {figures}")
     return lines
 
@@ -211,4 +211,4 @@ def _verify(record: Record) -> list[str]:
     if "examples.json" in record.absent:
         return [sentence(plain(record.absent["examples.json"]))]
     command, count = code(f"seqwright verify {shlex.quote(record.name)}"), len(record.examples)
-    return [f"{command} checks this folder and compares {amount(count, 'stored output')} with new ones."]
+    return [f"{command} checks this folder and compares {pluralize(count, 'stored output')} with new ones."]

@@ -16,18 +16,16 @@ import numpy as np
 
 from seqwright.config import Config, DataConfig, SearchConfig
 from seqwright.config.registry import parse as parse_spec
-from seqwright.data.fields import FIELD, Joined, has_fields, plain, split_parts
+from seqwright.data.fields import FIELD, JoinedFields, has_fields, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
 from seqwright.data.read_report import Pair, Place
-from seqwright.data.readers.columns import Role as FieldKind
-from seqwright.data.readers.columns import parse_columns
-from seqwright.data.readers.opening import open_pairs
-from seqwright.data.readers.pairs import PairFiles, source_from_cells
+from seqwright.data.readers.columns import FieldKind, parse_columns
+from seqwright.data.readers.pairs import PairFiles, open_pairs, source_from_cells
 from seqwright.data.results import Reading, Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
 
@@ -96,9 +94,10 @@ class TextToText(Task[Pair, Text]):
             return Claim(4, f"{glance.name}: JSON objects with {glance.names}") if glance.width > 1 else None
         if glance.width < 2:
             return None
+        columns = pluralize(glance.width, "column")
         if any(column.looks_like_features for column in glance.columns):
-            return Claim(9, f"{glance.name}: {amount(glance.width, 'column')}, one of them feature bundles")
-        return Claim(11, f"{glance.name}: {amount(glance.width, 'column')} of text are source and target")
+            return Claim(9, f"{glance.name}: {columns}, one of them feature bundles")
+        return Claim(11, f"{glance.name}: {columns} of text are source and target")
 
     @classmethod
     def reader(cls, paths: Sequence[str], data: DataConfig) -> PairFiles:
@@ -253,7 +252,7 @@ class TextToText(Task[Pair, Text]):
                 f"{reprlib.repr(given)} is not a source: give a text, a tuple of the texts of its fields, or a "
                 "list of several sources"
             )
-        if isinstance(given, Joined) or self.fields == ONE_TEXT or has_fields(given):
+        if isinstance(given, JoinedFields) or self.fields == ONE_TEXT or has_fields(given):
             return Pair(given, None, NOWHERE)
         return self.from_line(given)
 
@@ -277,11 +276,11 @@ class TextToText(Task[Pair, Text]):
         """Return one source from its fields; if all of them are blank, an empty one."""
         if len(cells) != len(self.fields):
             raise InputError(
-                f"{amount(len(cells), 'field')}, but the model takes {len(self.fields)} "
+                f"{pluralize(len(cells), 'field')}, but the model takes {len(self.fields)} "
                 f"({', '.join(self.fields)}); separate them by tabs, with nothing there for an empty one, and "
                 "give several sources as a list"
             )
-        if "unsaid" in self.fields:
+        if "unspecified" in self.fields:
             raise ModelError(
                 "the run does not record whether the further fields of its sources are text or symbols; "
                 "sign the columns in its config.json, as in 1,3+:2 or 1,3=:2"
@@ -332,7 +331,8 @@ class TextToText(Task[Pair, Text]):
 
         if not isinstance(prefix, str) and count not in (None, len(prefix)):
             raise ConfigError(
-                f"{len(prefix)} prefixes for {amount(count or 0, 'input')}; give one for each, or one for all"
+                f"{len(prefix)} prefixes for {pluralize(count or 0, 'input')}; give one for each, or one "
+                "for all"
             )
         return TextRequest(options or SearchRequest.of(requested).options(search), prefix)
 
@@ -571,8 +571,8 @@ def field_kinds(columns: str | None) -> tuple[FieldKind, ...]:
     """Return the fields of a source from `data.columns`; a first column is text unless signed otherwise."""
     if columns is None:
         return ONE_TEXT
-    first, *others = (column.role for column in parse_columns(columns).source)
-    return ("text" if first == "unsaid" else first, *others)
+    first, *others = (column.kind for column in parse_columns(columns).source)
+    return ("text" if first == "unspecified" else first, *others)
 
 
 def pairs_of(given: Any) -> Iterator[tuple[Source, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from seqwright.data.text_display import shown
+from seqwright.data.text_display import excerpt
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress, Report
@@ -79,7 +79,7 @@ class Console:
         news = [(line, item) for line, item in probes if self._outputs.get(line) != str(item.output)]
         self._outputs |= {line: str(item.output) for line, item in news}
         texts = [
-            f"{shown(line, WIDTH)} → {shown(str(item.output), WIDTH)}"
+            f"{excerpt(line, WIDTH)} → {excerpt(str(item.output), WIDTH)}"
             + (" ✓" if item.output.value in item.references else "")
             for line, item in news
         ]

@@ -12,7 +12,7 @@ import torch
 from seqwright.config import Config, TrainingConfig
 from seqwright.data.checks.findings import Finding
 from seqwright.data.plan import Batching, Plan
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.models import Model
 from seqwright.training.budget import steps_of
 from seqwright.training.optimizer import build_optimizer
@@ -50,7 +50,7 @@ class Forecast:
         return self.steps / self.epoch_steps
 
     def lines(self) -> list[str]:
-        threads = amount(self.threads, "thread")
+        threads = pluralize(self.threads, "thread")
         workers = threads if self.processes == 1 else f"{self.processes} processes of {threads}"
         cost = (
             f"{_count(self.parameters)} parameters; {self.tokens_per_second:,.0f} tokens/s with {workers}: "
@@ -165,6 +165,6 @@ def _count(parameters: int) -> str:
 
 def _minutes(seconds: float) -> str:
     if seconds < 90:
-        return amount(round(seconds), "second")
+        return pluralize(round(seconds), "second")
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"

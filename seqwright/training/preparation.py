@@ -17,7 +17,7 @@ from seqwright.config import parse as parse_config
 from seqwright.data.checks.findings import Finding, left_out_finding
 from seqwright.data.corpus import Corpus
 from seqwright.data.plan import RowLengths
-from seqwright.data.read_report import Count, Place
+from seqwright.data.read_report import Occurrences, Place
 from seqwright.data.split import NAMES, Part
 from seqwright.data.store import Store, StoredRow
 from seqwright.data.task import Task
@@ -157,7 +157,7 @@ def _rows(
     """
     limit, numbers = config.data.max_length, {path: k for k, path in enumerate(corpus.paths)}
     examples = corpus.examples(part)
-    kept, lengths, seen = 0, Counter[int](), Count()
+    kept, lengths, seen = 0, Counter[int](), Occurrences()
     while block := list(islice(examples, BLOCK)):
         check()
         for row in task.encode(block):
@@ -179,7 +179,7 @@ def _left_out(part: Part, config: Config, data: Path) -> Finding | None:
     if not note.exists():  # a store of an older version
         return None
     known = read_json(note)
-    seen = Count(known["left_out"], [Place(*place) for place in known["places"]])
+    seen = Occurrences(known["left_out"], [Place(*place) for place in known["places"]])
     return left_out_finding(seen, known["pairs"], known["longest"], config.data.max_length, NAMES[part])
 
 

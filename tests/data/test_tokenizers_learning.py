@@ -1,4 +1,4 @@
-"""What BPE and unigram learn and draw, against naive versions of their papers."""
+"""Training and sampling of BPE and unigram, compared with naive versions of their papers."""
 
 import math
 import random
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqwright.data.tokenizers import Vocabulary, train_tokenizer
+from seqwright.data.tokenizer import Vocabulary, train_tokenizer
 from seqwright.data.tokenizers.segmentation.likelihood import Lattices, learn_unigram
 from seqwright.data.tokenizers.segmentation.spaces import parts_of
 from seqwright.data.tokenizers.segmentation.tables import count_parts
@@ -26,7 +26,7 @@ LIVELY = Unigram(Vocabulary(PIECES, scores=tuple(-2.0 - 0.1 * k for k in range(l
 
 
 def segmentations(text, pieces):
-    """All ways to write a text with pieces."""
+    """Return all segmentations of a text into pieces."""
     for count in range(len(text)):
         for cuts in combinations(range(1, len(text)), count):
             parts = [text[a:b] for a, b in zip((0, *cuts), (*cuts, len(text)), strict=True)]
@@ -46,12 +46,12 @@ def test_bpe_merges_the_most_frequent_neighbours_first():
 
 @given(st.text("lowernstid. ", max_size=30))
 def test_bpe_without_dropout_is_the_naive_algorithm(text):
-    """The sampler with nothing dropped is the textbook's loop; it must agree with the library."""
+    """Without dropout the sampler is the textbook loop; it must agree with the library."""
     plain = train_tokenizer("bpe", TEXTS, max_size=40, dropout=0.0)
     assert plain.encode_sampled(text, 1) == plain.encode(text)
 
 
-def test_bpe_that_drops_everything_spells():
+def test_bpe_with_full_dropout_yields_characters():
     spelling = train_tokenizer("bpe", TEXTS, max_size=40, dropout=1.0)
     assert [len(spelling.vocabulary.entries[k - 4]) for k in spelling.encode_sampled("lower", 1)] == [1] * 6
 
@@ -67,7 +67,7 @@ def test_samples_are_a_function_of_text_and_seed(tokenizer):
 
 
 @pytest.mark.parametrize("tokenizer", [UNIGRAM, LIVELY], ids=["learned", "lively"])
-def test_unigram_encodes_the_likeliest_segmentation(tokenizer):
+def test_unigram_encodes_the_most_likely_segmentation(tokenizer):
     scores = dict(zip(tokenizer.vocabulary.entries, tokenizer.vocabulary.scores, strict=True))
     for word in (*WORDS, "tidewinn"):
         best = max(sum(map(scores.get, parts)) for parts in segmentations(" " + word, scores))
@@ -76,7 +76,7 @@ def test_unigram_encodes_the_likeliest_segmentation(tokenizer):
 
 
 def test_unigram_draws_by_probability():
-    """Every segmentation as often as its P^alpha says, within four standard errors."""
+    """The frequency of every segmentation is that of P^alpha, within four standard errors."""
     scores = dict(zip(PIECES, LIVELY.vocabulary.scores, strict=True))
     ways = {
         tuple(parts): math.exp(0.5 * sum(map(scores.get, parts)))
@@ -110,7 +110,7 @@ def test_expectations_equal_the_sum_over_all_segmentations(texts, seed):
     assert found == pytest.approx([naive[piece] for piece in pieces], abs=1e-9)
 
 
-def test_advantage_is_that_over_the_best_other_way():
+def test_advantage_is_measured_against_the_best_other_segmentation():
     pieces = ["a", "b", "ab", "aab"]
     chances = np.array([0.4, 0.3, 0.2, 0.1])
     found = Lattices(pieces, pieces, 3).advantage(chances)

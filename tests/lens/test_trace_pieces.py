@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.data.fields import FIELD, SYMBOL, join_fields
-from seqwright.data.tokenizer import END, FIRST, UNK
-from seqwright.data.tokenizers import TOKENIZERS, train_tokenizer
+from seqwright.data.tokenizer import END, FIRST, TOKENIZERS, UNK, train_tokenizer
 from seqwright.lens.trace.pieces import locate, symbol_text, target_pieces, text_pieces
 
 CORPUS = [

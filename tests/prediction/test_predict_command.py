@@ -18,7 +18,7 @@ from tiny_runs import make_run, words
 
 from seqwright import cli, files
 from seqwright.data.fields import SYMBOL
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding
 from seqwright.errors import ConfigError
@@ -422,17 +422,17 @@ def test_a_block_is_bounded_in_lines_and_in_characters(tmp_path, small_blocks, m
     monkeypatch.setattr(blocks, "CHARACTERS", 100)
     lines = ["a"] * 5 + ["b" * 101] + ["c"] * 5
     path = write(tmp_path / "in.txt", lines)
-    found = list(line_blocks(Input(path), Decoding(), Tally()))
+    found = list(line_blocks(Input(path), Decoding(), ReadReport()))
     assert [line for block in found for line in block.lines] == lines
     assert [(block.first, len(block.lines)) for block in found] == [(0, 4), (4, 2), (6, 2), (8, 3)]
-    again = list(line_blocks(Input(path), Decoding(), Tally(), range(4, 9)))
+    again = list(line_blocks(Input(path), Decoding(), ReadReport(), range(4, 9)))
     assert [(block.first, len(block.lines)) for block in again] == [(4, 2), (6, 2), (8, 1)]
 
 
 def test_lines_of_a_pipe_are_handed_on_at_once(tmp_path):
     """A line of a slow writer does not wait for the next one, however short it is."""
     reader, writer = os.pipe()
-    found = line_blocks(Input(f"/dev/fd/{reader}"), Decoding(), Tally())
+    found = line_blocks(Input(f"/dev/fd/{reader}"), Decoding(), ReadReport())
     for number, line in enumerate(["a", "", "bc"]):
         os.write(writer, f"{line}\n".encode())
         assert next(found) == (number, [line])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from pair_statistics import pair_statistics
 
 from seqwright.config import parse
 from seqwright.config.recipe import Recipe
-from seqwright.data.checks.statistics import check
 from seqwright.data.fields import join_fields
 from seqwright.data.read_report import Pair, Place
 from seqwright.recipes.text_to_text import DECAY, GREEDY, LITTLE, LONG, SPEED, choose_for
@@ -53,7 +53,7 @@ def figures(draw: random.Random) -> tuple[str, str]:
 def recipe_for(make: Callable[[random.Random], tuple[str, str]], count: int = 300, **asked: object) -> Recipe:
     draw = random.Random(0)
     pairs = [Pair(*make(draw), Place("pairs.tsv", line)) for line in range(1, count + 1)]
-    return choose_for(check(pairs), pairs, asked)
+    return choose_for(pair_statistics(pairs), pairs, asked)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_several_models_share_the_time_and_neither_steps_nor_epochs():
 def test_many_words_that_will_be_read_often_take_a_transformer_in_larger_batches():
     draw = random.Random(0)
     pairs = [Pair(*pronunciation(draw), Place("pairs.tsv", line)) for line in range(1, LONG[0] + 1)]
-    report = check(pairs)
+    report = pair_statistics(pairs)
 
     def many(**asked: object) -> Recipe:
         return choose_for(report, pairs, asked)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from seqwright.config import DataConfig
 from seqwright.data.corpus import Corpus
-from seqwright.data.readers.files import Input
 from seqwright.data.readers.pairs import PairFiles
 from seqwright.errors import InputError, ModelError
 from seqwright.tasks.text_to_text import TextToText
@@ -129,7 +128,7 @@ def test_long_pairs_are_left_out_and_named_with_their_place_however_often_it_is_
         assert (of_training.count, of_validation.count) == (2, 1)
         assert of_training.line() == (
             "warning: training pairs with a side of more than 20 tokens: 2 of 100, the longest has 31 (first "
-            f"at {train_file}:11); they are left out; raise data.max_length, or cut them"
+            f"at {train_file}:11); they are left out; raise data.max_length, or shorten them"
         )
         assert [place.line for place in of_training.places] == [11, 21]
         assert "validation pairs with a side of more than 20 tokens: 1 of 2" in of_validation.sentence
@@ -257,7 +256,7 @@ def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr("seqwright.data.store.CHUNK", 2000)
     for name in ("BLOCK", "COMPRESSED_BLOCK"):
         monkeypatch.setattr(f"seqwright.data.readers.files.{name}", 1 << 12)
-    monkeypatch.setattr(Input.head, "__defaults__", (1 << 12,))  # what is sniffed at
+    monkeypatch.setattr("seqwright.data.readers.lines.BLOCK", 1 << 12)  # read by format detection
     peaks = []
     for count in (4_000, 20_000):
         config = tiny.configuration(tiny.reversals(tmp_path / f"{count}.tsv", count))

@@ -1,35 +1,35 @@
-"""Everything that can be said about files of pairs before anything is trained.
+"""The doctor: every check of files of pairs that is possible before training.
 
-    print(*examine(["pairs.tsv"], DataConfig()).lines(), sep="\\n")
+    print(*diagnose(["pairs.tsv"], DataConfig()).lines(), sep="\\n")
 
-Reading goes on where training would stop, so that all that is wrong is found at once.
+It continues where training would stop, so that one run reports all faults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from seqwright.config import DataConfig
 from seqwright.data.checks.findings import (
     STOPS,
     Finding,
-    by_gravity,
+    Severity,
+    by_severity,
     few_finding,
     leak_finding,
     near_leak_finding,
     quoted_finding,
     reading_findings,
 )
-from seqwright.data.checks.repair import DROPS, MENDED
-from seqwright.data.checks.statistics import RARE, Checker, Lengths, Report, Side
-from seqwright.data.read_report import Reason, Tally
+from seqwright.data.checks.repair import DROPS, REPAIRED
+from seqwright.data.checks.statistics import RARE, LengthHistogram, Statistics, StatisticsBuilder, TextColumn
+from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.lines import Decoding, guess_encoding, is_wide, read_blocks
-from seqwright.data.readers.opening import open_pairs
-from seqwright.data.readers.pairs import PairFiles
+from seqwright.data.readers.pairs import PairFiles, open_pairs
 from seqwright.data.split import ENOUGH, HeldOut, divisible, place_of
-from seqwright.data.text_display import amount, shown
+from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import SeqwrightError
 
 FORMAT = 1
@@ -38,14 +38,14 @@ GUESSED_FROM = 1000  # lines
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What was found in the training files, and between them and those that are held out."""
+class DoctorReport:
+    """The statistics and findings of the training files, and their overlap with the test files."""
 
     files: PairFiles
     held_out: PairFiles | None
-    report: Report
-    findings: tuple[Finding, ...]  # the gravest first
-    options: tuple[str, ...]  # of reading, that seem to be missing
+    statistics: Statistics
+    findings: tuple[Finding, ...]  # the most severe first
+    options: tuple[str, ...]  # reading options that seem to be missing
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,20 +53,19 @@ class Examination:
             "name": self.files.name,
             "form": list(self.files.sniffed.reasons),
             "columns": str(self.files.sniffed.columns or "") or None,
-            "pairs": self.report.pairs,
-            "sources": self.report.sources,
-            "source": self.report.source.to_json(),
-            "target": self.report.target.to_json(),
+            "pairs": self.statistics.pairs,
+            "sources": self.statistics.sources,
+            **{name: column.to_json() for name, column in self.statistics.columns.items()},
             "findings": [found.to_json() for found in self.findings],
             "verdict": self.verdict,
         }
 
     def lines(self) -> Iterator[str]:
-        report = self.report
-        yield f"{self.files.name}: {amount(report.pairs, 'pair')} of {amount(report.sources, 'source')}"
+        pairs, sources = self.statistics.pairs, self.statistics.sources
+        yield f"{self.files.name}: {pluralize(pairs, 'pair')}, {pluralize(sources, 'distinct source')}"
         yield f"  {'; '.join(self.files.sniffed.reasons)}"
-        for name, side in (("source", report.source), ("target", report.target)):
-            yield from _side_lines(name, side)
+        for name, column in self.statistics.columns.items():
+            yield from _column_lines(name, column)
         for found in self.findings:
             yield ""
             yield from _finding_lines(found)
@@ -75,73 +74,73 @@ class Examination:
 
     @property
     def verdict(self) -> str:
-        names = [found.severity for found in self.findings]
-        errors, warnings, notes = (names.count(severity) for severity in ("error", "warning", "note"))
-        counted = ", ".join(
-            amount(count, name)
-            for count, name in ((errors, "error"), (warnings, "warning"), (notes, "note"))
-            if count
-        )
-        if errors:
-            return f"{counted}: training would stop at what the errors name"
-        if warnings:
-            return f"{counted}: it can be trained on, but look at the warnings first"
-        return f"{counted or 'no findings'}: nothing stands against training"
+        severities = [found.severity for found in self.findings]
+        counts = {name: severities.count(name) for name in get_args(Severity)}
+        counted = ", ".join(pluralize(count, name) for name, count in counts.items() if count)
+        if counts["error"]:
+            return f"{counted}: training would stop at the errors"
+        if counts["warning"]:
+            return f"{counted}: training is possible, but check the warnings first"
+        return f"{counted or 'no findings'}: ready for training"
 
 
-def examine(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()) -> Examination:
-    """One pass over the files of `held_out`, then one over `paths`, in bounded memory but for the former.
+def diagnose(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()) -> DoctorReport:
+    """Read `held_out`, then `paths`, once each. Only the held-out sources are kept in memory.
 
-    Rows that do not fit are tried once more with quotes that enclose cells.
+    If rows do not fit the columns, the files are read once more with quoting.
     """
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
-    files, tally, checker = open_pairs(paths, lenient), Tally(), Checker()
+    files, report, builder = open_pairs(paths, lenient), ReadReport(), StatisticsBuilder()
     columns = files.sniffed.columns
     if columns is not None and len(columns.source) > 1:
-        lenient = replace(lenient, columns=str(columns))  # the same roles there as here
+        lenient = replace(lenient, columns=str(columns))  # the held-out files get the same kinds of fields
     others = open_pairs(held_out, lenient) if held_out else None
-    waiting = HeldOut(others.read(Tally())) if others else None
-    first: set[float] = set()  # places of sources, as many as are enough
-    for pair in files.read(tally):
-        checker.add(pair)
+    waiting = HeldOut(others.read(ReadReport())) if others else None
+    first: set[float] = set()  # split positions of the first distinct sources, until there are enough
+    for source, target, place in files.read(report):
+        builder.add((source, target), place)
         if waiting is not None:
-            waiting.meet(pair.source)
+            waiting.meet(source)
         if len(first) < ENOUGH:
-            first.add(place_of(pair.source, data.split))
-    report = checker.report()
-    guess = _guessed_encoding(files, tally, data)
-    left = _bad_if_quoted(paths, files, tally, data)
-    found = [*_reading(tally, data, guess, left), *report.findings]
+            first.add(place_of(source, data.split))
+    statistics = builder.build()
+    encoding = _guessed_encoding(files, report, data)
+    unquotable = _bad_rows_if_quoted(paths, files, report, data)
+    found = [*_reading_findings(report, data, encoding, unquotable), *statistics.findings]
     if len(first) < ENOUGH and not data.valid:
         tested = bool(held_out or data.test)
         found.append(few_finding(len(first), stops=not divisible(first, tested=tested)))
     if waiting is not None:
         (overlap,) = waiting.overlaps()
         found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
-    options = [f"data.encoding={guess}"] if guess is not None else []
-    options += ["data.quoting=true"] if left is not None and not data.skip_bad_rows else []
-    return Examination(files, others, report, tuple(by_gravity(found)), tuple(options))
+    options = [f"data.encoding={encoding}"] if encoding is not None else []
+    options += ["data.quoting=true"] if unquotable is not None and not data.skip_bad_rows else []
+    return DoctorReport(files, others, statistics, tuple(by_severity(found)), tuple(options))
 
 
-def _reading(tally: Tally, data: DataConfig, guess: str | None, left: int | None) -> list[Finding]:
-    """What reading did; an error where it would have stopped without our leniency."""
+def _reading_findings(
+    report: ReadReport, data: DataConfig, encoding: str | None, unquotable: int | None
+) -> list[Finding]:
+    """Return the findings of reading; those at which training would stop are errors."""
     strict = data.on_bad_bytes == "error"
     stops = {Reason.BAD_ROW: not data.skip_bad_rows, Reason.BAD_BYTES: strict, Reason.NUL: strict}
-    found = {each.name: each for each in reading_findings(tally, [why for why in STOPS if stops[why]])}
-    if guess is not None:
-        way_out = f"training stops there: it may be {guess}, then give data.encoding={guess}"
+    found = {each.name: each for each in reading_findings(report, [why for why in STOPS if stops[why]])}
+    if encoding is not None:
+        way_out = f"training stops there: the encoding may be {encoding}; set data.encoding={encoding}"
         found["bad_bytes"] = replace(found["bad_bytes"], way_out=way_out)
-    if left is not None:
-        bad = tally.counts[Reason.BAD_ROW]
-        found["bad_row"] = quoted_finding(bad, left, stops=stops[Reason.BAD_ROW])
+    if unquotable is not None:
+        bad = report.counts[Reason.BAD_ROW]
+        found["bad_row"] = quoted_finding(bad, unquotable, stops=stops[Reason.BAD_ROW])
     return list(found.values())
 
 
-def _bad_if_quoted(paths: Sequence[str], files: PairFiles, tally: Tally, data: DataConfig) -> int | None:
-    """How many rows still do not fit if quotes enclose cells; None if no fewer, or it cannot be tried."""
-    before, again = tally[Reason.BAD_ROW], Tally()
-    form = files.sniffed.format
-    if not before or files.sniffed.quoting or form == "jsonl" or any(file.once for file in files.inputs):
+def _bad_rows_if_quoted(
+    paths: Sequence[str], files: PairFiles, report: ReadReport, data: DataConfig
+) -> int | None:
+    """Return the number of rows that do not fit even with quoting; None if quoting does not help."""
+    before, again = report[Reason.BAD_ROW], ReadReport()
+    detected = files.sniffed
+    if not before or detected.quoting or detected.format == "jsonl" or files.single_pass:
         return None
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True, quoting=True)
     try:
@@ -153,41 +152,40 @@ def _bad_if_quoted(paths: Sequence[str], files: PairFiles, tally: Tally, data: D
     return again[Reason.BAD_ROW] if again[Reason.BAD_ROW] < before else None
 
 
-def _guessed_encoding(files: PairFiles, tally: Tally, data: DataConfig) -> str | None:
-    """Of the lines from the first on that are no text; None if there are none, or it cannot be read again, or
-    its bytes are no lines.
-    """
-    if data.on_bad_bytes == "replace" or not tally[Reason.BAD_BYTES] or is_wide(data.encoding):
+def _guessed_encoding(files: PairFiles, report: ReadReport, data: DataConfig) -> str | None:
+    """Return the likely encoding of the first lines that cannot be decoded, if they can be read again."""
+    if data.on_bad_bytes == "replace" or not report[Reason.BAD_BYTES] or is_wide(data.encoding):
         return None
-    place = tally.counts[Reason.BAD_BYTES].places[0]
-    file = next(file for file in (*files.inputs, *files.targets) if file.name == place.file)
-    if file.once:
+    place = report.counts[Reason.BAD_BYTES].places[0]
+    file = next(file for file in files.all_inputs if file.name == place.file)
+    if file.single_pass:
         return None
     lines: list[str] = []
-    for number, block in read_blocks(file, Decoding("latin-1", "replace"), Tally()):  # the bytes as they are
+    for number, block in read_blocks(file, Decoding("latin-1", "replace"), ReadReport()):  # keeps all bytes
         lines = block[max(0, place.line - number) :]
         if lines:
             break
     return guess_encoding("\n".join(lines[:GUESSED_FROM]).encode("latin-1", "replace"))
 
 
-def _side_lines(name: str, side: Side) -> Iterator[str]:
-    scripts = ", ".join(f"{script.lower()} {share:.0%}" for script, share in list(side.scripts.items())[:3])
-    yield f"  {name}: {_range(side.characters, 'character')}; {_range(side.words, 'word')}"
-    yield f"    {amount(len(side.alphabet), 'different character')}: {scripts or 'no letters'}"
-    if rare := side.rare:
-        some = " ".join(shown(character)[1:-1] for character in rare[:RARE_SHOWN])
+def _column_lines(name: str, column: TextColumn) -> Iterator[str]:
+    shares = list(column.scripts.items())[:3]
+    scripts = ", ".join(f"{script.lower()} {share:.0%}" for script, share in shares)
+    yield f"  {name}: {_range(column.characters, 'character')}; {_range(column.words, 'word')}"
+    yield f"    {pluralize(len(column.alphabet), 'distinct character')}: {scripts or 'no letters'}"
+    if rare := column.rare:
+        some = " ".join(excerpt(character)[1:-1] for character in rare[:RARE_SHOWN])
         more = f" and {len(rare) - RARE_SHOWN:,} more" if len(rare) > RARE_SHOWN else ""
-        come = "comes" if len(rare) == 1 else "come"
-        yield f"    {len(rare):,} of them {come} fewer than {RARE} times: {some}{more}"
+        occur = "occurs" if len(rare) == 1 else "occur"
+        yield f"    {len(rare):,} of them {occur} fewer than {RARE} times: {some}{more}"
 
 
-def _range(lengths: Lengths, unit: str) -> str:
+def _range(lengths: LengthHistogram, unit: str) -> str:
     shortest = min(lengths.counts, default=0)
     if shortest == lengths.longest:
-        return f"{amount(shortest, unit)} each"
+        return f"{pluralize(shortest, unit)} each"
     return (
-        f"{shortest:,} to {amount(lengths.longest, unit)}, {lengths.mean:.1f} on average, "
+        f"{shortest:,} to {pluralize(lengths.longest, unit)}, {lengths.mean:.1f} on average, "
         f"99% up to {lengths.quantile(0.99):,}"
     )
 
@@ -196,13 +194,13 @@ def _finding_lines(found: Finding) -> Iterator[str]:
     more = ", …" if found.count > len(found.places) else ""
     where = f", at {', '.join(map(str, found.places))}{more}" if found.places else ""
     yield f"{found.severity}: {found.sentence}{where}"
-    for source, target, place in found.examples:
-        yield f"  {place}: {shown(source)} → {shown(target)}"
-    yield f"  {found.way_out}{_by_fix(found.name)}"
+    for texts, place in found.examples:
+        yield f"  {place}: {' → '.join(map(excerpt, texts))}"
+    yield f"  {found.way_out}{_fix_hint(found.name)}"
 
 
-def _by_fix(name: str) -> str:
-    """Whether a mended copy is without it; line ends are none of the trouble."""
+def _fix_hint(name: str) -> str:
+    """Return how a repaired copy avoids the finding; carriage returns at line ends are no fault."""
     if name in DROPS:
-        return f" (--fix OUT --drop {name} does)"
-    return " (--fix does)" if name in MENDED and name != Reason.CARRIAGE_RETURN.name.lower() else ""
+        return f" (--fix OUT --drop {name} does this)"
+    return " (--fix does this)" if name in REPAIRED - {Reason.CARRIAGE_RETURN.name.lower()} else ""

@@ -1,4 +1,4 @@
-"""Repeated sources: estimated in bounded memory, or exactly from sixteen bytes each."""
+"""Duplicate pairs: estimated in bounded memory, or exact from a digest of each pair."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from numpy.typing import NDArray
 
 from seqwright.data.split import text_hash
 
-Repeated = Literal["duplicates", "conflicts"]
+DuplicateKind = Literal["duplicates", "conflicts"]
 Flags = NDArray[np.bool_]
 
 DIGEST = 16
-"""Bytes: among ten million texts two have the same digest with a chance of one in 10^24."""
+"""Bytes: among ten million texts, two have the same digest with a probability of 10^-24."""
+REMEMBERED = 1000
+"""Further targets of one source that are remembered."""
 
-REMEMBERED = 1000  # targets of one source, beside the first
 
+class DuplicateCounter:
+    """Counts distinct sources, duplicate pairs, and pairs whose source occurred before with other targets.
 
-class Repetitions:
-    """Counts sources, repeated pairs, and pairs whose source came before with other targets.
-
-    Exact up to `most` distinct sources of not too many targets. Beyond, it keeps those whose hash ends in k
-    zero bits and multiplies by 2^k (adaptive sampling, Flajolet 1990): all pairs of a source are kept or
+    Exact up to `most` distinct sources with few targets each. Beyond, it keeps the sources whose hash ends in
+    k zero bits and multiplies by 2^k (adaptive sampling, Flajolet 1990). It keeps all pairs of a source or
     none, so the shares stay unbiased.
     """
 
     def __init__(self, most: int = 500_000):
         self.most = most
         self._bits = 0
-        self._targets: dict[int, int] = {}  # source -> the hash of its first target
-        self._others: dict[int, set[int]] = {}  # of the sources that have several
-        self._again: dict[Repeated, Counter[int]] = {"duplicates": Counter(), "conflicts": Counter()}
+        self._targets: dict[int, int] = {}  # hash of a source -> hash of its first target
+        self._others: dict[int, set[int]] = {}  # hash of a source -> hashes of its further targets
+        self._counts: dict[DuplicateKind, Counter[int]] = {"duplicates": Counter(), "conflicts": Counter()}
 
-    def add(self, source: str, target: str) -> Repeated | None:
-        """What this pair is to those before it."""
+    def add(self, source: str, target: str) -> DuplicateKind | None:
+        """Count a pair, and return how it relates to the pairs before it."""
         key = text_hash(source)
         if key & ((1 << self._bits) - 1):
             return None
@@ -47,10 +47,10 @@ class Repetitions:
                 self._thin_out()
             return None
         known = self._targets[key] == value or value in self._others.get(key, ())
-        kind: Repeated = "duplicates" if known else "conflicts"
+        kind: DuplicateKind = "duplicates" if known else "conflicts"
         if not known and len(others := self._others.setdefault(key, set())) < REMEMBERED:
             others.add(value)
-        self._again[kind][key] += 1
+        self._counts[kind][key] += 1
         return kind
 
     @property
@@ -58,32 +58,33 @@ class Repetitions:
         return len(self._targets) << self._bits
 
     def counts(self) -> dict[str, int]:
-        return {kind: counts.total() << self._bits for kind, counts in self._again.items()}
+        return {kind: counts.total() << self._bits for kind, counts in self._counts.items()}
 
     def _thin_out(self) -> None:
         self._bits += 1
         mask = (1 << self._bits) - 1
         self._targets = {key: value for key, value in self._targets.items() if not key & mask}
         self._others = {key: values for key, values in self._others.items() if not key & mask}
-        for kind, counts in self._again.items():
-            self._again[kind] = Counter({key: count for key, count in counts.items() if not key & mask})
+        for kind, counts in self._counts.items():
+            self._counts[kind] = Counter({key: count for key, count in counts.items() if not key & mask})
 
 
 def digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
-def repeated(digests: bytes | bytearray) -> Flags:
-    """Which of the digests, one after the other, came before (N,). Takes about 50 bytes for each."""
+def duplicate_flags(digests: bytes | bytearray) -> Flags:
+    """Return which of the concatenated digests occurred before (N,). Needs about 50 bytes for each."""
     keys, order, new = _grouped(digests)
     flags = np.zeros(len(keys), np.bool_)
     flags[order] = ~new
     return flags
 
 
-def contradicting(sources: bytes | bytearray, pairs: bytes | bytearray) -> Flags:
-    """Which pairs are another one than the first with their source (N,), from a digest of each source and one
-    of each pair. Takes about 90 bytes for each.
+def conflict_flags(sources: bytes | bytearray, pairs: bytes | bytearray) -> Flags:
+    """Return which pairs differ from the first pair with their source (N,), from the digests of both.
+
+    Needs about 90 bytes for each.
     """
     _, order, new = _grouped(sources)
     keys = _keys(pairs)
@@ -94,7 +95,7 @@ def contradicting(sources: bytes | bytearray, pairs: bytes | bytearray) -> Flags
 
 
 def _grouped(digests: bytes | bytearray) -> tuple[NDArray[np.uint64], NDArray[np.intp], Flags]:
-    """The keys, an order that brings equal ones together, the earlier first, and where a new one begins."""
+    """Return the keys, a stable order that groups equal keys, and where in that order a new key begins."""
     keys = _keys(digests)
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     new = np.zeros(len(keys), np.bool_)

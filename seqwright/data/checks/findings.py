@@ -1,4 +1,4 @@
-"""What can be wrong with pairs, in plain words: a name, how grave, how many, where first, and the way out."""
+"""Findings: faults in a data set, each with a name, severity, count, first places, and a way out."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from seqwright.data.read_report import Count, Pair, Place, Reason, Tally
+from seqwright.data.read_report import Occurrences, Place, ReadReport, Reason, TextRow
 from seqwright.data.split import ENOUGH, Overlap
 
-Severity = Literal["error", "warning", "note"]  # an error is what training stops at
+Severity = Literal["error", "warning", "note"]  # training stops at an error
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of trouble in a data set."""
+    """One kind of fault in a data set. `columns` are the names of the texts of an example."""
 
     name: str
     severity: Severity
@@ -22,7 +22,8 @@ class Finding:
     places: tuple[Place, ...]
     sentence: str
     way_out: str
-    examples: tuple[Pair, ...] = ()
+    examples: tuple[TextRow, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -33,244 +34,231 @@ class Finding:
             "way_out": self.way_out,
             "places": [str(place) for place in self.places],
             "examples": [
-                {"place": str(place), "source": source, "target": target}
-                for source, target, place in self.examples
+                {"place": str(place), **dict(zip(self.columns, texts, strict=True))}
+                for texts, place in self.examples
             ],
         }
 
     def __str__(self) -> str:
-        return self._said(", ".join(map(str, self.places)))
+        return self._line(", ".join(map(str, self.places)))
 
     def line(self) -> str:
-        """With the first place only."""
-        return self._said(f"first at {self.places[0]}" if self.places else "")
+        """Return one line with the first place only."""
+        return self._line(f"first at {self.places[0]}" if self.places else "")
 
-    def _said(self, where: str) -> str:
+    def _line(self, where: str) -> str:
         return f"{self.severity}: {self.sentence}{f' ({where})' if where else ''}; {self.way_out}"
 
 
-class Trouble(NamedTuple):
-    """Words for a finding, with `{count}` and `{share}` to fill in; a warning from the share `grave` on."""
+NEVER = 2.0  # more than any share
+
+
+class FindingText(NamedTuple):
+    """The words of a finding, with values in braces to fill in.
+
+    The finding is a warning from the share `warn_from` of all examples on, and a note below.
+    """
 
     sentence: str
     way_out: str
-    grave: float
+    warn_from: float
 
 
-TROUBLES = {
-    "copies": Trouble(
-        "pairs whose target is their source: {count} ({share})",
+FINDING_TEXTS = {
+    "copies": FindingText(
+        "pairs whose target equals their source: {count} ({share})",
         "remove them unless copying is the task",
         0.1,
     ),
-    "duplicates": Trouble("repetitions of an earlier pair: {count} ({share})", "remove them", 0.1),
-    "conflicts": Trouble(
-        "pairs whose source came with another target before: {count} ({share})",
-        "fine if several answers are right; otherwise keep the right one",
+    "duplicates": FindingText("duplicate {rows}: {count} ({share})", "remove them", 0.1),
+    "conflicts": FindingText(
+        "pairs whose source occurs earlier with another target: {count} ({share})",
+        "fine if several targets are correct; otherwise keep the correct one",
         0.5,
     ),
-    "misaligned": Trouble(
-        "stretches of 500 pairs whose lengths fit better with one side moved by a few lines: {count}",
-        "look for a line that is missing or added before the first of them",
+    "misaligned": FindingText(
+        "windows of 500 pairs whose lengths match better with one side shifted by a few lines: {count}",
+        "look for a missing or added line before the first window",
         0.0,
     ),
-    "chained": Trouble(
-        "stretches of 500 pairs most of whose targets are sources of their neighbours: {count}",
-        "right for dialogue, where a reply is the next turn; otherwise one side is moved by a few lines",
+    "chained": FindingText(
+        "windows of 500 pairs in which most targets are the sources of neighbouring pairs: {count}",
+        "expected in dialogue, where a reply is the next turn; otherwise one side is shifted by a few lines",
         1.0,
     ),
-    "swapped": Trouble(
-        "pairs that read as if source and target were exchanged: about {count} ({share})",
-        "exchange or remove them",
+    "swapped": FindingText(
+        "pairs that look as if source and target were swapped: about {count} ({share})",
+        "swap or remove them",
         0.01,
     ),
-    "length_ratio": Trouble(
-        "pairs with one side more than 9 times as long for the other as is usual here: {count} ({share})",
-        "check that they belong together",
+    "length_ratio": FindingText(
+        "pairs whose length ratio differs from the usual one by a factor of more than 9: {count} ({share})",
+        "check that source and target belong together",
         0.01,
     ),
-    "free_lengths": Trouble(
-        "pairs with one side more than 9 times as long as the other, as lengths do not depend on each other "
-        "here: {count} ({share})",
-        "right for dialogue, where replies are as long as they like; otherwise see that they belong together",
+    "free_lengths": FindingText(
+        "pairs with one side more than 9 times as long as usual, in data whose lengths hardly correlate: "
+        "{count} ({share})",
+        "expected in dialogue, where replies have any length; otherwise check that the sides belong together",
         1.0,
     ),
-    "quotes": Trouble(
-        "pairs with a side in double quotes or with an odd number of them: {count} ({share})",
-        "if the file is quoted CSV, give data.quoting=true; otherwise they are text and nothing is wrong",
+    "quotes": FindingText(
+        "{rows} with double quotes around a text, or with an odd number of them: {count} ({share})",
+        "if the file is quoted CSV, set data.quoting=true; otherwise the quotes are text and correct",
         0.2,
     ),
-    "control_characters": Trouble(
-        "pairs with control characters, U+FEFF, or the line ends U+2028, U+2029, U+0085: {count} ({share})",
-        "they are kept as text; remove them if they mean nothing",
+    "control_characters": FindingText(
+        "{rows} with control characters, U+FEFF, or the line ends U+2028, U+2029, U+0085: {count} ({share})",
+        "they are kept as text; remove them if they have no meaning",
         0.01,
     ),
-    "invisible_characters": Trouble(
-        "pairs with zero-width or direction-changing characters: {count} ({share})",
+    "invisible_characters": FindingText(
+        "{rows} with zero-width or direction-changing characters: {count} ({share})",
         "some scripts need them; remove them elsewhere",
         0.1,
     ),
-    "mojibake": Trouble(
-        "pairs with U+FFFD or sequences such as Ã© that come from a wrong encoding: {count} ({share})",
+    "mojibake": FindingText(
+        "{rows} with U+FFFD or sequences such as Ã© from a wrong encoding: {count} ({share})",
         "convert the original file again",
         0.0,
     ),
-    "mixed_scripts": Trouble(
-        "pairs with Latin beside Greek or Cyrillic letters in a word, which often only look alike: {count} "
-        "({share})",
-        "write a word in one script, unless it is meant: to a model they are different letters",
+    "mixed_scripts": FindingText(
+        "{rows} with Latin and Greek or Cyrillic letters in one word, which look alike: {count} ({share})",
+        "write each word in one script, unless the mix is intended: for a model the letters differ",
         0.1,
     ),
-    "mixed_normalisation": Trouble(
-        "pairs that write accents as separate characters, where others do not: {count} ({share})",
-        "bring the text to one form, NFC as a rule",
+    "mixed_normalisation": FindingText(
+        "{rows} with accents as separate characters, while others have composed ones: {count} ({share})",
+        "convert the text to one normalisation form, usually NFC",
         0.0,
     ),
-    "spacing": Trouble(
-        "pairs with spaces at an end or several in a row: {count} ({share})",
-        "remove them unless they mean something",
+    "spacing": FindingText(
+        "{rows} with leading, trailing or repeated spaces: {count} ({share})",
+        "remove them unless they have a meaning",
         0.2,
     ),
+    "left_out": FindingText(
+        "{part} pairs with a side of more than {limit:,} tokens: {count} of {total}, the longest has "
+        "{longest:,}",
+        "they are left out; raise data.max_length, or shorten them",
+        0.0,
+    ),
+    "leaks": FindingText(
+        "{part} pairs whose source is in training: {count} of {total}",
+        "remove them from training, or the scores will be too good",
+        0.0,
+    ),
+    "near_leaks": FindingText(
+        "{part} pairs whose source is in training except for case or spaces: {count} of {total}",
+        "decide whether such sources are new enough for a test",
+        NEVER,
+    ),
 }
-
 
 STOPS = {
-    Reason.BAD_ROW: "training stops there: mend them, or leave them out with data.skip_bad_rows=true",
-    Reason.BAD_BYTES: "training stops there: give the right data.encoding, or data.on_bad_bytes=replace",
-    Reason.NUL: "training stops there: remove them, or give data.on_bad_bytes=replace",
+    Reason.BAD_ROW: "training stops there: fix them, or skip them with data.skip_bad_rows=true",
+    Reason.BAD_BYTES: "training stops there: set the right data.encoding, or data.on_bad_bytes=replace",
+    Reason.NUL: "training stops there: remove them, or set data.on_bad_bytes=replace",
 }
-"""What reading stops at unless it is told to go on, and what to tell it."""
+"""The ways out where training stops by default."""
 
-
-_DONE = {
-    "skipped": "training goes on without them; mend or remove them",
-    "changed": "training reads them so; mend them if that is wrong",
-}
-_USUAL = {
+_WAYS_OUT = {
+    "skipped": "training skips them; fix or remove them",
+    "changed": "training reads the changed text; fix it if that is wrong",
     Reason.TOO_LONG: (
-        "a side has more characters than the tokens of data.max_length can have; training goes on without "
-        "them; raise data.max_length, or remove them"
+        "a side has more characters than data.max_length tokens can have; training skips them; raise "
+        "data.max_length, or remove them"
     ),
-    Reason.CARRIAGE_RETURN: "lines from Windows, and those of CSV, end so: nothing is wrong",
+    Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; it is no fault",
 }
-"""What is said of a reason in the place of `_DONE`."""
 
 
-def finding(name: str, seen: Count, total: int) -> Finding:
-    sentence, way_out, grave = TROUBLES[name]
+def finding(
+    name: str, seen: Occurrences, total: int, columns: tuple[str, ...] = (), **values: str | int
+) -> Finding:
+    sentence, way_out, warn_from = FINDING_TEXTS[name]
     share = seen.count / max(1, total)
+    rows = {1: "texts", 2: "pairs"}.get(len(columns), "examples")
+    words = {"rows": rows, "count": f"{seen.count:,}", "share": f"{share:.1%}", "total": f"{total:,}"}
     return Finding(
         name=name,
-        severity="warning" if share >= grave else "note",
+        severity="warning" if share >= warn_from else "note",
         count=seen.count,
         places=tuple(seen.places),
-        sentence=sentence.format(count=f"{seen.count:,}", share=f"{share:.1%}"),
+        sentence=sentence.format(**words, **values),
         way_out=way_out,
         examples=tuple(seen.examples),
+        columns=columns,
     )
 
 
-def reading_findings(tally: Tally, stops: Collection[Reason] = ()) -> list[Finding]:
-    """What reading has skipped or changed; `stops` are the reasons at which training would have stopped."""
+def reading_findings(report: ReadReport, stops: Collection[Reason] = ()) -> list[Finding]:
+    """Return the lines that reading skips or changes; training would stop at the reasons in `stops`."""
     found = []
-    for reason, seen in tally:
-        done, what = reason.split(": ", 1)
-        severity: Severity = "error" if reason in stops else "warning" if done == "skipped" else "note"
-        sentence = f"lines {done} ({what}): {seen.count:,}"
-        usual = _USUAL.get(reason, _DONE[done])
-        way_out = STOPS[reason] if reason in stops else usual
+    for reason, seen in report:
+        action, detail = reason.split(": ", 1)
+        severity: Severity = "error" if reason in stops else "warning" if action == "skipped" else "note"
+        sentence = f"lines {action} ({detail}): {seen.count:,}"
+        way_out = STOPS[reason] if reason in stops else _WAYS_OUT.get(reason, _WAYS_OUT[action])
         found.append(
             Finding(reason.name.lower(), severity, seen.count, tuple(seen.places), sentence, way_out)
         )
     return found
 
 
-def left_out_finding(seen: Count, total: int, longest: int, limit: int, part: str) -> Finding | None:
-    """Pairs of a part that are too long once they are cut into tokens; `longest` is the length of the longest
-    side.
-    """
+def left_out_finding(seen: Occurrences, total: int, longest: int, limit: int, part: str) -> Finding | None:
+    """Return the pairs of a split with too many tokens; `longest` is the length of the longest side."""
     if not seen.count:
         return None
-    return Finding(
-        name="left_out",
-        severity="warning",
-        count=seen.count,
-        places=tuple(seen.places),
-        sentence=(
-            f"{part} pairs with a side of more than {limit:,} tokens: {seen.count:,} of {total:,}, "
-            f"the longest has {longest:,}"
-        ),
-        way_out="they are left out; raise data.max_length, or cut them",
-    )
+    return finding("left_out", seen, total, part=part, limit=limit, longest=longest)
 
 
 def leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
     if not found.leaked:
         return None
-    return Finding(
-        name="leaks",
-        severity="warning",
-        count=found.leaked,
-        places=found.places,
-        sentence=f"{held_out} pairs whose source is in training: {found.leaked:,} of {found.held_out:,}",
-        way_out="remove them from training, or scores will be too good",
-    )
+    return finding("leaks", Occurrences(found.leaked, list(found.places)), found.held_out, part=held_out)
 
 
 def near_leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
     if not found.near:
         return None
-    return Finding(
-        name="near_leaks",
-        severity="note",
-        count=found.near,
-        places=found.near_places,
-        sentence=(
-            f"{held_out} pairs whose source is in training but for case or spaces: "
-            f"{found.near:,} of {found.held_out:,}"
-        ),
-        way_out="decide whether such sources are new enough for a test",
-    )
+    seen = Occurrences(found.near, list(found.near_places))
+    return finding("near_leaks", seen, found.held_out, part=held_out)
 
 
-def quoted_finding(seen: Count, left: int, *, stops: bool) -> Finding:
-    """Rows that fit if quotes enclose cells, but for the `left`; `stops`: training does, otherwise it goes on
-    without them.
-    """
+def quoted_finding(seen: Occurrences, left: int, *, stops: bool) -> Finding:
+    """Return the rows that fit the columns only with quoting; `left` rows do not fit even then."""
     fit = f"all but {left:,} fit" if left else "all of them fit"
-    way_out = f"give data.quoting=true, with which {fit}"
-    unless = "; if the quotes are text, data.skip_bad_rows=true leaves them out"
+    way_out = f"set data.quoting=true, and {fit}"
     return Finding(
         name="quoted",
         severity="error" if stops else "warning",
         count=seen.count,
         places=tuple(seen.places),
-        sentence=f"lines that do not fit the columns unless quotes enclose cells: {seen.count:,}",
-        way_out=f"training stops there: {way_out}{unless}"
+        sentence=f"lines that fit the columns only if quotes enclose cells: {seen.count:,}",
+        way_out=f"training stops there: {way_out}; if the quotes are text, data.skip_bad_rows=true skips them"
         if stops
-        else f"training goes on without them; {way_out}",
+        else f"training skips them; {way_out}",
     )
 
 
 def few_finding(sources: int, *, stops: bool) -> Finding:
-    """Sources of which some can hardly be held out, or not at all."""
-    few, so = ("too few", "training stops: ") if stops else ("few", "")
+    """Return the finding for a data set with few sources; `stops`: a validation split is impossible."""
+    few, stop = ("too few", "training stops: ") if stops else ("few", "")
     return Finding(
         name="few",
         severity="error" if stops else "warning",
         count=sources,
         places=(),
-        sentence=f"{few} different sources to hold some out for validation and test: {sources}",
-        way_out=f"{so}give {ENOUGH} or more, or pairs of their own to training with --valid and --test",
+        sentence=f"{few} distinct sources for a validation and a test split: {sources}",
+        way_out=f"{stop}add data up to {ENOUGH} sources or more, or pass --valid and --test files",
     )
 
 
-def by_gravity(findings: Iterable[Finding]) -> list[Finding]:
-    """The gravest first, and the more frequent before the less; that there are few says nothing of how many
-    are wrong.
-    """
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort by severity, then by count; `few` comes last, because its count is not a number of faults."""
 
-    def gravity(found: Finding) -> tuple[int, bool, int]:
+    def key(found: Finding) -> tuple[int, bool, int]:
         return get_args(Severity).index(found.severity), found.name == "few", -found.count
 
-    return sorted(findings, key=gravity)
+    return sorted(findings, key=key)

@@ -1,19 +1,18 @@
-"""Do two sides still run in step? Lengths tell: translations of long lines are long (Gale & Church 1993)."""
+"""Alignment of two columns by their lengths: translations of long lines are long (Gale & Church 1993)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-Lengths = NDArray[np.int64]
+LineLengths = NDArray[np.int64]
 
 
-def first_shift(left: Lengths, right: Lengths) -> int:
-    """The row after which sides of unequal length fall out of step, if all the missing rows are in one place.
+def first_shift(left: LineLengths, right: LineLengths) -> int:
+    """Return the row at which columns of unequal length get out of step, for one gap of missing rows.
 
     With d more rows on the left, row i of the right belongs to row i before the gap and to row i + d after
-    it. The gap is where the sum of length differences |log l_i − log r_i − median| on both sides of it is the
-    smallest.
+    it. The gap is where the sum of the length differences |log l_i − log r_i − median| is the smallest.
     """
     if len(left) < len(right):
         left, right = right, left
@@ -24,21 +23,19 @@ def first_shift(left: Lengths, right: Lengths) -> int:
     before, after = a[: len(b)] - b, a[gap:] - b
     middle = float(np.median(before[: max(1, len(before) // 10)]))
     before, after = np.abs(before - middle), np.abs(after - middle)
-    costs = np.concatenate(
-        [[0.0], np.cumsum(before - after)]
-    )  # of a gap before row 0, 1, …, up to a constant
+    # costs of a gap before row 0, 1, …, up to a constant
+    costs = np.concatenate([[0.0], np.cumsum(before - after)])
     return int(costs.argmin())
 
 
-def lag_in_window(left: Lengths, right: Lengths, most: int = 3, margin: float = 0.3) -> int:
-    """The shift (rows, ±most) at which lengths agree much better than unshifted; 0 if the window is in step.
+def lag_in_window(left: LineLengths, right: LineLengths, most: int = 3, margin: float = 0.3) -> int:
+    """Return the shift (rows, ±most) with which lengths agree much better than without; 0 if there is none.
 
     Agreement is the correlation of log lengths. For n independent rows it has a standard error of about 1/√n,
-    so a window of 500 rows and a margin of 0.3 leave chance out.
+    so a margin of 0.3 in a window of 500 rows excludes chance.
     """
     a, b = np.log1p(left.astype(float)), np.log1p(right.astype(float))
-    unshifted = _correlation(a, b)
-    best_lag, best = 0, unshifted + margin
+    best_lag, best = 0, _correlation(a, b) + margin
     for lag in (lag for size in range(1, most + 1) for lag in (size, -size)):
         shifted = _correlation(a[lag:], b[:-lag]) if lag > 0 else _correlation(a[:lag], b[-lag:])
         if shifted > best:

@@ -1,8 +1,8 @@
-"""Statistics and findings over a stream of pairs: one pass, bounded memory, before any training.
+"""Statistics and findings of a stream of texts: one pass, bounded memory, before any training.
 
-checker = Checker()
-for pair in files.read(tally): checker.add(pair)
-report = checker.report()
+builder = StatisticsBuilder(("source", "target"))
+for source, target, place in files.read(report): builder.add((source, target), place)
+statistics = builder.build()
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from seqwright.data.checks.duplicates import Repetitions
-from seqwright.data.checks.findings import TROUBLES, Finding, finding
-from seqwright.data.checks.length_ratio import Proportions
+from seqwright.data.checks.duplicates import DuplicateCounter
+from seqwright.data.checks.findings import FINDING_TEXTS, Finding, finding
+from seqwright.data.checks.length_ratio import LengthRatios
 from seqwright.data.checks.misaligned import lag_in_window
-from seqwright.data.checks.swapped import Reservoir, exchanged
-from seqwright.data.fields import split_parts
-from seqwright.data.read_report import EXAMPLES_KEPT, PLACES_KEPT, Count, Pair
+from seqwright.data.checks.swapped import Reservoir, find_swapped
+from seqwright.data.fields import has_fields, split_parts
+from seqwright.data.read_report import Occurrences, Place, TextRow
 
+PAIR_COLUMNS = ("source", "target")
 WINDOW = 500
 MOSTLY = 0.5  # of the pairs in a window
 RARE = 5
@@ -31,24 +32,20 @@ RARE = 5
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 _MOJIBAKE = re.compile("\ufffd|[ÂÃ][\x80-\xbf]|â€|Ð[\x80-\xbf]")
-_SPACING = re.compile(r"^\s|\s\s|\s$")
 _LATIN = "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af"
-_ALIKE = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγεικνορτυφ\u0400-\u052f"  # Greek letters with a Latin double, and all Cyrillic ones
-_MARKS = "[\u02b0-\u036f]*"  # modifier letters and accents, which stand between letters of the IPA
+_ALIKE = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγεικνορτυφ\u0400-\u052f"  # Greek letters that look Latin, and all Cyrillic ones
+_MARKS = "[\u02b0-\u036f]*"  # modifier letters and accents, which occur between letters of the IPA
 _MIXED = re.compile(
     f"[{_LATIN}]{_MARKS}[{_ALIKE}]|[{_ALIKE}]{_MARKS}[{_LATIN}]"
     rf"|(?:^|\s)[{_LATIN}]{_MARKS}\s[{_ALIKE}]{_MARKS}(?:\s|$)"  # single letters between spaces: phones
 )
 
 
-class Lengths:
+class LengthHistogram:
     """A distribution of lengths, as exact counts."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
-
-    def add(self, length: int) -> None:
-        self.counts[length] += 1
 
     @property
     def mean(self) -> float:
@@ -63,7 +60,7 @@ class Lengths:
         return {"mean": self.mean, "longest": self.longest, "counts": counts}
 
     def quantile(self, share: float) -> int:
-        """The smallest length that at least this share of texts do not exceed."""
+        """Return the smallest length that at least this share of the texts do not exceed."""
         needed, seen = share * self.counts.total(), 0
         for length in sorted(self.counts):
             seen += self.counts[length]
@@ -72,17 +69,17 @@ class Lengths:
         return 0
 
 
-class Side:
-    """What one side of the pairs is made of."""
+class TextColumn:
+    """The lengths and characters of one column of texts."""
 
     def __init__(self) -> None:
-        self.characters, self.words = Lengths(), Lengths()
+        self.characters, self.words = LengthHistogram(), LengthHistogram()
         self.alphabet: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
-        self.characters.add(len(text))
-        self.words.add(len(text.split()))
-        self.alphabet.update("".join(split_parts(text)[::2]))
+        self.characters.counts[len(text)] += 1
+        self.words.counts[len(text.split())] += 1
+        self.alphabet.update("".join(split_parts(text)[::2]) if has_fields(text) else text)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -94,41 +91,58 @@ class Side:
 
     @property
     def rare(self) -> list[str]:
-        """Characters that come so seldom that a model can hardly learn them."""
+        """Characters that occur too rarely for a model to learn them."""
         return sorted(character for character, count in self.alphabet.items() if count < RARE)
 
     @property
     def scripts(self) -> dict[str, float]:
         """Shares of the letters by script, the first word of their Unicode names: LATIN, CYRILLIC, HANGUL."""
         counts: Counter[str] = Counter()
-        for character, count in self.alphabet.items():
-            if character.isalpha():
-                counts[_script(character)] += count
+        for letter, count in self.alphabet.items():
+            if letter.isalpha():
+                name = unicodedata.name(letter, "UNNAMED")
+                latin = name.endswith("ORDINAL INDICATOR")
+                counts["LATIN" if latin else name.split(" ")[0].split("-")[0]] += count
         return {script: count / counts.total() for script, count in counts.most_common()}
 
 
-def _script(letter: str) -> str:
-    name = unicodedata.name(letter, "UNNAMED")
-    return "LATIN" if name.endswith("ORDINAL INDICATOR") else name.split(" ")[0].split("-")[0]
-
-
 @dataclass(frozen=True)
-class Report:
-    """What is known about a data set. Counts of repetitions are estimates if sources are very many."""
+class Statistics:
+    """The statistics of a data set. `distinct` and the counts of duplicates are estimates in large data.
 
-    pairs: int
-    source: Side
-    target: Side
-    shared_alphabet: float  # of all distinct characters, the share that both sides use
-    sources: int
-    copies: int
-    duplicates: int
-    conflicts: int
+    In pairs, `distinct` counts the sources; elsewhere it counts the examples.
+    """
+
+    examples: int
+    distinct: int
+    columns: Mapping[str, TextColumn]
     findings: tuple[Finding, ...]
+
+    @property
+    def pairs(self) -> int:
+        return self.examples
+
+    @property
+    def sources(self) -> int:
+        return self.distinct
+
+    @property
+    def source(self) -> TextColumn:
+        return self.columns["source"]
+
+    @property
+    def target(self) -> TextColumn:
+        return self.columns["target"]
+
+    @property
+    def shared_alphabet(self) -> float:
+        """The share of all distinct characters that both columns of pairs use."""
+        left, right = (column.alphabet.keys() for column in self.columns.values())
+        return len(left & right) / max(1, len(left | right))
 
 
 class Accents:
-    """Which of the two ways of writing accents there are: in one character (NFC), or as marks (NFD)."""
+    """The normalisation forms in use: accents in one character (NFC), or as separate marks (NFD)."""
 
     def __init__(self) -> None:
         self.composed, self.marks = False, False
@@ -137,119 +151,125 @@ class Accents:
     def mixed(self) -> bool:
         return self.composed and self.marks
 
-    def add(self, source: str, target: str) -> bool:
-        """Whether NFC would change this pair."""
-        texts = [text for text in (source, target) if not text.isascii()]
-        if any(not unicodedata.is_normalized("NFC", text) for text in texts):
+    def add(self, texts: Iterable[str]) -> bool:
+        """Return whether NFC would change one of the texts."""
+        accented = [text for text in texts if not text.isascii()]
+        if any(not unicodedata.is_normalized("NFC", text) for text in accented):
             self.marks = True
             return True
-        self.composed |= any(not unicodedata.is_normalized("NFD", text) for text in texts)
+        self.composed |= any(not unicodedata.is_normalized("NFD", text) for text in accented)
         return False
 
 
-class Checker:
-    """Takes pairs one by one."""
+class StatisticsBuilder:
+    """Collects examples with texts in the named columns. Two columns are also compared with each other."""
 
-    def __init__(self) -> None:
-        self.pairs = 0
-        self.source, self.target = Side(), Side()
-        self._seen = {name: Count() for name in TROUBLES}
+    def __init__(self, columns: Iterable[str] = PAIR_COLUMNS) -> None:
+        self.examples = 0
+        self.columns = {name: TextColumn() for name in columns}
+        self._text_columns = tuple(self.columns.values())
+        self._seen = {name: Occurrences() for name in FINDING_TEXTS}
         self._accents = Accents()
-        self._repetitions = Repetitions()
-        self._reservoir = Reservoir()
-        self._proportions = Proportions()
-        self._window: list[Pair] = []
-        self._copying = False  # whether in some window most targets are their own sources
+        self._duplicates = DuplicateCounter()
+        self._comparison = _Comparison(self._seen) if len(self.columns) == 2 else None
 
-    def add(self, pair: Pair) -> None:
-        self.pairs += 1
-        source, target, place = pair
-        self.source.add(source)
-        self.target.add(target)
-        for name in _oddities(source, target):
-            self._seen[name].add(place, pair)
-        if self._accents.add(source, target):
-            self._seen["mixed_normalisation"].add(place, pair)
-        repeated = self._repetitions.add(source, target)
+    def add(self, texts: tuple[str, ...], place: Place) -> None:
+        self.examples += 1
+        row = TextRow(texts, place)
+        for column, text in zip(self._text_columns, texts, strict=True):
+            column.add(text)
+        for name in _oddities(texts):
+            self._seen[name].add(place, row)
+        if self._accents.add(texts):
+            self._seen["mixed_normalisation"].add(place, row)
+        if self._comparison is not None:
+            self._comparison.add(row)
+            repeated = self._duplicates.add(*texts)
+        else:
+            repeated = self._duplicates.add("\t".join(texts), "")
         if repeated:
-            self._seen[repeated].add(place, pair)
-        self._reservoir.add(pair)
-        self._proportions.add(pair)
-        self._window.append(pair)
-        if len(self._window) == WINDOW:
-            self._close_window()
+            self._seen[repeated].add(place, row)
 
-    def report(self) -> Report:
-        repeated = self._repetitions.counts()
-        lopsided = "length_ratio" if self._proportions.related else "free_lengths"
-        seen = {**self._seen, "swapped": self._exchanged(), lopsided: self._proportions.lopsided()}
-        for name, count in repeated.items():
+    def build(self) -> Statistics:
+        seen = dict(self._seen)
+        if self._comparison is not None:
+            seen |= self._comparison.results(self.examples)
+        for name, count in self._duplicates.counts().items():
             seen[name] = replace(seen[name], count=count)
         if not self._accents.mixed:
             del seen["mixed_normalisation"]
-        both = self.source.alphabet.keys() & self.target.alphabet.keys()
-        either = self.source.alphabet.keys() | self.target.alphabet.keys()
-        return Report(
-            pairs=self.pairs,
-            source=self.source,
-            target=self.target,
-            shared_alphabet=len(both) / max(1, len(either)),
-            sources=self._repetitions.sources,
-            copies=self._seen["copies"].count,
-            duplicates=repeated["duplicates"],
-            conflicts=repeated["conflicts"],
-            findings=tuple(finding(name, found, self.pairs) for name, found in seen.items() if found.count),
+        names = tuple(self.columns)
+        return Statistics(
+            examples=self.examples,
+            distinct=self._duplicates.sources,
+            columns=self.columns,
+            findings=tuple(
+                finding(name, found, self.examples, names) for name, found in seen.items() if found.count
+            ),
         )
 
-    def _exchanged(self) -> Count:
-        """Judged in the sample, and counted as if it were everything."""
-        found, sample = exchanged(self._reservoir.pairs), len(self._reservoir.pairs)
-        places = [pair.place for pair in found[:PLACES_KEPT]]
-        return Count(round(len(found) * self.pairs / max(1, sample)), places, found[:EXAMPLES_KEPT])
+
+class _Comparison:
+    """The checks that compare two columns: copies, alignment, swapped texts and length ratios."""
+
+    def __init__(self, seen: dict[str, Occurrences]) -> None:
+        self._seen = seen
+        self._sample = Reservoir()
+        self._ratios = LengthRatios()
+        self._window: list[TextRow] = []
+        self._copying = False  # whether in some window most targets equal their sources
+
+    def add(self, row: TextRow) -> None:
+        left, right = row.texts
+        if left == right:
+            self._seen["copies"].add(row.place, row)
+        self._sample.add(row)
+        self._ratios.add(row)
+        self._window.append(row)
+        if len(self._window) == WINDOW:
+            self._close_window()
+
+    def results(self, examples: int) -> dict[str, Occurrences]:
+        """Return the findings that need all rows; the number of swapped rows is scaled up from the sample."""
+        swapped, sample = find_swapped(self._sample.rows), len(self._sample.rows)
+        estimate = round(len(swapped) * examples / max(1, sample))
+        return {
+            "swapped": Occurrences.starting_with(swapped, estimate),
+            "length_ratio" if self._ratios.related else "free_lengths": self._ratios.outliers(),
+        }
 
     def _close_window(self) -> None:
-        lengths = np.array([(len(source), len(target)) for source, target, _ in self._window])
+        lengths = np.array([(len(left), len(right)) for (left, right), _ in self._window])
         if lag := lag_in_window(lengths[:, 0], lengths[:, 1]):
-            chained = not self._copying and self._echo(lag) >= MOSTLY
+            chained = not self._copying and self._copied_share(lag) >= MOSTLY
             self._seen["chained" if chained else "misaligned"].add(self._window[0].place)
-        self._copying |= self._echo(0) >= MOSTLY
+        self._copying |= self._copied_share(0) >= MOSTLY
         self._window = []
 
-    def _echo(self, lag: int) -> float:
-        """The share of the window whose targets are the sources so many rows on."""
-        sources, targets = ([pair[side] for pair in self._window] for side in (0, 1))
-        shifted = zip(sources[max(lag, 0) :], targets[max(-lag, 0) :], strict=False)
-        return sum(source == target for source, target in shifted) / len(self._window)
+    def _copied_share(self, lag: int) -> float:
+        """Return the share of the window whose right text equals the left text `lag` rows later."""
+        left, right = zip(*(row.texts for row in self._window), strict=True)
+        shifted = zip(left[max(lag, 0) :], right[max(-lag, 0) :], strict=False)
+        return sum(a == b for a, b in shifted) / len(self._window)
 
 
-def check(pairs: Iterable[Pair]) -> Report:
-    checker = Checker()
-    for pair in pairs:
-        checker.add(pair)
-    return checker.report()
-
-
-def _oddities(source: str, target: str) -> list[str]:
-    """The names of what is odd about one pair on its own."""
-    both = f"{source}\t{target}"  # one search instead of two; a tab is none of the characters searched for
+def _oddities(texts: tuple[str, ...]) -> list[str]:
+    """Return the names of the findings about one example alone."""
+    joined = "\t".join(texts)  # one search for all; no pattern matches a tab
     found = []
-    if source == target:
-        found.append("copies")
-    if '"' in both and (_is_quoted(source) or _is_quoted(target)):
+    if '"' in joined and any(
+        text.count('"') % 2 == 1 or (len(text) > 1 and text[0] == text[-1] == '"') for text in texts
+    ):
         found.append("quotes")
-    if CONTROLS.search(both):
+    if CONTROLS.search(joined):
         found.append("control_characters")
-    if not both.isascii():
-        if _INVISIBLE.search(both):
+    if not joined.isascii():
+        if _INVISIBLE.search(joined):
             found.append("invisible_characters")
-        if _MOJIBAKE.search(both):
+        if _MOJIBAKE.search(joined):
             found.append("mojibake")
-        if _MIXED.search(both):
+        if _MIXED.search(joined):
             found.append("mixed_scripts")
-    if _SPACING.search(source) or _SPACING.search(target):
+    if any(len(text) != len(" ".join(text.split())) for text in texts):  # faster than a pattern
         found.append("spacing")
     return found
-
-
-def _is_quoted(text: str) -> bool:
-    return text.count('"') % 2 == 1 or (len(text) > 1 and text[0] == text[-1] == '"')

@@ -1,4 +1,4 @@
-"""Pairs whose sides read as if exchanged: German among the English, and English among the German."""
+"""Pairs with swapped sides: German among the English sources, and English among the German targets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import random
 from collections import Counter
 from itertools import pairwise
 
-from seqwright.data.read_report import Pair
+from seqwright.data.read_report import TextRow
 
 SAMPLE = 2000
 SAMPLED_CHARACTERS = 200
 MARGIN = 10.0
-"""In nats: the exchanged reading must be e^10 times as likely."""
+"""In nats: the swapped reading must be e^10 times as likely."""
 
 Bigrams = Counter[tuple[str, str]]
 
@@ -21,59 +21,50 @@ class Reservoir:
     """A uniform sample of a stream (Vitter 1985, algorithm R), the same for the same stream."""
 
     def __init__(self, size: int = SAMPLE):
-        self.size, self.pairs = size, list[Pair]()
+        self.size, self.rows = size, list[TextRow]()
         self._seen = 0
         self._random = random.Random(0)
 
-    def add(self, pair: Pair) -> None:
+    def add(self, row: TextRow) -> None:
         self._seen += 1
-        if len(self.pairs) < self.size:
-            self.pairs.append(pair)
-        elif (place := int(self._random.random() * self._seen)) < self.size:
-            self.pairs[place] = pair
+        if len(self.rows) < self.size:
+            self.rows.append(row)
+        elif (index := int(self._random.random() * self._seen)) < self.size:
+            self.rows[index] = row
 
 
-def exchanged(pairs: list[Pair]) -> list[Pair]:
-    """Those that character bigrams find likelier the other way round, each pair judged by all the others:
-    judged by its own target, a near copy would seem exchanged.
+def find_swapped(rows: list[TextRow]) -> list[TextRow]:
+    """Return the rows that are likelier with their two texts swapped, by character bigrams.
+
+    The model of each row comes from all other rows: with its own target in the model, a near copy would seem
+    swapped.
     """
-    sides = [(_bigrams(source), _bigrams(target)) for source, target, _ in pairs]
-    left, right = _Language(), _Language()
-    for source, target in sides:
-        left.add(source)
-        right.add(target)
+    sides = [(_bigrams(left), _bigrams(right)) for (left, right), _ in rows]
+    counts: tuple[Bigrams, Bigrams] = (Counter(), Counter())
+    for left, right in sides:
+        counts[0].update(left)
+        counts[1].update(right)
+    totals = counts[0].total(), counts[1].total()
+
+    def support(own: Bigrams, other: Bigrams, home: int, away: int) -> float:
+        """Return log P(own | home without own) − log P(own | away without other), smoothed by one half."""
+        home_total, away_total = totals[home] - own.total() + 1, totals[away] - other.total() + 1
+        return sum(
+            count
+            * (
+                math.log((counts[home][pair] - count + 0.5) / home_total)
+                - math.log((counts[away][pair] - other[pair] + 0.5) / away_total)
+            )
+            for pair, count in own.items()
+        )
+
     found = [
-        pair
-        for pair, (source, target) in zip(pairs, sides, strict=True)
-        if _support(source, target, left, right) + _support(target, source, right, left) < -MARGIN
+        row
+        for row, (left, right) in zip(rows, sides, strict=True)
+        if support(left, right, 0, 1) + support(right, left, 1, 0) < -MARGIN
     ]
-    return sorted(found, key=lambda pair: pair.place)
+    return sorted(found, key=lambda row: row.place)
 
 
 def _bigrams(text: str) -> Bigrams:
     return Counter(pairwise(f" {text[:SAMPLED_CHARACTERS]} "))
-
-
-class _Language:
-    """The bigrams of one side of all pairs, and how many they are: their sum takes long."""
-
-    def __init__(self) -> None:
-        self.counts: Bigrams = Counter()
-        self.total = 0
-
-    def add(self, text: Bigrams) -> None:
-        self.counts.update(text)
-        self.total += text.total()
-
-
-def _support(own: Bigrams, other: Bigrams, home: _Language, away: _Language) -> float:
-    """log P(own | home without own) − log P(own | away without the other side), smoothed by one half."""
-    home_total, away_total = home.total - own.total() + 1, away.total - other.total() + 1
-    return sum(
-        count
-        * (
-            math.log((home.counts[pair] - count + 0.5) / home_total)
-            - math.log((away.counts[pair] - other[pair] + 0.5) / away_total)
-        )
-        for pair, count in own.items()
-    )

@@ -1,32 +1,35 @@
-"""Which columns are the source and which is the target: "1,3:2" as the command line gives it."""
+"""Column choices of a table: `1,3:2` names the columns of the source and the column of the target."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from seqwright.config.registry import unknown
+from seqwright.data.text_display import shorten_list
 from seqwright.errors import ConfigError, InputError
 
-Role = Literal["text", "symbols", "unsaid"]
+FieldKind = Literal["text", "symbols", "unspecified"]
 
-_ROLES: dict[str, Role] = {"+": "symbols", "=": "text"}
-_SIGNS = {"symbols": "+", "text": "=", "unsaid": ""}
+_KINDS: dict[str, FieldKind] = {"+": "symbols", "=": "text"}
+_SIGNS = {"symbols": "+", "text": "=", "unspecified": ""}
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column by number (from 1) or by name; a role may be left open for sniffing."""
+class ColumnSelector:
+    """A column by number (from 1) or by name. The reader detects a kind that is not specified."""
 
     key: str
-    role: Role = "unsaid"
+    kind: FieldKind = "unspecified"
 
     def __str__(self) -> str:
-        return self.key + _SIGNS[self.role]
+        return self.key + _SIGNS[self.kind]
 
     def index(self, names: list[str] | None, width: int, where: str) -> int:
-        """Its place in a row, from 0."""
+        """Return the index of the column in a row, from 0."""
         if names and self.key in names:
             return names.index(self.key)
         if self.key.isdecimal() and 1 <= int(self.key) <= width:
@@ -35,73 +38,87 @@ class Column:
             raise InputError(f"{where} has {width} columns and no column {self.key}; count from 1")
         if names is None:
             raise InputError(
-                f"{where} has no header to find column {self.key!r} in; use numbers, as in 1:2, "
-                "or give data.header=true"
+                f"{where} has no header, so column {self.key!r} cannot be found by name; use numbers, as in "
+                "1:2, or set data.header=true"
             )
-        raise InputError(f"{where}: {unknown('column', self.key, names)}")
+        raise InputError(f"{where}: {unknown_name('column', self.key, names)}")
 
 
 @dataclass(frozen=True)
-class Columns:
-    """`1,3+:2` reads: column 1 and the symbols of column 3 are the source, column 2 is the target.
+class PairColumns:
+    """The columns of a pair: in `1,3+:2` columns 1 and 3 make the source and column 2 is the target.
 
-    A sign after a column gives its role: `+` symbols (features, split at `;`, `|` and spaces), `=` text as it
-    is.
+    A sign sets the kind of a source column: `+` for symbols (features, split at `;`, `|` and spaces), `=` for
+    plain text.
     """
 
-    source: tuple[Column, ...]
-    target: Column
+    source: tuple[ColumnSelector, ...]
+    target: ColumnSelector
 
     def __str__(self) -> str:
         return f"{','.join(map(str, self.source))}:{self.target.key}"
 
+    @cached_property
+    def keys(self) -> list[str]:
+        """The keys of the source columns, then that of the target."""
+        return [column.key for column in (*self.source, self.target)]
+
+    @property
+    def kinds(self) -> tuple[FieldKind, ...]:
+        return tuple(column.kind for column in self.source)
+
     def indices(self, names: list[str] | None, width: int, where: str) -> list[int]:
-        """The places of the sources and of the target in a row, from 0."""
-        wanted = (*self.source, self.target)
-        found = [column.index(names, width, where) for column in wanted]
-        _refuse_repeated(found, wanted, str(self))
+        """Return the indices of the source columns in a row, then that of the target."""
+        found = [column.index(names, width, where) for column in (*self.source, self.target)]
+        _refuse_repeated(found, self.keys, str(self))
         return found
 
-    def with_roles(self, roles: list[Role]) -> Columns:
-        return replace(
-            self, source=tuple(replace(c, role=r) for c, r in zip(self.source, roles, strict=True))
-        )
+    def with_kinds(self, kinds: Sequence[FieldKind]) -> PairColumns:
+        pairs = zip(self.source, kinds, strict=True)
+        return replace(self, source=tuple(replace(column, kind=kind) for column, kind in pairs))
 
 
-def parse_columns(text: str) -> Columns:
+def parse_columns(text: str) -> PairColumns:
     left, colon, right = text.rpartition(":")
     if not colon:
         raise ConfigError(
-            f"columns {text!r} have no colon, after which the target stands, as in 1:2 or 1,3+:2"
+            f"columns {text!r} have no colon before the target column; write them as in 1:2 or 1,3+:2"
         )
-    source = tuple(_parse_column(part, text) for part in left.split(","))
-    target = _parse_column(right, text)
-    if "," in right or target.role != "unsaid":
+    columns = PairColumns(
+        tuple(_parse_column(part, text) for part in left.split(",")), _parse_column(right, text)
+    )
+    if "," in right or columns.target.kind != "unspecified":
         raise ConfigError(f"columns {text!r} must be sources, a colon and one target, as in 1:2 or 1,3+:2")
-    _refuse_repeated([column.key for column in (*source, target)], (*source, target), text)
-    return Columns(source, target)
+    _refuse_repeated(columns.keys, columns.keys, text)
+    return columns
 
 
-def _refuse_repeated(places: Sequence[object], columns: Sequence[Column], text: str) -> None:
-    """One place for each column, the target's last."""
-    for number, place in enumerate(places):
-        first = places.index(place)
+def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return the message about a column or key that a file does not have; files can have very many."""
+    near = difflib.get_close_matches(name, [each for each in known if len(each) < 100], n=1, cutoff=0.5)
+    return unknown(kind, name, [shorten_list(known)], *near)
+
+
+def _refuse_repeated(positions: Sequence[object], keys: Sequence[str], text: str) -> None:
+    """Raise ConfigError if a column is used twice; the last position is that of the target."""
+    for number, position in enumerate(positions):
+        first = positions.index(position)
         if first == number:
             continue
-        named = " = ".join(dict.fromkeys((columns[first].key, columns[number].key)))  # 1 = word, by a header
-        if number == len(places) - 1:
+        name = " = ".join(dict.fromkeys((keys[first], keys[number])))  # a header can make 1 and word equal
+        if number == len(positions) - 1:
             raise ConfigError(
-                f"columns {text!r} use {named} as source and as target; the target would be given away"
+                f"columns {text!r} use {name} as source and as target; the target would be given away"
             )
-        raise ConfigError(f"columns {text!r} use {named} twice in the source; name each column once")
+        raise ConfigError(f"columns {text!r} use {name} twice in the source; name each column once")
 
 
-def _parse_column(part: str, whole: str) -> Column:
+def _parse_column(part: str, whole: str) -> ColumnSelector:
     part = part.strip()
-    role = _ROLES.get(part[-1:], "unsaid")
-    key = part if role == "unsaid" else part[:-1]
+    kind = _KINDS.get(part[-1:], "unspecified")
+    key = part if kind == "unspecified" else part[:-1]
     if not key or (key.isdecimal() and int(key) == 0):
         raise ConfigError(
-            f"columns {whole!r} have {part!r} where a number from 1 or a name should be, as in 1,3+:2"
+            f"columns {whole!r} contain {part!r}; each column is a number from 1 or a name, as in 1,3+:2"
         )
-    return Column(key, role)
+    return ColumnSelector(key, kind)

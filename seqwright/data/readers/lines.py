@@ -1,8 +1,8 @@
-"""From bytes to lines: decoding and cleaning, in blocks and bounded memory.
+"""Bytes to lines: decoding and cleaning, in blocks and bounded memory.
 
-Only "\\n" ends a line, so the number of lines is what `wc -l` says (plus a last line without "\\n").
-`str.splitlines` would also break at U+2028, U+0085, vertical tabs and form feeds, and shift everything after
-them.
+Only "\\n" ends a line, so the number of lines is that of `wc -l` (plus a last line without "\\n").
+`str.splitlines` would also break lines at U+2028, U+0085, vertical tabs and form feeds, and shift all lines
+after them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
-from seqwright.data.read_report import Place, Reason, Tally
+from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import BLOCK, Input
 from seqwright.errors import ConfigError, InputError
 
 OnBadBytes = Literal["error", "replace"]
 
-BEGINNING = 4096  # bytes that a file is known by to be no text
+BEGINNING = 4096  # bytes that show whether a file is text
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change the character set
 
 _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -39,14 +39,14 @@ _CHANGES = (
 
 @dataclass(frozen=True)
 class Decoding:
-    """How bytes become text."""
+    """The encoding of a file, and what to do with bytes that it cannot decode."""
 
     encoding: str = "utf-8"
     on_bad_bytes: OnBadBytes = "error"
 
     def __post_init__(self) -> None:
         try:
-            "\n".encode(self.encoding)  # hex and the like are known, but not of text
+            "\n".encode(self.encoding)  # `hex` is a codec, too, but not of text
         except (LookupError, ValueError) as error:
             raise ConfigError(
                 f"encoding {self.encoding!r} is unknown; try utf-8, cp1252 or gb18030"
@@ -55,23 +55,25 @@ class Decoding:
             raise ConfigError(f"on_bad_bytes is {self.on_bad_bytes!r}; it can be 'error' or 'replace'")
 
 
-def read_blocks(source: Input, decoding: Decoding, tally: Tally) -> Iterator[tuple[int, list[str]]]:
-    """Clean lines in blocks: (number of the first line, lines)."""
+def read_blocks(source: Input, decoding: Decoding, report: ReadReport) -> Iterator[tuple[int, list[str]]]:
+    """Yield clean lines in blocks: (number of the first line, lines)."""
     number, offset = 1, 0
     for data in _whole_lines(_as_utf8(source, decoding)):
-        lines = _decoded(data, source.name, number, offset, decoding, tally).split("\n")
+        if number == 1 and not data.endswith(b"\n"):
+            _refuse_carriage_returns(data.count(b"\r"), source.name)
+        lines = _decoded(data, source.name, number, offset, decoding, report).split("\n")
         if data.endswith(b"\n"):
             lines.pop()
         if number == 1 and lines[0].startswith("\ufeff"):
             lines[0] = lines[0][1:]
-            tally.add(Reason.BYTE_ORDER_MARK, Place(source.name, 1))
+            report.add(Reason.BYTE_ORDER_MARK, Place(source.name, 1))
         yield number, lines
         number += len(lines)
         offset += len(data)
 
 
 def count_lines(source: Input, decoding: Decoding) -> int:
-    """How many lines `read_blocks` gives; of what is wrong with them nothing is said."""
+    """Return the number of lines that `read_blocks` yields, without checking them."""
     count, last = 0, b"\n"
     for block in _as_utf8(source, replace(decoding, on_bad_bytes="replace")):
         count += block.count(b"\n")
@@ -80,43 +82,53 @@ def count_lines(source: Input, decoding: Decoding) -> int:
 
 
 def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> list[str]:
-    """Up to `most` lines from the beginning, for a look at their form; their faults are named when read."""
-    data, size = source.head(), BLOCK
-    while len(data) >= size and b"\n" not in data:  # the beginning of a long first line does not tell
-        size = 2 * len(data)
+    """Return the lines up to `most` lines after the first one that is not blank, to detect the format.
+
+    Reading reports the faults of these lines later.
+    """
+    size = BLOCK
+    while True:
         data = source.head(size)
-    if not is_wide(decoding.encoding):
-        _refuse_no_text(data, source.name)
-    lines = data.decode(decoding.encoding, "replace").removeprefix("\ufeff").split("\n")
-    if (len(data) >= BLOCK and len(lines) > 1) or lines[-1] == "":
+        if not is_wide(decoding.encoding):
+            _refuse_non_text(data, source.name)
+        text = data.decode(decoding.encoding, "replace").removeprefix("\ufeff")
+        complete = len(data) < size
+        if complete or "\n" in text.lstrip():
+            break
+        size = 2 * len(data)
+    if "\n" not in text:
+        _refuse_carriage_returns(text.count("\r"), source.name)
+    lines = text.split("\n")
+    if not complete or lines[-1] == "":
         lines.pop()
-    return [line.removesuffix("\r") for line in lines[:most]]
+    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    return [line.removesuffix("\r") for line in lines[: blank + most]]
 
 
-def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, tally: Tally) -> str:
-    """Text of one line or cell without what cannot stand in a line; every change is counted."""
+def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadReport) -> str:
+    """Return the text of a line or cell without characters that a line cannot hold; `report` counts them."""
     if not _UNCLEAN.search(text):
         return text
     if text.endswith("\r"):
         text = text[:-1]
-        tally.add(Reason.CARRIAGE_RETURN, place)
+        report.add(Reason.CARRIAGE_RETURN, place)
     if "\0" in text:
         if on_bad_bytes == "error":
             raise InputError(
                 f"{place}: a NUL character at position {text.index(chr(0)) + 1}; text has none. "
-                "Is the file binary or UTF-16? Convert it, or give data.on_bad_bytes=replace"
+                "Is the file binary or UTF-16? Convert it, or set data.on_bad_bytes=replace"
             )
         text = text.replace("\0", " ")
-        tally.add(Reason.NUL, place)
+        report.add(Reason.NUL, place)
     for pattern, new, reason in _CHANGES:
         text, changes = pattern.subn(new, text)
         if changes:
-            tally.add(reason, place)
+            report.add(reason, place)
     return text
 
 
 def guess_encoding(data: bytes) -> str:
-    """A likely name for bytes that are not UTF-8: lone high bytes look western, runs of them do not."""
+    """Return a likely encoding of bytes that are not UTF-8: single high bytes look western, runs do not."""
     runs = re.findall(rb"[\x80-\xff]+", data)
     single = sum(len(run) == 1 for run in runs)
     if 2 * single >= len(runs):
@@ -133,38 +145,33 @@ def guess_encoding(data: bytes) -> str:
     return "cp1252"
 
 
+def is_wide(encoding: str) -> bool:
+    """Return whether the byte 10 can be a part of another character than the line end."""
+    return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+
+
 def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
-    """Blocks in an encoding where the byte 10 is always the end of a line."""
+    """Yield blocks in an encoding in which the byte 10 is always a line end."""
     blocks = source.blocks()
-    first = _beginning(blocks)
+    # Enough bytes to recognise a byte order mark, and no more: a short line from a terminal is complete.
+    first = next(blocks, b"")
+    while first and any(mark.startswith(first) for mark, _ in _WIDE_MARKS) and (more := next(blocks, b"")):
+        first += more
     if is_wide(decoding.encoding):
         yield from _transcoded(first, blocks, source.name, decoding)
         return
-    _refuse_no_text(first, source.name)
+    _refuse_non_text(first, source.name)
     yield first
     yield from blocks
 
 
-def _beginning(blocks: Iterator[bytes]) -> bytes:
-    """Enough bytes to tell a mark by, and no more: whoever types a line of two waits for its answer."""
-    first = next(blocks, b"")
-    while first and any(mark.startswith(first) for mark, _ in _WIDE_MARKS) and (more := next(blocks, b"")):
-        first += more
-    return first
-
-
-def is_wide(encoding: str) -> bool:
-    """Whether the byte 10 can be a part of a character."""
-    return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
-
-
-def _refuse_no_text(first: bytes, name: str) -> None:
-    """Wide or binary files. A NUL that is only a blemish of a text is named with its line when it is read."""
+def _refuse_non_text(first: bytes, name: str) -> None:
+    """Raise InputError for wide or binary files. A single NUL in a text is reported with its line later."""
     for mark, encoding in _WIDE_MARKS:
         if first.startswith(mark):
             raise InputError(
-                f"{name} looks like {encoding.upper()}; give data.encoding={encoding}, or convert it, "
-                "as iconv does"
+                f"{name} looks like {encoding.upper()}; set data.encoding={encoding}, or convert it, for "
+                "example with iconv"
             )
     beginning = first[:BEGINNING]
     controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
@@ -172,8 +179,17 @@ def _refuse_no_text(first: bytes, name: str) -> None:
         order = "le" if beginning[1::2].count(0) > beginning[::2].count(0) else "be"
         raise InputError(
             f"{name} is not text: {controls:,} of its first {len(beginning):,} bytes are NUL or other "
-            f"control characters; name a text file, or give data.encoding=utf-16-{order} if it is UTF-16 "
-            "without its mark"
+            f"control characters; name a text file, or set data.encoding=utf-16-{order} if it is UTF-16 "
+            "without a byte order mark"
+        )
+
+
+def _refuse_carriage_returns(count: int, name: str) -> None:
+    """Raise InputError for a file with carriage returns as line ends, which has no line feed at all."""
+    if count > 1:
+        raise InputError(
+            f"{name} has {count:,} carriage returns and no line feed, so it would be read as one line; "
+            "convert its line ends, for example with tr '\\r' '\\n'"
         )
 
 
@@ -194,7 +210,7 @@ def _transcoded(first: bytes, blocks: Iterator[bytes], name: str, decoding: Deco
 
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes, cut after line ends; a long line is gathered in a list, so its cost stays linear."""
+    """Yield the same bytes, cut after line ends. A long line waits in a list, so its cost is linear."""
     waiting: list[bytes] = []
     for block in blocks:
         end = block.rfind(b"\n") + 1
@@ -207,45 +223,38 @@ def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decoding, tally: Tally) -> str:
+def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decoding, report: ReadReport) -> str:
     wide = is_wide(decoding.encoding)
     encoding = "utf-8" if wide else decoding.encoding
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if decoding.on_bad_bytes == "error":
-            raise _not_text(error, data, name, number, offset, encoding) from error
-        text = _replaced(data, name, number, encoding, tally)
+            at = number + data.count(b"\n", 0, error.start)
+            byte, guess = data[error.start], guess_encoding(data[error.start : error.start + BLOCK])
+            raise InputError(
+                f"{name}:{at}: byte 0x{byte:02x} at offset {offset + error.start:,} is not {encoding}; "
+                f"it may be {guess}: set data.encoding={guess}, or data.on_bad_bytes=replace"
+            ) from error
+        text = _replaced(data, name, number, encoding, report)
     if wide and decoding.on_bad_bytes == "replace" and REPLACEMENT in text:
-        for row, line in enumerate(text.split("\n")):
+        for row, line in enumerate(text.split("\n"), number):
             if REPLACEMENT in line:
-                tally.add(Reason.BAD_BYTES, Place(name, number + row))
+                report.add(Reason.BAD_BYTES, Place(name, row))
     if not ("\r" in text or "\0" in text or FIELD in text or SYMBOL in text):
         return text
-    lines = text.split("\n")
     return "\n".join(
-        cleaned(line, Place(name, number + row), decoding.on_bad_bytes, tally)
-        for row, line in enumerate(lines)
+        cleaned(line, Place(name, row), decoding.on_bad_bytes, report)
+        for row, line in enumerate(text.split("\n"), number)
     )
 
 
-def _replaced(data: bytes, name: str, number: int, encoding: str, tally: Tally) -> str:
+def _replaced(data: bytes, name: str, number: int, encoding: str, report: ReadReport) -> str:
     lines = []
-    for row, line in enumerate(data.split(b"\n")):
+    for row, line in enumerate(data.split(b"\n"), number):
         try:
             lines.append(line.decode(encoding))
         except UnicodeDecodeError:
             lines.append(line.decode(encoding, "replace"))
-            tally.add(Reason.BAD_BYTES, Place(name, number + row))
+            report.add(Reason.BAD_BYTES, Place(name, row))
     return "\n".join(lines)
-
-
-def _not_text(
-    error: UnicodeDecodeError, data: bytes, name: str, number: int, offset: int, encoding: str
-) -> InputError:
-    line = number + data.count(b"\n", 0, error.start)
-    byte, guess = data[error.start], guess_encoding(data[error.start : error.start + BLOCK])
-    return InputError(
-        f"{name}:{line}: byte 0x{byte:02x} at offset {offset + error.start:,} is not {encoding}; "
-        f"it may be {guess}: give data.encoding={guess}, or data.on_bad_bytes=replace"
-    )

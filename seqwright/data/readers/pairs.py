@@ -1,11 +1,11 @@
 """Pairs from files: parallel text, TSV, CSV or JSONL, plain or compressed, streamed, each with its place.
 
-    tally = Tally()
-    for source, target, place in PairFiles("pairs.tsv").read(tally): ...
-    print(*tally.summary(), sep="\\n")
+    report = ReadReport()
+    for source, target, place in PairFiles("pairs.tsv").read(report): ...
+    print(*report.summary(), sep="\\n")
 
-Faults of structure (unequal files, wrong columns, bytes that are not text) stop with file and line; faults of
-content (blank or over-long sides) are skipped and counted.
+Structural faults (unequal files, wrong columns, undecodable bytes) raise an error with file and line. Pairs
+with blank or over-long sides are skipped and counted.
 """
 
 from __future__ import annotations
@@ -16,92 +16,138 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from seqwright.data.checks.misaligned import Lengths, first_shift
+from seqwright.data.checks.misaligned import LineLengths, first_shift
 from seqwright.data.fields import is_blank, join_fields, symbols_in
-from seqwright.data.read_report import Pair, Place, Reason, Tally
-from seqwright.data.readers.columns import Role
+from seqwright.data.read_report import Pair, Place, ReadReport, Reason
+from seqwright.data.readers.columns import FieldKind
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import cells_of, parse_object
 from seqwright.data.readers.lines import Decoding, cleaned, count_lines, first_lines, read_blocks
-from seqwright.data.readers.sniffing import Form, Sniffed, quoted, sniff
-from seqwright.data.text_display import amount
+from seqwright.data.readers.sniffing import FileFormat, FormatOptions, quoted, sniff
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
 
 Path = str | os.PathLike[str]
 Row = tuple[Place, list[str]]
-SWALLOWED = 100  # more lines in one row are believed only where quoting was asked for
+
+LONGEST_TOKEN = 40
+"""Code points: a text of more than data.max_length times this number is skipped without tokenizing it."""
+MAX_QUOTED_LINES = 100
+"""A quoted cell of more lines is an error, unless the user asks for quoting."""
+
+_BLANK = {
+    (True, True): Reason.BLANK_PAIR,
+    (True, False): Reason.BLANK_SOURCE,
+    (False, True): Reason.BLANK_TARGET,
+}
+_FIX_OR_SKIP = "fix the line, or skip such lines with data.skip_bad_rows=true"
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What is skipped, with a count: rows that do not fit their form, and sides of too many code points."""
+class SkipRules:
+    """Which rows are skipped and counted: rows that do not fit the columns, and sides that are too long."""
 
     skip_bad_rows: bool = False
-    max_length: int = 20_000
+    max_length: int = 20_000  # code points
+
+
+class RowLayout(NamedTuple):
+    """The indices of the cells that make a pair, the target last, and the kinds of the source cells."""
+
+    indices: tuple[int, ...]
+    kinds: tuple[FieldKind, ...]
+
+    def pair(self, cells: Sequence[str]) -> tuple[str, str]:
+        *source, target = (cells[index] for index in self.indices)
+        return source_from_cells(source, self.kinds), target
+
+
+def open_pairs(paths: Sequence[Path], data: DataConfig) -> PairFiles:
+    """Return the pairs in `paths`, with the format, encoding and rules of a configuration.
+
+    Two files without pairs in either are parallel files. With data.format = "parallel" the first half of the
+    files has the sources: a.en b.en a.de b.de.
+    """
+    inputs = _inputs(paths)  # a pipe keeps the beginning that detection reads
+    options = FormatOptions(data.format, data.delimiter, data.header, data.columns, data.quoting)
+    decoding = Decoding(data.encoding, data.on_bad_bytes)
+    rules = SkipRules(data.skip_bad_rows, LONGEST_TOKEN * data.max_length)
+    sources = len(inputs)
+    if data.format == "parallel":
+        sources, odd = divmod(len(inputs), 2)
+        if odd:
+            raise ConfigError(
+                "data.format is parallel, which needs as many target files as source files, not "
+                f"{len(inputs)} files; name the sources first, then the targets"
+            )
+    elif (
+        len(inputs) == 2
+        and options == FormatOptions()
+        and "-" not in paths
+        and not any(_holds_pairs(first_lines(file, decoding)) for file in inputs)
+    ):
+        sources = 1
+    return PairFiles(inputs[:sources], inputs[sources:], options=options, decoding=decoding, rules=rules)
 
 
 class PairFiles:
-    """Files of pairs, or with `targets` the files of two sides, each side concatenated in order."""
+    """Files of pairs; with `targets`, the files of each side are concatenated in order."""
 
     def __init__(
         self,
         files: Path | Sequence[Path | Input],
         targets: Path | Sequence[Path | Input] = (),
         *,
-        form: Form | None = None,
+        options: FormatOptions | None = None,
         decoding: Decoding | None = None,
-        rules: Rules | None = None,
+        rules: SkipRules | None = None,
     ):
         self.inputs, self.targets = _inputs(files), _inputs(targets)
-        self.requested, self.decoding, self.rules = form or Form(), decoding or Decoding(), rules or Rules()
+        self.options, self.decoding = options or FormatOptions(), decoding or Decoding()
+        self.rules = rules or SkipRules()
         if not self.inputs:
             raise ConfigError("no file to read; name one, or - for standard input")
-        if self.requested.format == "parallel" and not self.targets:
-            raise ConfigError("format parallel needs two sides; name the files of the targets too")
-        if self.targets and self.requested.format not in (None, "parallel"):
+        if self.options.format == "parallel" and not self.targets:
+            raise ConfigError("format parallel needs two sides; name the target files, too")
+        if self.targets and self.options.format not in (None, "parallel"):
             raise ConfigError(
-                f"format {self.requested.format} has both sides in one file; leave the files of the targets out"
+                f"format {self.options.format} has both sides in one file; leave out the target files"
             )
-
-    @classmethod
-    def from_paths(
-        cls,
-        paths: Sequence[Path],
-        *,
-        form: Form | None = None,
-        decoding: Decoding | None = None,
-        rules: Rules | None = None,
-    ) -> PairFiles:
-        """Two files are two sides, unless most of the first lines of one have a tab or begin an object; all
-        else holds pairs.
-        """
-        inputs = _inputs(paths)  # a pipe that was looked into has the beginning here only
-        if len(paths) == 2 and form in (None, Form()) and "-" not in paths:
-            beginnings = [first_lines(file, decoding or Decoding()) for file in inputs]
-            if not any(map(_holds_pairs, beginnings)):
-                return cls(inputs[:1], inputs[1:], decoding=decoding, rules=rules)
-        return cls(inputs, form=form, decoding=decoding, rules=rules)
 
     @property
     def name(self) -> str:
-        return ", ".join(file.name for file in (*self.inputs, *self.targets))
+        return ", ".join(file.name for file in self.all_inputs)
+
+    @property
+    def all_inputs(self) -> tuple[Input, ...]:
+        return (*self.inputs, *self.targets)
+
+    @property
+    def single_pass(self) -> bool:
+        """Whether one of the files is a pipe."""
+        return any(file.single_pass for file in self.all_inputs)
 
     @property
     def form(self) -> tuple[str, ...]:
+        """How the files are read, in sentences."""
         return self.sniffed.reasons
 
     @property
     def columns(self) -> str | None:
-        """The columns of a source of several fields: predictions are given in the same fields."""
+        """The columns of a source of several fields; inputs for prediction have the same fields."""
         columns = self.sniffed.columns
         return str(columns) if columns is not None and len(columns.source) > 1 else None
 
     @property
     def named_twice(self) -> str | None:
-        """A file that is read twice; but one file may be both sides, of a model that copies."""
+        """A file that is read twice. One file may be both sides, for a model that copies."""
         for side in (self.inputs, self.targets):
             places = [os.path.realpath(file.path) for file in side]
             for number, file in enumerate(side):
@@ -110,65 +156,75 @@ class PairFiles:
         return None
 
     @cached_property
-    def sniffed(self) -> Sniffed:
-        """The form of the first file, which the others share."""
+    def sniffed(self) -> FileFormat:
+        """The format of the first file, which the others share."""
         if self.targets:
-            how = "parallel: the two sides are in files of their own; places are lines of both"
-            return Sniffed("parallel", reasons=(how,))
-        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.requested)
+            return FileFormat("parallel", reasons=("parallel: one file for each side, paired line by line",))
+        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.options)
 
-    def read(self, tally: Tally) -> Iterator[Pair]:
-        """The pairs in order; `tally` counts what is skipped or changed. No pair at all is an error."""
+    @cached_property
+    def layout(self) -> RowLayout:
+        columns = self.sniffed.columns
+        if columns is None:
+            return RowLayout((0, 1), ("text",))
+        if self.sniffed.format == "jsonl":
+            return RowLayout(tuple(range(len(columns.keys))), columns.kinds)
+        names = list(self.sniffed.names) or None
+        return RowLayout(tuple(columns.indices(names, self.sniffed.width, self.name)), columns.kinds)
+
+    def read(self, report: ReadReport) -> Iterator[Pair]:
+        """Yield the pairs in order. `report` counts skipped and changed lines; no pair at all is an error."""
         limit, kept, longest = self.rules.max_length, 0, 0
-        for source, target, place in self.sides(tally) if self.targets else self._joined(tally):
+        for pair in self.line_pairs(report) if self.targets else self._row_pairs(report):
+            source, target, place = pair
             no_source, no_target = is_blank(source), is_blank(target)
             if no_source or no_target:
-                tally.add(_BLANK[no_source, no_target], place)
+                report.add(_BLANK[no_source, no_target], place)
             elif len(source) > limit or len(target) > limit:
                 longest = max(longest, len(source), len(target))
-                tally.add(Reason.TOO_LONG, place)
+                report.add(Reason.TOO_LONG, place)
             else:
                 kept += 1
-                yield Pair(source, target, place)
+                yield pair
         if not kept:
-            raise self._no_pairs(tally, longest)
+            raise self._no_pairs(report, longest)
 
-    def _no_pairs(self, tally: Tally, longest: int) -> InputError:
-        skipped = "; ".join(line for line in tally.summary() if " skipped: " in line)
-        over = (
-            f"; the longest has {longest:,} code points and at most {self.rules.max_length:,} are read; "
-            "raise data.max_length"
-            if longest
-            else ""
-        )
-        bad = tally.counts.get(Reason.BAD_ROW)
-        fault = f"; {bad.fault}" if bad else ""
-        return InputError(f"{self.name} has no pairs: {skipped or 'it is empty'}{over}{fault}")
+    def _no_pairs(self, report: ReadReport, longest: int) -> InputError:
+        skipped = "; ".join(line for line in report.summary() if " skipped: " in line)
+        message = f"{self.name} has no pairs: {skipped or 'it is empty'}"
+        if longest:
+            message += (
+                f"; the longest side has {longest:,} code points and the limit is "
+                f"{self.rules.max_length:,}; raise data.max_length"
+            )
+        bad = report.counts.get(Reason.BAD_ROW)
+        return InputError(f"{message}; {bad.fault}" if bad else message)
 
     # Parallel files -------------------------------------------------------------------------------
 
-    def sides(self, tally: Tally) -> Iterator[Pair]:
-        """Every line with its counterpart, blank ones too."""
+    def line_pairs(self, report: ReadReport) -> Iterator[Pair]:
+        """Yield every line of parallel files with its counterpart, blank lines included."""
         self._check_counts()
-        sources = chain.from_iterable(self.lines(file, tally) for file in self.inputs)
-        targets = chain.from_iterable(self.lines(file, tally) for file in self.targets)
+        sources = chain.from_iterable(self.lines(file, report) for file in self.inputs)
+        targets = chain.from_iterable(self.lines(file, report) for file in self.targets)
         for count, (left, right) in enumerate(zip_longest(sources, targets)):
-            if left is None or right is None:  # only a pipe can come so far: it cannot be counted before
+            if left is None or right is None:  # only with a pipe, whose lines cannot be counted before
                 side = self.inputs if left is None else self.targets
                 raise InputError(
-                    f"{_names(side)} ended after {count:,} lines and the other side goes on; they must match"
+                    f"{_names(side)} ended after {count:,} lines and the other side has more; both need the "
+                    "same number of lines"
                 )
             yield Pair(left[1], right[1], left[0])
 
-    def lines(self, file: Input, tally: Tally) -> Iterator[tuple[Place, str]]:
-        """Every line of one of the files, blank ones too."""
-        for number, lines in read_blocks(file, self.decoding, tally):
+    def lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, str]]:
+        """Yield every line of a file, blank lines included."""
+        for number, lines in read_blocks(file, self.decoding, report):
             for row, line in enumerate(lines, number):
                 yield Place(file.name, row), line
 
     def _check_counts(self) -> None:
-        """Before anything else: as many lines on both sides, file by file where the files pair up."""
-        if any(file.once for file in (*self.inputs, *self.targets)):
+        """Raise InputError if the sides have unequal numbers of lines, file by file if possible."""
+        if self.single_pass:
             return
         groups = [(self.inputs, self.targets)]
         if len(self.inputs) == len(self.targets):
@@ -181,171 +237,143 @@ class PairFiles:
                 continue
             near = first_shift(self._lengths(left), self._lengths(right)) + 1
             raise InputError(
-                f"{_names(left)} has {left_count:,} lines, {_names(right)} {right_count:,}; they must be "
-                f"equally many: first suspicious pair near line {near:,}"
+                f"{_names(left)} has {pluralize(left_count, 'line')}, {_names(right)} has {right_count:,}; "
+                f"both need the same number; first suspicious pair near line {near:,}"
             )
 
-    def _lengths(self, side: Iterable[Input]) -> Lengths:
-        """Code points of each line."""
+    def _lengths(self, side: Iterable[Input]) -> LineLengths:
         blocks = [
             np.fromiter(map(len, lines), np.int64, len(lines))
             for file in side
-            for _, lines in read_blocks(file, Decoding(self.decoding.encoding, "replace"), Tally())
+            for _, lines in read_blocks(file, replace(self.decoding, on_bad_bytes="replace"), ReadReport())
         ]
         return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
 
     # Files with both sides ------------------------------------------------------------------------
 
-    def _joined(self, tally: Tally) -> Iterator[Pair]:
-        form = self.sniffed
-        assert form.columns is not None
-        roles = [column.role for column in form.columns.source]
-        if form.format == "jsonl":
-            rows = chain.from_iterable(self._objects(file, tally) for file in self.inputs)
-            order = list(range(len(roles) + 1))
-        else:
-            rows = chain.from_iterable(self._rows(file, tally) for file in self.inputs)
-            order = form.columns.indices(list(form.names) or None, form.width, self.name)
-        if roles == ["text"]:
-            source, target = order
+    def _row_pairs(self, report: ReadReport) -> Iterator[Pair]:
+        layout = self.layout
+        read = self._objects if self.sniffed.format == "jsonl" else self._rows
+        rows = chain.from_iterable(read(file, report) for file in self.inputs)
+        if layout.kinds == ("text",):
+            source, target = layout.indices
             for place, cells in rows:
                 yield Pair(cells[source], cells[target], place)
             return
         for place, cells in rows:
-            chosen = [cells[index] for index in order]
-            yield Pair(source_from_cells(chosen[:-1], roles), chosen[-1], place)
+            yield Pair(*layout.pair(cells), place)
 
-    def rows(self, file: Input, tally: Tally) -> Iterator[Row]:
-        """Every row of one of the files with all its cells: a header, blank and bad rows too."""
-        return self._quoted_rows(file, tally) if self.sniffed.quoting else self._plain_rows(file, tally)
+    def rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
+        """Yield every row of a file with all its cells, headers, blank and bad rows included."""
+        if self.sniffed.quoting:
+            return self._quoted_rows(file, report)
+        delimiter = self.sniffed.delimiter
+        return ((place, line.split(delimiter)) for place, line in self.lines(file, report))
 
-    def _rows(self, file: Input, tally: Tally) -> Iterator[Row]:
-        form = self.sniffed
-        header = form.header  # if it is still to come
-        for place, cells in self.rows(file, tally):
+    def _rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
+        width, header = self.sniffed.width, self.sniffed.header
+        for place, cells in self.rows(file, report):
             if header and self.is_header(place, cells):
                 header = False
-            elif len(cells) == form.width:
+            elif len(cells) == width:
                 yield place, cells
             elif not any(cell.strip() for cell in cells):
-                tally.add(Reason.BLANK_PAIR, place)
+                report.add(Reason.BLANK_PAIR, place)
             elif self.rules.skip_bad_rows:
-                tally.add(Reason.BAD_ROW, place, self._wrong_width(place, cells))
+                report.add(Reason.BAD_ROW, place, self._wrong_width(place, cells))
             else:
-                raise self._stopped(place, cells)
+                raise InputError(f"{self._wrong_width(place, cells)}; {self._hint(place, cells)}")
 
     def is_header(self, place: Place, cells: list[str]) -> bool:
-        """Whether the row is no blank one before the header of a file that has one, which it then must be."""
+        """Return whether a row before the first pair is the header or blank; anything else is an error."""
         names = [cell.strip() for cell in cells]
         if any(names) and names != list(self.sniffed.names):
-            raise InputError(
-                f"{place}: the header should be {', '.join(self.sniffed.names)} as in {self.inputs[0].name}"
-            )
+            expected = shorten_list(self.sniffed.names)
+            raise InputError(f"{place}: the header must be {expected}, as in {self.inputs[0].name}")
         return any(names)
 
-    def _plain_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
-        name, delimiter = file.name, self.sniffed.delimiter
-        for number, lines in read_blocks(file, self.decoding, tally):
-            for row, line in enumerate(lines, number):
-                yield Place(name, row), line.split(delimiter)
-
-    def _quoted_rows(self, file: Input, tally: Tally) -> Iterator[Row]:
-        """A quoted cell may hold delimiters, quotes and line breaks (now spaces)."""
-        lines = (line for _, block in read_blocks(file, self.decoding, tally) for line in block)
+    def _quoted_rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
+        """Yield rows whose cells may hold delimiters, quotes and line breaks (replaced with spaces)."""
+        lines = (line for _, block in read_blocks(file, self.decoding, report) for line in block)
         reader, first = quoted(lines, self.sniffed.delimiter), 1
         try:
             for cells in reader:
                 place, further = Place(file.name, first), reader.line_num - first
                 first = reader.line_num + 1
-                if further > SWALLOWED and self.requested.quoting is None:
+                if further > MAX_QUOTED_LINES and self.options.quoting is None:
                     raise InputError(
-                        f"{place}: a quote that opens here closes {further} lines later; mend it, or read "
-                        "quotes as text with data.quoting=false; if it is right, give data.quoting=true"
+                        f"{place}: a quote that opens here closes {further} lines later; fix it, or read "
+                        "quotes as text with data.quoting=false; if it is correct, set data.quoting=true"
                     )
-                yield (
-                    place,
-                    [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells] or [""],
-                )
+                clean = [cleaned(cell, place, self.decoding.on_bad_bytes, report) for cell in cells]
+                yield place, clean or [""]
         except csv.Error as error:
             raise InputError(
-                f"{file.name}:{first}: {error} in the row that begins here; mend its quotes, "
-                "or read them as text with data.quoting=false"
+                f"{file.name}:{first}: {error} in the row that begins here; fix its quotes, or read quotes "
+                "as text with data.quoting=false"
             ) from error
 
     def _wrong_width(self, place: Place, cells: list[str]) -> str:
-        form = self.sniffed
-        mark = "tab" if form.delimiter == "\t" else repr(form.delimiter)
-        return f"{place}: {amount(len(cells), 'column')} where {form.width} are expected, separated by {mark}"
+        width, delimiter = self.sniffed.width, self.sniffed.delimiter
+        mark = "a tab" if delimiter == "\t" else repr(delimiter)
+        return f"{place}: {pluralize(len(cells), 'column')} instead of {width:,}, separated by {mark}"
 
-    def _stopped(self, place: Place, cells: list[str]) -> InputError:
-        """At a row of another width. Where it can be read again, quotes are tried before they are blamed."""
-        way_out = "mend the line, or leave such lines out with data.skip_bad_rows=true"
-        if any(file.once for file in self.inputs):
-            if any(cell.startswith('"') for cell in cells) and not self.sniffed.quoting:
-                way_out += ". Do quotes enclose cells? Then give data.quoting=true"
-        elif self._fits_quoted(place):
-            way_out = "quotes enclose cells here: give data.quoting=true, with which the line fits"
-        return InputError(f"{self._wrong_width(place, cells)}; {way_out}")
-
-    def _fits_quoted(self, place: Place) -> bool:
-        """Whether reading comes past this row if quotes enclose cells."""
+    def _hint(self, place: Place, cells: list[str]) -> str:
+        """Return the way out at a row of another width; quoting is tried if the files can be read again."""
         if self.sniffed.quoting:
-            return False
-        strict = replace(self.rules, skip_bad_rows=False)
+            return _FIX_OR_SKIP
+        if self.single_pass:
+            quotes = any(cell.startswith('"') for cell in cells)
+            return _FIX_OR_SKIP + (". If quotes enclose cells, set data.quoting=true" if quotes else "")
         again = PairFiles(
             [file.path for file in self.inputs],
-            form=replace(self.requested, quoting=True),
+            options=replace(self.options, quoting=True),
             decoding=self.decoding,
-            rules=strict,
+            rules=replace(self.rules, skip_bad_rows=False),
         )
         try:
-            for at, _ in chain.from_iterable(again._rows(file, Tally()) for file in again.inputs):
+            for at, _ in chain.from_iterable(again._rows(file, ReadReport()) for file in again.inputs):
                 if at.file == place.file and at.line > place.line:
                     break
         except InputError:
-            return False
-        return True
+            return _FIX_OR_SKIP
+        return "quotes enclose cells here; set data.quoting=true, and the line fits"
 
-    def _objects(self, file: Input, tally: Tally) -> Iterator[Row]:
-        columns = self.sniffed.columns
-        assert columns is not None
-        keys = [column.key for column in (*columns.source, columns.target)]
-        for place, line in self.lines(file, tally):
+    def _objects(self, file: Input, report: ReadReport) -> Iterator[Row]:
+        for place, line in self.lines(file, report):
             if not line or line.isspace():
-                tally.add(Reason.BLANK_PAIR, place)
+                report.add(Reason.BLANK_PAIR, place)
                 continue
             try:
-                cells = cells_of(parse_object(line, place), keys, place)
+                cells = self.object_cells(line, place, report)
             except InputError as error:
                 if not self.rules.skip_bad_rows:
-                    way_out = "mend the line, or leave such lines out with data.skip_bad_rows=true"
-                    raise InputError(f"{error}; {way_out}") from error
-                tally.add(Reason.BAD_ROW, place, str(error))
+                    raise InputError(f"{error}; {_FIX_OR_SKIP}") from error
+                report.add(Reason.BAD_ROW, place, str(error))
                 continue
-            yield place, [cleaned(cell, place, self.decoding.on_bad_bytes, tally) for cell in cells]
+            yield place, cells
+
+    def object_cells(self, line: str, place: Place, report: ReadReport) -> list[str]:
+        """Return the cells of a line of JSON, the target last."""
+        assert self.sniffed.columns is not None
+        cells = cells_of(parse_object(line, place), self.sniffed.columns.keys, place)
+        return [cleaned(cell, place, self.decoding.on_bad_bytes, report) for cell in cells]
 
 
-def source_from_cells(cells: Sequence[str], roles: Sequence[Role]) -> str:
-    """The source of a row: its cells as fields, those of symbols split into their names."""
-    pairs = zip(cells, roles, strict=True)
-    return join_fields([symbols_in(cell) if role == "symbols" else cell for cell, role in pairs])
+def source_from_cells(cells: Sequence[str], kinds: Sequence[FieldKind]) -> str:
+    """Return the source of a row: its cells as fields, cells of symbols split into names."""
+    pairs = zip(cells, kinds, strict=True)
+    return join_fields([symbols_in(cell) if kind == "symbols" else cell for cell, kind in pairs])
 
 
-def read_lines(path: Path, tally: Tally, decoding: Decoding | None = None) -> Iterator[str]:
-    """Inputs for prediction: exactly one for each line, blank ones too."""
-    for _, lines in read_blocks(Input(path), decoding or Decoding(), tally):
+def read_lines(path: Path, report: ReadReport, decoding: Decoding | None = None) -> Iterator[str]:
+    """Yield the inputs for prediction: one for each line, blank lines included."""
+    for _, lines in read_blocks(Input(path), decoding or Decoding(), report):
         yield from lines
 
 
-_BLANK = {
-    (True, True): Reason.BLANK_PAIR,
-    (True, False): Reason.BLANK_SOURCE,
-    (False, True): Reason.BLANK_TARGET,
-}
-
-
 def _holds_pairs(lines: Sequence[str]) -> bool:
-    """In running text a line may have a tab or a brace, too."""
+    """Return whether most lines have a tab or begin an object; some lines of running text can, too."""
     return 2 * sum("\t" in line or line.startswith("{") for line in lines) > len(lines)
 
 

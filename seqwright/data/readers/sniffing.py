@@ -1,20 +1,19 @@
-"""What the first lines say about a file: format, delimiter, header, columns, each with its reason."""
+"""Detection of a file's format from its first lines: format, delimiter, header and columns, with reasons."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqwright.config.registry import unknown
 from seqwright.data.fields import symbols_in
 from seqwright.data.read_report import Place
-from seqwright.data.readers.columns import Column, Columns, Role, parse_columns
-from seqwright.data.readers.jsonl import names_in, parse_object, value_under
-from seqwright.data.text_display import shown
+from seqwright.data.readers.columns import ColumnSelector, FieldKind, PairColumns, parse_columns, unknown_name
+from seqwright.data.readers.jsonl import MISSING, names_in, parse_object, value_under
+from seqwright.data.text_display import excerpt, shorten_list
 from seqwright.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -23,54 +22,49 @@ if TYPE_CHECKING:
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 FORMATS = ("parallel", "tsv", "csv", "jsonl")
 
-# A cell may be a whole line; the module's default of 131,072 would turn a long line into an error.
+# A cell may be a whole line; the default of 131,072 characters would turn a long line into an error.
 CELL_LIMIT = 1 << 30
-_UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)  # what a line of JSON can be
 
-_KNOWN_NAMES = (
+_KNOWN_PAIRS = (
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
     "word:pronunciation word:phonemes grapheme:phoneme graphemes:phonemes text:summary document:summary "
     "text:label original:normalized en:de en:fr de:en fr:en"
 )
-_NAME_PAIRS = [names.split(":") for names in _KNOWN_NAMES.split()]
+_NAME_PAIRS = [names.split(":") for names in _KNOWN_PAIRS.split()]
 _OTHER_NAMES = (
     "features tags msd pos context id lang language code kind type category name word ipa phones "
-    "transcription transliteration translation sentence"
-)
-_LANGUAGES = (
+    "transcription transliteration translation sentence "
     "arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian "
     "indonesian italian japanese korean norwegian persian polish portuguese romanian russian spanish swedish "
     "thai turkish ukrainian vietnamese"
 )
-_HEADER_NAMES = {name for names in _NAME_PAIRS for name in names}.union(
-    _OTHER_NAMES.split(), _LANGUAGES.split()
-)
-_NAME = re.compile(r"[^\W\d][\w.-]*")  # what can be one of a column
+_HEADER_NAMES = {name for names in _NAME_PAIRS for name in names}.union(_OTHER_NAMES.split())
+_NAME = re.compile(r"[^\W\d][\w.-]{,60}")  # a possible column name
 
 
 @dataclass(frozen=True)
-class Sniffed:
-    """The form of a file, complete enough to read it; `reasons` say in words why."""
+class FileFormat:
+    """The format of a file, complete enough to read it; `reasons` explain each choice."""
 
     format: Format
     delimiter: str = ""
     header: bool = False
     names: tuple[str, ...] = ()
     width: int = 0
-    columns: Columns | None = None
+    columns: PairColumns | None = None
     quoting: bool = False
     reasons: tuple[str, ...] = ()
 
-    def because(self, reason: str, **changes: Any) -> Sniffed:
+    def because(self, reason: str, **changes: Any) -> FileFormat:
         return replace(self, reasons=(*self.reasons, reason), **changes)
 
 
 @dataclass(frozen=True)
-class Form:
-    """What is asked of the form of a file; None is left to sniffing.
+class FormatOptions:
+    """The options of the user about the format of a file; None means: detect it.
 
-    Quoting is left to sniffing in CSV alone, where commas need it: elsewhere a stray `"` is a character, and
-    a reader that trusts it swallows lines.
+    Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character, and a
+    reader that trusts it swallows lines.
     """
 
     format: Format | None = None
@@ -81,48 +75,48 @@ class Form:
 
     def __post_init__(self) -> None:
         if self.format not in (None, *FORMATS):
-            raise ConfigError(f"format {self.format!r} is unknown; there are: {', '.join(FORMATS)}")
+            raise ConfigError(f"format {self.format!r} is unknown; the formats are: {', '.join(FORMATS)}")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in "\r\n"):
             raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character")
 
 
 def quoted(lines: Iterable[str], delimiter: str) -> Reader:
-    """A reader of rows as RFC 4180 has them, strict: what it does not understand is a csv.Error."""
+    """Return a strict reader of rows with quoted cells (RFC 4180); faults are csv.Error."""
     csv.field_size_limit(max(CELL_LIMIT, csv.field_size_limit()))
     return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
 
 
-def sniff(lines: list[str], name: str, asked: Form) -> Sniffed:
-    """The form of a file of pairs from its first lines."""
+def sniff(lines: list[str], name: str, options: FormatOptions) -> FileFormat:
+    """Return the format of a file of pairs from its first lines."""
     filled = [line for line in lines if line.strip()]
     if not filled:
         raise InputError(f"{name} has no pairs: it is empty or blank")
-    if asked.quoting is None:
-        asked = replace(asked, quoting=_quotes_cells(filled, name, asked))
-    form = _format(filled, name, asked)
-    if form.format == "jsonl":
-        return _json_columns(form, lines, filled, name, asked)
-    if asked.quoting:
+    place = Place(name, lines.index(filled[0]) + 1)
+    quoting = _quotes_cells(filled, place, options) if options.quoting is None else options.quoting
+    detected = _format(filled, place, options, quoting)
+    if detected.format == "jsonl":
+        return _json_columns(detected, filled, place, options)
+    if quoting:
         reasons = ("quotes enclose cells",) if any('"' in line for line in filled) else ()
-        form = replace(form, quoting=True, reasons=(*form.reasons, *reasons))
-    rows = _rows(filled, form.delimiter, asked)
-    form = _header(replace(form, width=len(rows[0])), rows[0], name, asked)
+        detected = replace(detected, quoting=True, reasons=(*detected.reasons, *reasons))
+    rows = _rows(filled, detected.delimiter, quoting)
+    detected = _header(replace(detected, width=len(rows[0])), rows[0], name, options)
     try:
-        return _row_columns(form, rows[form.header :] or rows, name, asked)
+        return _row_columns(detected, rows[detected.header :] or rows, name, options)
     except InputError as error:
-        width = _quoted_width(filled, form.delimiter)
-        if asked.quoting or width is None or {len(cells) for cells in rows} == {width}:
+        width = _quoted_width(filled, detected.delimiter)
+        if quoting or width is None or {len(cells) for cells in rows} == {width}:
             raise
         raise InputError(
-            f"{name}: quotes enclose cells here: give data.quoting=true; if they are text: {error}"
+            f"{name}: quotes enclose cells here; set data.quoting=true. If the quotes are text: {error}"
         ) from error
 
 
-def _rows(filled: list[str], delimiter: str, asked: Form) -> list[list[str]]:
-    """The rows on the first lines, one at least. If cells are quoted, those up to the first fault, which is
-    named when it is read; the last of these lines may be in the middle of a cell.
+def _rows(filled: list[str], delimiter: str, quoting: bool) -> list[list[str]]:
+    """Return the rows on the first lines, at least one. Quoted rows end at the first fault, because the last
+    line may be in the middle of a cell; reading reports real faults.
     """
-    if not asked.quoting:
+    if not quoting:
         return [line.split(delimiter) for line in filled]
     rows = []
     try:
@@ -133,20 +127,20 @@ def _rows(filled: list[str], delimiter: str, asked: Form) -> list[list[str]]:
     return rows or [filled[0].split(delimiter)]
 
 
-def _quotes_cells(filled: list[str], name: str, asked: Form) -> bool:
-    """Whether quotes enclose cells: in CSV, unless its first lines fit only if they are text."""
+def _quotes_cells(filled: list[str], place: Place, options: FormatOptions) -> bool:
+    """Return whether quotes enclose cells: in CSV, unless the first lines fit only if quotes are text."""
     try:
-        form = _format(filled, name, replace(asked, quoting=True))
+        detected = _format(filled, place, options, quoting=True)
     except InputError:
         return False
-    if form.format != "csv":
+    if detected.format != "csv":
         return False
-    plain = {len(line.split(form.delimiter)) for line in filled}
-    return len(plain) > 1 or _quoted_width(filled, form.delimiter) is not None
+    unquoted_widths = {len(line.split(detected.delimiter)) for line in filled}
+    return len(unquoted_widths) > 1 or _quoted_width(filled, detected.delimiter) is not None
 
 
 def _quoted_width(filled: list[str], delimiter: str) -> int | None:
-    """The width of all first lines if quotes enclose cells; None if they have no common one then."""
+    """Return the common width of the first rows if quotes enclose cells, or None."""
     try:
         widths = {len(cells) for cells in quoted(filled, delimiter)}
     except csv.Error:
@@ -154,114 +148,104 @@ def _quoted_width(filled: list[str], delimiter: str) -> int | None:
     return widths.pop() if len(widths) == 1 else None
 
 
-def _format(filled: list[str], name: str, asked: Form) -> Sniffed:
-    if asked.delimiter is not None:
-        kind: Format = "tsv" if asked.delimiter == "\t" else "csv"
-        return Sniffed(kind, asked.delimiter, reasons=(f"delimiter {asked.delimiter!r}: as asked",))
-    if asked.format == "jsonl" or (asked.format is None and _is_object(filled[0])):
-        return Sniffed("jsonl", reasons=("JSONL: the first line is an object",))
-    if asked.format in ("tsv", None) and len(_rows(filled, "\t", asked)[0]) > 1:
-        return Sniffed("tsv", "\t", reasons=("TSV: the first line has a tab",))
-    if asked.format == "csv" or (asked.format is None and ".csv" in name.lower()):
-        delimiter = _steady_delimiter(filled, asked)
-        if delimiter:
-            return Sniffed("csv", delimiter, reasons=(f"CSV: {delimiter!r} comes in every line",))
+def _format(filled: list[str], place: Place, options: FormatOptions, quoting: bool) -> FileFormat:
+    wanted, first = options.format, filled[0]
+    if options.delimiter is not None:
+        kind: Format = "tsv" if options.delimiter == "\t" else "csv"
+        return FileFormat(kind, options.delimiter, reasons=(f"delimiter {options.delimiter!r}: requested",))
+    is_object = first.lstrip().startswith("{") and first.rstrip().endswith("}") and "\t" not in first
+    if wanted == "jsonl" or (wanted is None and is_object):
+        return FileFormat("jsonl", reasons=("JSONL: the first line is an object",))
+    if wanted in ("tsv", None) and len(_rows(filled, "\t", quoting)[0]) > 1:
+        return FileFormat("tsv", "\t", reasons=("TSV: the first line has a tab",))
+    if wanted == "csv" or (wanted is None and ".csv" in place.file.lower()):
+        widths = {mark: {len(cells) for cells in _rows(filled, mark, quoting)} for mark in ",;\t|"}
+        steady = [(len(found), mark) for mark, found in widths.items() if min(found) > 1]
+        if steady:
+            delimiter = min(steady)[1]
+            return FileFormat("csv", delimiter, reasons=(f"CSV: every line has {delimiter!r}",))
     raise InputError(
-        f"{name}:1: no tab between source and target in {filled[0][:40]!r}; expected source<TAB>target, "
-        "JSON objects, a data.delimiter=..., or two files, one for each side"
+        f"{place}: no tab between source and target in {first[:40]!r}; expected source<TAB>target, JSON "
+        "objects, a data.delimiter=..., or two files, one for each side"
     )
 
 
-def _is_object(line: str) -> bool:
-    return line.lstrip().startswith("{") and line.rstrip().endswith("}") and "\t" not in line
-
-
-def _steady_delimiter(filled: list[str], asked: Form) -> str | None:
-    """The separator that comes in every line, and most evenly."""
-    widths = {mark: {len(cells) for cells in _rows(filled, mark, asked)} for mark in ",;\t|"}
-    best = [(len(found), mark) for mark, found in widths.items() if min(found) > 1]
-    return min(best)[1] if best else None
-
-
-def _header(form: Sniffed, first: list[str], name: str, asked: Form) -> Sniffed:
-    """Cautious: a first row is a header only if all its cells are well-known names, or those asked for."""
-    names = [cell.strip().lower() for cell in first]
-    if asked.header is False:
-        return form.because("no header: as asked")
-    if asked.header:
-        return form.because("header: as asked", header=True, names=tuple(cell.strip() for cell in first))
-    wanted = parse_columns(asked.columns) if asked.columns else None
-    keys = {column.key for column in (*wanted.source, wanted.target)} if wanted else set()
-    by_name = {key for key in keys if not key.isdecimal()}
+def _header(detected: FileFormat, first: list[str], name: str, options: FormatOptions) -> FileFormat:
+    """Take the first row for a header only if all cells are well-known names, or if the user names them."""
     cells = [cell.strip() for cell in first]
-    if by_name and by_name <= set(cells):
-        reason = "header: the first row has the names that the columns were asked for by"
-    elif len(set(names)) == len(names) > 1 and set(names) <= _HEADER_NAMES:
-        reason = f"header: the first row has only names of columns ({', '.join(names)})"
-    elif by_name:
-        key = min(by_name - set(cells))
-        there = [cell if _NAME.fullmatch(cell) else shown(cell, 20) for cell in cells]
+    if options.header is not None:
+        if not options.header:
+            return detected.because("no header: requested")
+        return detected.because("header: requested", header=True, names=tuple(cells))
+    keys = parse_columns(options.columns).keys if options.columns else []
+    requested = {key for key in keys if not key.isdecimal()}
+    lowered = [cell.lower() for cell in cells]
+    if requested and requested <= set(cells):
+        reason = "header: the first row has the names of the requested columns"
+    elif len(set(lowered)) == len(lowered) > 1 and set(lowered) <= _HEADER_NAMES:
+        reason = f"header: the first row has only names of columns ({', '.join(lowered)})"
+    elif requested:
+        missing = min(requested - set(cells))
+        known = [cell if _NAME.fullmatch(cell) else excerpt(cell, 20) for cell in cells]
         raise InputError(
-            f"{name}: {unknown('column', key, there)} in the first row; name one of them, or, if that row "
-            "is a pair, number the columns, as in --columns 1:2"
+            f"{name}: {unknown_name('column', missing, known)} in the first row; name one of them, or, if "
+            "that row is a pair, use numbers, as in --columns 1:2"
         )
     elif all(map(_NAME.fullmatch, cells)):
-        return form.because("no header: the first row is read as a pair; data.header=true if it has names")
+        return detected.because("no header: the first row is a pair; if it has names, set data.header=true")
     else:
-        return form.because("no header: the first row looks like data")
-    return form.because(reason, header=True, names=tuple(cells))
+        return detected.because("no header: the first row looks like data")
+    return detected.because(reason, header=True, names=tuple(cells))
 
 
-def _row_columns(form: Sniffed, rows: list[list[str]], name: str, asked: Form) -> Sniffed:
-    if asked.columns:
-        columns, reason = parse_columns(asked.columns), f"columns {asked.columns}: as asked"
+def _row_columns(
+    detected: FileFormat, rows: list[list[str]], name: str, options: FormatOptions
+) -> FileFormat:
+    if options.columns:
+        columns, reason = parse_columns(options.columns), f"columns {options.columns}: requested"
     else:
-        columns, reason = _guess_columns(form, rows, name)
-    indices = columns.indices(list(form.names) or None, form.width, name)
-    roles: list[Role] = []
+        columns, reason = _guess_columns(detected, rows, name)
+    indices = columns.indices(list(detected.names) or None, detected.width, name)
+    kinds = []
     for number, column in enumerate(columns.source):
-        roles.append(_role(column, number, _column(rows, indices[number])))
-        if number and column.role == "unsaid":
-            reason += f"; column {column.key} looks like {roles[-1]}"
-    return form.because(reason, columns=columns.with_roles(roles))
+        kinds.append(_kind(column, number, _cells_at(rows, indices[number])))
+        if number and column.kind == "unspecified":
+            reason += f"; column {column.key} looks like {kinds[-1]}"
+    return detected.because(reason, columns=columns.with_kinds(kinds))
 
 
-def _guess_columns(form: Sniffed, rows: list[list[str]], name: str) -> tuple[Columns, str]:
-    lowered = [known.lower() for known in form.names]
+def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tuple[PairColumns, str]:
+    lowered = [known.lower() for known in detected.names]
     for source, target in _NAME_PAIRS:
         if source in lowered and target in lowered:
             inputs = [source, *(extra for extra in ("features", "tags", "msd") if extra in lowered)]
-            found = [Column(form.names[lowered.index(known)]) for known in (*inputs, target)]
-            columns = Columns(tuple(found[:-1]), found[-1])
+            found = [ColumnSelector(detected.names[lowered.index(known)]) for known in (*inputs, target)]
+            columns = PairColumns(tuple(found[:-1]), found[-1])
             return columns, f"columns {columns}: by their names"
-    if form.width == 2:
+    if detected.width == 2:
         return parse_columns("1:2"), "columns 1:2: there are two"
-    if form.width == 3:
-        features = [k for k in range(3) if _are_symbols(_column(rows, k), strict=True)]
+    if detected.width == 3:
+        features = [k for k in range(3) if _are_symbols(_cells_at(rows, k), strict=True)]
         if len(features) == 1:
             marked = features[0] + 1
             left, right = (k for k in (1, 2, 3) if k != marked)
             columns = parse_columns(f"{left},{marked}+:{right}")
             return columns, f"columns {columns}: column {marked} holds features"
-    first = ", ".join(shown(cell, 20) for cell in (form.names or rows[0]))
+    first = detected.names or rows[0]
+    names = first if all(map(_NAME.fullmatch, first)) else ("word", "sound")
     raise InputError(
-        f"{name} has {form.width} columns ({first}); say which to use: where the first row has names, "
-        f"by them, as --columns {_named(form.names or rows[0])}, otherwise by number, as --columns 1:2"
+        f"{name} has {detected.width:,} columns ({shorten_list([excerpt(cell, 20) for cell in first])}); "
+        f"choose the columns: by name if the first row has names, as --columns {':'.join(names[:2])}, "
+        "otherwise by number, as --columns 1:2"
     )
 
 
-def _named(cells: Sequence[str]) -> str:
-    """An example with the names of a first row, if they can be ones."""
-    plain = [cell for cell in cells if _NAME.fullmatch(cell)]
-    return ":".join(plain[:2]) if len(plain) == len(cells) else "word:sound"
-
-
-def _column(rows: list[list[str]], index: int) -> list[str]:
+def _cells_at(rows: list[list[str]], index: int) -> list[str]:
     return [row[index] for row in rows if len(row) > index]
 
 
 def _are_symbols(cells: list[str], *, strict: bool = False) -> bool:
-    """Features: no spaces, and a separator in most cells or few names that come again; strict: both."""
+    """Return whether cells hold features: no spaces, and separators or few distinct names; strict: both."""
     filled = [cell.strip() for cell in cells if cell.strip()]
     if not filled or any(" " in cell for cell in filled):
         return False
@@ -271,64 +255,61 @@ def _are_symbols(cells: list[str], *, strict: bool = False) -> bool:
     return separated and (repeated or len(filled) < 6) if strict else separated or repeated
 
 
-def _role(column: Column, number: int, cells: list[str]) -> Role:
-    """As asked; otherwise the first column is text, and a further one may hold symbols."""
-    if column.role != "unsaid":
-        return column.role
+def _kind(column: ColumnSelector, number: int, cells: list[str]) -> FieldKind:
+    """Return the requested kind. By default the first column is text, and the others are detected."""
+    if column.kind != "unspecified":
+        return column.kind
     return "symbols" if number and _are_symbols(cells) else "text"
 
 
-def _json_columns(form: Sniffed, lines: list[str], filled: list[str], name: str, asked: Form) -> Sniffed:
-    place = Place(name, lines.index(filled[0]) + 1)
+def _json_columns(
+    detected: FileFormat, filled: list[str], place: Place, options: FormatOptions
+) -> FileFormat:
     first = parse_object(filled[0], place)
-    if asked.columns:
-        columns, reason = parse_columns(asked.columns), f"keys {asked.columns}: as asked"
-        for column in (*columns.source, columns.target):
-            if not any(_has(line, column.key) for line in filled):
-                wrong = unknown("key", column.key, names_in(first))
-                raise InputError(f"{name}: {wrong}; name others, as in --columns question:answer")
+    objects = [value for line in filled if (value := _object_or_none(line)) is not None]
+    if options.columns:
+        columns, reason = parse_columns(options.columns), f"keys {options.columns}: requested"
+        for key in columns.keys:
+            # a line that cannot be parsed may have the key; reading reports the line
+            if len(objects) == len(filled) and all(value_under(each, key) is MISSING for each in objects):
+                wrong = unknown_name("key", key, names_in(first))
+                raise InputError(f"{place.file}: {wrong}; name others, as in --columns question:answer")
     else:
         columns = _guess_keys(first, place)
         reason = f"keys {columns}: the first object has them"
-    roles = [_role(column, k, _json_cells(column.key, filled)) for k, column in enumerate(columns.source)]
-    return form.because(reason, columns=columns.with_roles(roles))
+    kinds = [_kind(column, k, _json_cells(column.key, objects)) for k, column in enumerate(columns.source)]
+    return detected.because(reason, columns=columns.with_kinds(kinds))
 
 
-def _guess_keys(first: dict[str, Any], place: Place) -> Columns:
+def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
     texts = [key for key, value in first.items() if isinstance(value, str)]
     lowered = {key.lower(): key for key in texts}
-    for source, target in _NAME_PAIRS:
-        if source in lowered and target in lowered:
-            return Columns((Column(lowered[source]),), Column(lowered[target]))
-    if len(texts) == 2:
-        return Columns((Column(texts[0]),), Column(texts[1]))
+    found = [
+        (lowered[source], lowered[target])
+        for source, target in _NAME_PAIRS
+        if source in lowered and target in lowered
+    ]
+    if found or len(texts) == 2:
+        source, target = found[0] if found else texts
+        return PairColumns((ColumnSelector(source),), ColumnSelector(target))
     names = names_in(first)
-    dotted = "" if names == list(first) else "; a dot leads into an object"
+    nested = "" if names == list(first) else "; a dot leads into an object"
     raise InputError(
-        f"{place}: which of the keys {', '.join(names)}? Say so, as in --columns question:answer{dotted}"
+        f"{place}: the keys are {shorten_list(names)}; choose the source and the target, as in "
+        f"--columns question:answer{nested}"
     )
 
 
-def _has(line: str, key: str) -> bool:
-    """Whether an object has such a key; a line that is no object may have it."""
+def _object_or_none(line: str) -> dict[str, Any] | None:
+    """Return the object on a line, or None if it has none."""
     try:
-        value_under(json.loads(line), key)
-    except KeyError:
-        return False
-    except _UNREADABLE:
-        return True
-    return True
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
-def _json_cells(key: str, lines: list[str]) -> list[str]:
-    cells = []
-    for line in lines:
-        try:
-            value = value_under(json.loads(line), key)
-        except (KeyError, *_UNREADABLE):
-            continue  # reading it in earnest names the fault
-        if isinstance(value, str):
-            cells.append(value)
-        elif isinstance(value, list):
-            cells.append(";".join(map(str, value)))
-    return cells
+def _json_cells(key: str, objects: list[dict[str, Any]]) -> list[str]:
+    values = [value_under(value, key) for value in objects]
+    texts = [";".join(map(str, value)) if isinstance(value, list) else value for value in values]
+    return [text for text in texts if isinstance(text, str)]

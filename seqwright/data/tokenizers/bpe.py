@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Annotated
 
+from annotated_types import Ge, Le
 from tokenizers import models, trainers
 
-from seqwright.data.tokenizer import UNK, Vocabulary, at_least, probability
+from seqwright.config.registry import Count
+from seqwright.data.tokenizer import UNK, Vocabulary
 from seqwright.data.tokenizers.segmentation.spaces import spaced
 from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordTokenizer, library_for
 from seqwright.errors import ModelError
 
 
 class Bpe(SubwordTokenizer):
-    """The most frequent neighbours are merged, again and again, until there are `max_size` ids.
+    """Merges the most frequent neighbours until there are `max_size` ids.
 
-    `dropout` is for `encode_sampled`: each possible merge is left out with that probability (Provilkov et al.
-    2020).
+    `encode_sampled` skips each possible merge with the probability `dropout` (Provilkov et al. 2020).
     """
 
     def __init__(
@@ -26,13 +28,11 @@ class Bpe(SubwordTokenizer):
         vocabulary: Vocabulary | None = None,
         *,
         max_size: int = 8000,
-        min_count: int = 2,
-        max_piece: int = 16,
-        dropout: float = 0.1,
+        min_count: Count = 2,
+        max_piece: Count = 16,
+        dropout: Annotated[float, Ge(0), Le(1)] = 0.1,
         byte_fallback: bool = False,
     ):
-        at_least("min_count", min_count, 1)
-        probability("dropout", dropout)
         self.min_count, self.dropout = min_count, dropout
         super().__init__(vocabulary, max_size, max_piece, byte_fallback)
         self._ranks = {pair: rank for rank, pair in enumerate(self.vocabulary.merges)}
@@ -41,7 +41,7 @@ class Bpe(SubwordTokenizer):
         vocabulary = {UNKNOWN: UNK, **self._text_ids()}
         for left, right in self.vocabulary.merges:
             if not (left in vocabulary and right in vocabulary and left + right in vocabulary):
-                raise ModelError(f"merge of {left!r} and {right!r} has no entries; learn the tokenizer again")
+                raise ModelError(f"merge of {left!r} and {right!r} has no entries; train the tokenizer again")
         return models.BPE(vocabulary, list(self.vocabulary.merges), unk_token=UNKNOWN)
 
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
@@ -59,7 +59,7 @@ class Bpe(SubwordTokenizer):
         return Vocabulary(tuple(entries), tuple((left, right) for left, right in model["merges"]))
 
     def _sample(self, part: str, draw: Callable[[], float]) -> list[str]:
-        """Provilkov et al. 2020, algorithm 1: of the merges not dropped in a round, the first learned."""
+        """Apply the first learned merge that is not dropped, repeatedly (Provilkov et al., algorithm 1)."""
         pieces, find, dropout = list(part), self._ranks.get, self.dropout
         while len(pieces) > 1:
             ranks = [

@@ -1,4 +1,4 @@
-"""One id for each byte of UTF-8: nothing is unknown, nothing has to be learned."""
+"""One id for each byte of UTF-8: nothing is unknown, and nothing is learned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Bytes(Tokenizer):
         return "".join(pieces)
 
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
-        for _ in texts:  # for the markers among them
+        for _ in texts:  # collects the markers
             pass
         return Vocabulary()
 

@@ -1,4 +1,4 @@
-"""One id for each character as a reader sees it."""
+"""One id for each user-perceived character."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _CLUSTERS = regex.compile(r"\X")
 
 
 class Characters(TableTokenizer):
-    """Grapheme clusters (Unicode Annex 29): a letter with its accents is one, in any normalisation form."""
+    """Grapheme clusters (Unicode Annex 29): a letter with its accents, in any normalisation form."""
 
     def _cut(self, text: str) -> list[str]:
-        # In ASCII only "\r\n" is a cluster of two.
+        # the only longer cluster in ASCII is "\r\n"
         return list(text) if text.isascii() and "\r" not in text else _CLUSTERS.findall(text)
 
     def _spans(self, text: str) -> list[tuple[int, int]]:

@@ -9,19 +9,19 @@ from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 
 class Letters(TableTokenizer):
-    """A script that writes syllables has thousands of characters, most of them rare, but few letters.
+    """The characters of NFD: syllabic scripts have thousands of rare characters, but few letters.
 
-    Text comes back composed (Unicode's form NFC).
+    Decoded text is composed (NFC).
     """
 
     def _cut(self, text: str) -> list[str]:
         return list(unicodedata.normalize("NFD", text))
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Marks on one letter are in the order of their classes, as the form NFD has them."""
+        """Return the spans in the order of NFD, which sorts the marks of a letter by their classes."""
         parts = [(k, part) for k, each in enumerate(text) for part in unicodedata.normalize("NFD", each)]
         classes = [unicodedata.combining(part) for _, part in parts]
-        letters = accumulate(not each for each in classes)  # a mark has the number of the letter before it
+        letters = accumulate(not each for each in classes)  # a mark gets the number of the letter before it
         places = sorted(zip(letters, classes, (k for k, _ in parts), strict=True))
         return [(k, k + 1) for _, _, k in places]
 

@@ -1,4 +1,4 @@
-"""One id for each symbol between spaces: phonemes, morphemes, text that is tokenized already."""
+"""One id for each symbol between spaces: phonemes, morphemes, tokenized text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SYMBOLS = re.compile(r"\S+")
 
 
 class Symbols(TableTokenizer):
-    """Decoding puts one space between symbols; runs of spaces and spaces at the ends are not kept."""
+    """Decoding puts one space between symbols; other spaces are lost."""
 
     def _cut(self, text: str) -> list[str]:
         return text.split()

@@ -6,10 +6,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate
+from typing import Annotated
 
+from annotated_types import Ge, Lt
 from tokenizers import models
 
-from seqwright.data.tokenizer import UNK, Vocabulary, at_least
+from seqwright.config.registry import Count
+from seqwright.data.tokenizer import UNK, Vocabulary
 from seqwright.data.tokenizers.segmentation.likelihood import learn_unigram
 from seqwright.data.tokenizers.segmentation.spaces import parts_of, spaced
 from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordTokenizer
@@ -17,17 +20,17 @@ from seqwright.data.tokenizers.segmentation.tables import count_parts
 from seqwright.errors import ModelError
 
 UNKNOWN_PENALTY = 10.0
-"""An unknown character scores so much below the least likely piece, as in the library."""
+"""Difference between the score of an unknown character and the lowest score, as in the library."""
 
 Ways = list[tuple[list[str], list[float]]]
 KEPT_WAYS = 50_000
 
 
 class Unigram(SubwordTokenizer):
-    """The likeliest segmentation, P(pieces) = Π p(piece).
+    """The most likely segmentation, P(pieces) = Π p(piece).
 
-    `encode_sampled` draws a segmentation in proportion to P^alpha: small alphas make it lively (Kudo 2018,
-    eq. 8).
+    `encode_sampled` draws a segmentation in proportion to P^alpha; a small alpha gives more variety (Kudo
+    2018, eq. 8).
     """
 
     def __init__(
@@ -35,15 +38,14 @@ class Unigram(SubwordTokenizer):
         vocabulary: Vocabulary | None = None,
         *,
         max_size: int = 8000,
-        max_piece: int = 16,
-        alpha: float = 0.3,
+        max_piece: Count = 16,
+        alpha: Annotated[float, Ge(0), Lt(math.inf)] = 0.3,
         byte_fallback: bool = False,
     ):
-        at_least("alpha", alpha, 0)
         self.alpha = alpha
         entries, scores = (vocabulary.entries, vocabulary.scores) if vocabulary else ((), ())
         if len(scores) != len(entries) or not all(map(math.isfinite, scores)):
-            raise ModelError("a unigram tokenizer needs a finite score for each entry; learn it again")
+            raise ModelError("a unigram tokenizer needs a finite score for each entry; train it again")
         super().__init__(vocabulary, max_size, max_piece, byte_fallback)
         texts = self._text_ids()
         self._scores = {
@@ -53,7 +55,7 @@ class Unigram(SubwordTokenizer):
         self._ways: dict[str, Ways] = {}
 
     def _model(self) -> models.Unigram:
-        # The library numbers pieces by their place; those that are no text get a spelling that no text has.
+        # The library numbers pieces by their index; ids without text get a spelling that no text has.
         pieces = [(f"{UNKNOWN}{number}", 0.0) for number in range(self.size)]
         for piece, number in self._text_ids().items():
             pieces[number] = (piece, self.vocabulary.scores[number - self._first])
@@ -67,7 +69,7 @@ class Unigram(SubwordTokenizer):
         return Vocabulary(pieces, scores=scores)
 
     def _sample(self, part: str, draw: Callable[[], float]) -> list[str]:
-        """Backward from the end, by the forward sums: an exact draw from all segmentations."""
+        """Draw exactly from all segmentations: backward from the end, by the forward sums."""
         ways = self._ways.get(part)
         if ways is None:
             ways = self._forward(part)
@@ -83,7 +85,7 @@ class Unigram(SubwordTokenizer):
         return pieces[::-1]
 
     def _forward(self, part: str) -> Ways:
-        """For each end, the pieces that end there, and the running sums of their probabilities."""
+        """Return, for each end, the pieces that end there and the running sums of their probabilities."""
         ways: Ways = []
         totals = [0.0]  # log of the sum over all segmentations up to a position
         for end in range(1, len(part) + 1):

@@ -1,4 +1,4 @@
-"""One id for each word and each run of signs."""
+"""One id for each word and each run of punctuation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 
 class Words(TableTokenizer):
-    """A word carries the space before it, so signs come back where they stood: `Yes` `,` ` it` ` is` `.`"""
+    """A word includes the space before it, so decoding is exact: `Yes` `,` ` it` ` is` `.`"""
 
     def _cut(self, text: str) -> list[str]:
         return words_of(spaced(text))

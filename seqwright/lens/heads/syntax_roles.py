@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import source_tokens
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.pairs import read_lines
 from seqwright.data.store import Ragged
 from seqwright.errors import InputError
@@ -119,7 +119,7 @@ def _attended(predictor: Predictor, parse: Parse) -> dict[str, Tensor]:
 
 def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:
     """The sentences of a CoNLL-U file (https://universaldependencies.org/format.html)."""
-    name, numbered = os.fspath(path), enumerate(read_lines(path, Tally()), start=1)
+    name, numbered = os.fspath(path), enumerate(read_lines(path, ReadReport()), start=1)
     blocks = (list(lines) for full, lines in groupby(numbered, lambda line: bool(line[1].strip())) if full)
     parses = [_parse(name, block) for block in blocks if any(not line.startswith("#") for _, line in block)]
     if not parses:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from seqwright.config import SearchConfig
 from seqwright.config import parse as parse_config
 from seqwright.data.corpus import task_class
-from seqwright.data.fields import Joined
-from seqwright.data.text_display import shown
+from seqwright.data.fields import JoinedFields
+from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError, ModelError
 from seqwright.files import remove_leftovers, writing
 from seqwright.models import Model
@@ -146,11 +146,11 @@ class LearningHistory:
 
     def __str__(self) -> str:
         """One line per validation."""
-        lines = [f"{'step':>10}  {'loss':>6}  {shown(self.traces[0].text)}"]
+        lines = [f"{'step':>10}  {'loss':>6}  {excerpt(self.traces[0].text)}"]
         for trace in self.traces:
             step = trace.document["model"]["step"]
             loss = f"{self.losses[step]:6.3f}" if step in self.losses else f"{'':6}"
-            lines.append(f"{step:10,d}  {loss}  {shown(trace.output)}")
+            lines.append(f"{step:10,d}  {loss}  {excerpt(trace.output)}")
         return "\n".join(lines)
 
 
@@ -176,7 +176,7 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
         raise ModelError(f"{run.folder} has no traces of its training: {[unknown, *reasons][-1]}")
     source = next(iter(by_source)) if text is None else task.from_line(text).source
     if source not in by_source:
-        there = ", ".join(repr(task.to_line(next(task.inputs(Joined(each))))) for each in by_source)
+        there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)
         raise InputError(
             f"{text!r} was not traced during the training of {run.folder}; choose one of {there}, or omit it"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from seqwright.data.read_report import Tally
+from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.errors import ConfigError, Problem
@@ -54,7 +54,7 @@ class Block(NamedTuple):
 
 
 def line_blocks(
-    source: Input, decoding: Decoding, tally: Tally, requested: range | None = None
+    source: Input, decoding: Decoding, tally: ReadReport, requested: range | None = None
 ) -> Iterator[Block]:
     """Yield the requested lines in blocks, blank lines included.
 
@@ -74,7 +74,7 @@ def line_blocks(
                 yield Block(row + 1 - len(pending), pending)
                 pending, characters = [], 0
         end = number - 1 + len(lines)
-        if pending and (source.once or end >= requested.stop):
+        if pending and (source.single_pass or end >= requested.stop):
             yield Block(min(end, requested.stop) - len(pending), pending)
             pending, characters = [], 0
         if end >= requested.stop:

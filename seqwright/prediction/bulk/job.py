@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from seqwright import __version__
-from seqwright.data.read_report import Count, Place, Tally
+from seqwright.data.read_report import Occurrences, Place, ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding
 from seqwright.data.results import Prediction
-from seqwright.data.text_display import amount, shown
+from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
 from seqwright.files import encode_json, sha256
 from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks
@@ -55,19 +55,19 @@ class Job:
         shard: Shard | None = None,
         report: Callable[[str], None] = lambda text: None,
     ):
-        if shard is not None and source.once:
+        if shard is not None and source.single_pass:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
         self.predictor, self.source, self.options, self.report = predictor, source, options, report
         self.decoding, self.shard = decoding or Decoding(), shard
         self.request = predictor.task.request(predictor.search, **options.predict)
-        self.tally, self.warnings = Tally(), InputWarnings(predictor, source.name)
+        self.tally, self.warnings = ReadReport(), InputWarnings(predictor, source.name)
 
     def output(self, path: Path | None) -> Output:
         """Return the output to pass to `run`: a file, or standard output if `path` is None."""
         if path is None:
             return StandardOutput()
         # A pipe cannot be read again, so its output cannot be resumed.
-        depends_on = None if self.source.once else self._depends_on()
+        depends_on = None if self.source.single_pass else self._depends_on()
         return ResumableFile(path if self.shard is None else self.shard.path(path), depends_on)
 
     def _depends_on(self) -> dict[str, Any]:
@@ -84,13 +84,14 @@ class Job:
     def run(self, output: Output) -> None:
         """Predict all lines that `output` does not contain yet."""
         requested = None
-        if not self.source.once:  # read a file once before: an error in any line is reported before all work
-            blocks = line_blocks(self.source, self.decoding, Tally())
+        # read a file once before: an error in any line is reported before all work
+        if not self.source.single_pass:
+            blocks = line_blocks(self.source, self.decoding, ReadReport())
             count = sum(len(self._inputs(block)) for block in blocks)
             requested = (self.shard or Shard()).lines(count)
         with output:
             if output.lines:
-                self.report(f"resuming after {amount(output.lines, 'line')}")
+                self.report(f"resuming after {pluralize(output.lines, 'line')}")
             if requested is not None:
                 requested = range(requested.start + output.lines, requested.stop)
             self._predict(requested, output)
@@ -133,7 +134,7 @@ class InputWarnings:
     def __init__(self, predictor: Predictor, file: str):
         self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
         self.tokens = self.unknown = 0
-        self.with_unknown, self.with_tab, self.cut, self.long = Count(), Count(), Count(), Count()
+        self.with_unknown, self.with_tab, self.cut, self.long = (Occurrences() for _ in range(4))
         self.symbols: dict[str, None] = {}  # the first unknown symbols
 
     def add(self, row: int, prediction: Prediction) -> None:
@@ -160,7 +161,7 @@ class InputWarnings:
 
     def summary(self) -> list[str]:
         """Return one line for each kind of warning."""
-        symbols = ", ".join(shown(symbol) for symbol in list(self.symbols)[:UNKNOWN_SHOWN])
+        symbols = ", ".join(excerpt(symbol) for symbol in list(self.symbols)[:UNKNOWN_SHOWN])
         such_as = f", such as {symbols}" if symbols else ""
         trained = f"{self.predictor.trained_length or 0:,} tokens"
         kinds = (
@@ -170,7 +171,7 @@ class InputWarnings:
             (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
         )
         return [
-            f"{amount(count.count, 'line')} {kind} "
+            f"{pluralize(count.count, 'line')} {kind} "
             f"({', '.join(map(str, count.places))}{', …' if count.count > len(count.places) else ''})"
             for count, kind in kinds
             if count.count

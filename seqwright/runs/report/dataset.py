@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqwright.data.checks.statistics import RARE
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import ChartColumn, column_chart, length_columns, split_bar
 from seqwright.runs.report.markup import Markup, element, figure, join, table
@@ -102,7 +102,7 @@ def _alphabet(name: str, column: Document) -> Markup | None:
     letters = {character: count for character, count in alphabet.items() if character != " "}
     common = sorted(letters.items(), key=lambda item: (-item[1], item[0]))
     scarce = rare(column)
-    text = amount(len(letters), "distinct character") + (" and the space" if " " in alphabet else "")
+    text = pluralize(len(letters), "distinct character") + (" and the space" if " " in alphabet else "")
     if scarce:
         more = f" and {len(scarce) - LISTED:,} more" if len(scarce) > LISTED else ""
         text += f"; {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.runs.report.curves import Clock, Curve, Point, curve_table, line_chart, running_median, thinned
 from seqwright.runs.report.differences import cutter, marked
@@ -29,8 +29,8 @@ def curves(record: Record) -> Markup | str:
 
 
 def _story(record: Record) -> str:
-    text = amount(record.last_step, "step") + (f" in {duration(record.seconds)}" if record.seconds else "")
-    text += f", {amount(len(record.validations), 'validation')}."
+    text = pluralize(record.last_step, "step") + (f" in {duration(record.seconds)}" if record.seconds else "")
+    text += f", {pluralize(len(record.validations), 'validation')}."
     kept = record.kept
     if kept is None:
         return text

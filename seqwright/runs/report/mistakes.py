@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.evaluation.mistakes import Confusion
 from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import FEW, Bar, bar_chart
@@ -72,7 +72,7 @@ def _confusions(common: Sequence[Confusion]) -> Markup:
     first = common[0]
     text = (
         f"Most frequent: {glyph(first.output)} instead of {glyph(first.expected)}, "
-        f"{amount(first.count, 'time')}. ∅ stands for an extra symbol (row) or a missing one (column)."
+        f"{pluralize(first.count, 'time')}. ∅ stands for an extra symbol (row) or a missing one (column)."
     )
     rows = ((glyph(each.expected), glyph(each.output), f"{each.count:,}") for each in common)
     numbers = table(["expected", "output", "count"], rows, "confusions")

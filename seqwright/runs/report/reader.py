@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.errors import ModelError
 from seqwright.evaluation.text_outputs import ItemKind
 from seqwright.files import check_format, read_json
@@ -90,7 +90,7 @@ class Data(Document):
         """The number of distinct inputs in words; empty if it is unknown."""
         noun = self.text("group", "source")
         count = self.count(f"{noun}s") or self.count("sources")
-        return amount(count, f"distinct {noun}") if count else ""
+        return pluralize(count, f"distinct {noun}") if count else ""
 
     @property
     def examples(self) -> int:

@@ -6,7 +6,7 @@ import shlex
 from statistics import median
 
 from seqwright.data.split import NAMES
-from seqwright.data.text_display import amount
+from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import percent
 from seqwright.runs.report.bars import whisker
 from seqwright.runs.report.markup import Markup, element, join, quoted
@@ -34,7 +34,7 @@ def trained(record: Record) -> str:
     if data := record.data:
         name = data.text("name") or name
         if examples := data.counts("split").get("train") or data.examples:
-            on = f" on {amount(examples, data.unit)}"
+            on = f" on {pluralize(examples, data.unit)}"
     if name:
         on += f" from {name}" if on else f" on {name}"
     return f"{article(family(record.setting('model')))}{size}, trained{time}{on}."
@@ -85,7 +85,7 @@ def tested(record: Record, evaluation: Evaluation) -> str:
     """Describe the items that the scores were measured on, and every reason why the scores are too good."""
     items, examples = evaluation.count("items"), evaluation.count("pairs")
     file, beam = evaluation.text("file"), evaluation.count("beam")
-    text = f"Measured on {amount(items, 'item')}"
+    text = f"Measured on {pluralize(items, 'item')}"
     text += f" from {examples:,} examples" if examples > items else ""
     text += f" ({file})" if file else ""
     text += f", decoded with beam size {beam}." if beam else "."
@@ -99,7 +99,7 @@ def tested(record: Record, evaluation: Evaluation) -> str:
 
 def described(data: Data) -> str:
     """Return the number of examples, and of distinct inputs where it is known."""
-    return amount(data.examples, data.unit) + (f" with {data.groups}" if data.groups else "")
+    return pluralize(data.examples, data.unit) + (f" with {data.groups}" if data.groups else "")
 
 
 def leaked(data: Data | None, part: str | None = None) -> str:
@@ -110,7 +110,9 @@ def leaked(data: Data | None, part: str | None = None) -> str:
         counts = {name: n for name, n in data.counts("leaks_by_part").items() if part in (None, name)}
     else:  # older versions did not count each part
         counts = {"held-out": data.count("leaks")}
-    found = [amount(count, f"{NAMES.get(name, name)} {data.unit}") for name, count in counts.items() if count]
+    found = [
+        pluralize(count, f"{NAMES.get(name, name)} {data.unit}") for name, count in counts.items() if count
+    ]
     if not found:
         return ""
     share = "shares its" if sum(counts.values()) == 1 else "share their"

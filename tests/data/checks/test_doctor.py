@@ -1,4 +1,4 @@
-"""The doctor on the command line: what it says, the document it prints, and the copy it writes."""
+"""The doctor on the command line: its output, its JSON document, and the repaired copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from seqwright import cli
-from seqwright.data.text_display import MOST, shown
+from seqwright.data.text_display import MOST, excerpt
 from seqwright.errors import InputError
 from seqwright.pipeline import design
 
@@ -32,7 +32,7 @@ FAULTS = {
 
 @pytest.fixture
 def faulty(tmp_path: Path) -> Path:
-    """Sixty lines, some of them with faults, and a test file that leaks."""
+    """Write sixty lines, some of them with faults, and a test file that leaks."""
     lines = [f"{a} {b} {k}\t{A} {B} {k}" for k, (a, A, b, B) in enumerate(_phrases(60))]
     lines = [FAULTS.get(number, line) for number, line in enumerate(lines, 1)]
     path = tmp_path / "pairs.tsv"
@@ -54,10 +54,10 @@ def document(*arguments: object, capsys: pytest.CaptureFixture) -> dict:
     return json.loads(printed.out)
 
 
-def test_it_finds_all_and_leaves_with_0(faulty, capsys):
+def test_all_faults_are_reported_and_the_exit_code_is_0(faulty, capsys):
     assert cli.main(["doctor", str(faulty)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"{faulty}: 58 pairs of 57 sources\n")
+    assert said.startswith(f"{faulty}: 58 pairs, 57 distinct sources\n")
     assert said.index("error: lines skipped (bad row): 1") < said.index("warning: ") < said.index("note: ")
     assert f"{faulty}:5: “a\\u2028dog” → “ein Hund”" in said
     assert "“gru\\u0308n Wasser”" in said
@@ -67,7 +67,7 @@ def test_it_finds_all_and_leaves_with_0(faulty, capsys):
     )
 
 
-def test_the_document_has_everything(faulty, capsys):
+def test_the_document_has_all_findings(faulty, capsys):
     found = document(faulty, "--test", faulty.with_name("test.tsv"), capsys=capsys)
     names = {each["name"]: each for each in found["findings"]}
     assert names.keys() == {
@@ -87,16 +87,16 @@ def test_the_document_has_everything(faulty, capsys):
     assert sum(found["source"]["characters"]["counts"].values()) == 58
 
 
-def test_clean_pairs_have_nothing_and_can_be_trained_on(tmp_path, capsys):
+def test_clean_pairs_have_no_findings_and_are_ready_for_training(tmp_path, capsys):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"word{k}\tWort{k}\n" for k in range(30)))
     found = document(path, capsys=capsys)
     assert found["findings"] == []
-    assert found["verdict"] == "no findings: nothing stands against training"
+    assert found["verdict"] == "no findings: ready for training"
     assert found["next"] == f"seqwright train {path}"
 
 
-def test_the_copy_needs_no_doctor(faulty, capsys):
+def test_the_copy_has_no_repairable_findings(faulty, capsys):
     copy = faulty.with_name("clean.tsv")
     test = faulty.with_name("test.tsv")
     fixed = document(faulty, "--test", test, "--fix", copy, capsys=capsys)
@@ -112,32 +112,39 @@ def test_the_copy_needs_no_doctor(faulty, capsys):
     }
     listed = Path(f"{copy}.removed.tsv").read_text(encoding="utf-8").split("\n")
     assert f"{faulty}:30\tremoved: does not fit the columns\tonly one column" in listed
-    assert f"{faulty}:5\tchanged: control characters and tabs became spaces\ta\u2028dog\tein Hund" in listed
+    assert (
+        f"{faulty}:5\tchanged: control characters and tabs replaced with spaces\ta\u2028dog\tein Hund"
+        in listed
+    )
     dropped = document(copy, "--fix", faulty.with_name("c.tsv"), "--drop", "copies", capsys=capsys)
-    assert dropped["fixed"]["remedies"] == {"removed: the target is the source": 1}
+    assert dropped["fixed"]["remedies"] == {"removed: the target equals the source": 1}
 
 
-def test_what_the_copy_loses_on_demand_is_said_with_the_demand(tmp_path, capsys):
+def test_a_finding_names_the_option_that_drops_it(tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_bytes(b"".join(b"word%d,sound%d\r\n" % (k, k) for k in range(30)) + b"same,same\r\n")
     assert cli.main(["doctor", str(path)]) == 0
     said = capsys.readouterr().out
-    assert "remove them unless copying is the task (--fix OUT --drop copies does)" in said
-    assert "lines from Windows, and those of CSV, end so: nothing is wrong\n" in said
+    assert "remove them unless copying is the task (--fix OUT --drop copies does this)" in said
+    assert "lines from Windows and in CSV end like this; it is no fault\n" in said
 
 
-def test_a_tab_in_a_text_is_no_border_of_the_list(tmp_path, capsys):
+def test_a_tab_in_a_text_is_escaped_in_the_list_of_changes(tmp_path, capsys):
     path = tmp_path / "a.jsonl"
     path.write_text(
         json.dumps({"source": "a\tb", "target": "c"}) + "\n" + '{"source": "d", "target": "e"}\n' * 3
     )
     document(path, "--fix", tmp_path / "c.tsv", capsys=capsys)
     rows = (tmp_path / "c.tsv.removed.tsv").read_text(encoding="utf-8").splitlines()
-    assert rows[1].split("\t")[1:] == ["changed: control characters and tabs became spaces", "a\\tb", "c"]
+    assert rows[1].split("\t")[1:] == [
+        "changed: control characters and tabs replaced with spaces",
+        "a\\tb",
+        "c",
+    ]
 
 
-def test_the_next_command_is_understood(faulty, tmp_path, capsys, monkeypatch):
-    """Also with columns, a header and spaces in the names."""
+def test_the_next_command_works(faulty, tmp_path, capsys, monkeypatch):
+    """Even with columns, a header and spaces in the names."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "my pairs.csv"
     path.write_text("Wort;Zahl;Laut\nHund;1;h u n t\nHund;2;h u n t\nMaus;3;m au s\n")
@@ -165,51 +172,51 @@ def test_a_wrong_encoding_is_guessed_and_no_copy_is_written(tmp_path, capsys):
 
 @pytest.fixture
 def quoted(tmp_path: Path) -> Path:
-    """Thirty rows, every third of which has a tab inside quotes."""
+    """Write thirty rows, every third with a tab inside quotes."""
     rows = [f'"word\t{k}"\t"say ""{k}"""' if k % 3 == 0 else f"word {k}\tsay {k}" for k in range(1, 31)]
     path = tmp_path / "quoted.tsv"
     path.write_text("\n".join(rows) + "\n")
     return path
 
 
-def test_quotes_that_enclose_cells_are_named_and_nothing_is_lost_before(quoted, tmp_path, capsys):
+def test_quoted_cells_are_reported_and_no_copy_is_written_without_them(quoted, tmp_path, capsys):
     found = document(quoted, capsys=capsys)
     first = found["findings"][0]
     assert (first["name"], first["severity"], first["count"]) == ("quoted", "error", 10)
-    assert "give data.quoting=true, with which all of them fit" in first["way_out"]
+    assert "set data.quoting=true, and all of them fit" in first["way_out"]
     assert found["next"] == f"seqwright doctor {quoted} data.quoting=true"
     copy = tmp_path / "c.tsv"
     assert cli.main(["doctor", str(quoted), "--fix", str(copy)]) == 2
     printed = capsys.readouterr()
-    assert "(--fix does)" not in printed.out
+    assert "(--fix does this)" not in printed.out
     assert "no copy is written" in printed.err
-    assert "give data.quoting=true" in printed.err
+    assert "set data.quoting=true" in printed.err
     assert not copy.exists()
     again = document(*shlex.split(found["next"])[2:], "--fix", copy, capsys=capsys)
     assert (again["pairs"], again["fixed"]["kept"]) == (30, 30)
     assert 'say "3"' in copy.read_text()
 
 
-def test_a_copy_of_quoted_csv_has_what_its_cells_held(tmp_path, capsys):
+def test_a_copy_of_quoted_csv_has_the_content_of_its_cells(tmp_path, capsys):
     path, copy = tmp_path / "quoted.csv", tmp_path / "c.tsv"
     path.write_text('"word, 1","say ""1"""\nword 2,say 2\n')
     assert document(path, "--fix", copy, capsys=capsys)["fixed"]["kept"] == 2
     assert copy.read_text().splitlines() == ['word, 1\tsay "1"', "word 2\tsay 2"]
 
 
-def test_rows_that_quotes_do_not_mend_are_told_apart(quoted, tmp_path, capsys):
+def test_rows_that_do_not_fit_even_with_quoting_are_counted(quoted, tmp_path, capsys):
     with quoted.open("a") as rows:
         rows.write("one\ttwo\tthree\n")
-    assert "with which all but 1 fit" in document(quoted, capsys=capsys)["findings"][0]["way_out"]
+    assert "and all but 1 fit" in document(quoted, capsys=capsys)["findings"][0]["way_out"]
     with quoted.open("a") as rows:
         rows.write('"cut"\t off\there\n')
         rows.write('"cut" off\there\n')
     found = document(quoted, capsys=capsys)
-    assert found["findings"][0]["name"] == "bad_row"  # with quotes it could not be read at all
+    assert found["findings"][0]["name"] == "bad_row"  # with quoting it is unreadable
     assert found["next"].endswith(f"--fix {quoted.with_suffix('.clean.tsv')}")
 
 
-def test_quotes_that_are_text_can_be_said_to_be(quoted, tmp_path, capsys):
+def test_quotes_can_be_declared_text(quoted, tmp_path, capsys):
     copy = tmp_path / "c.tsv"
     found = document(quoted, "data.skip_bad_rows=true", "--fix", copy, capsys=capsys)
     assert [(each["name"], each["severity"]) for each in found["findings"]] == [("quoted", "warning")]
@@ -218,8 +225,8 @@ def test_quotes_that_are_text_can_be_said_to_be(quoted, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("tested", [False, True])
-def test_it_knows_what_training_says_to_few_sources(tmp_path, capsys, tested):
-    """And proposes no training that would stop."""
+def test_few_sources_are_judged_as_by_training(tmp_path, capsys, tested):
+    """The next command is never a training run that would stop."""
     test = tmp_path / "test.tsv"
     test.write_text("new\tneu\n")
     judged = set()
@@ -233,7 +240,7 @@ def test_it_knows_what_training_says_to_few_sources(tmp_path, capsys, tested):
             design({"data": {"train": [str(path)], "test": [str(test)] * tested}}).check_parts()
         except InputError:
             assert few["severity"] == "error"
-            assert few["sentence"].startswith("too few different sources")
+            assert few["sentence"].startswith("too few distinct sources")
             assert found["next"] is None
         else:
             assert few["severity"] == "warning"
@@ -242,7 +249,7 @@ def test_it_knows_what_training_says_to_few_sources(tmp_path, capsys, tested):
     assert judged == {"error", "warning"}
 
 
-def test_no_training_is_proposed_on_a_copy_with_too_few(tmp_path, capsys):
+def test_training_is_not_proposed_for_a_copy_with_too_few_pairs(tmp_path, capsys):
     path, copy = tmp_path / "a.tsv", tmp_path / "c.tsv"
     path.write_text("a\tb\n" + "".join(f"{k}\n" for k in range(30)))
     fixed = document(path, "--fix", copy, capsys=capsys)
@@ -250,11 +257,11 @@ def test_no_training_is_proposed_on_a_copy_with_too_few(tmp_path, capsys):
     assert [each["name"] for each in fixed["fixed"]["errors"]] == ["few"]
     assert cli.main(["doctor", str(path), "--fix", str(copy)]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[-2].startswith(f"{copy}: error: too few different sources")
-    assert said[-1] == "next: do as the errors say, and look again"
+    assert said[-2].startswith(f"{copy}: error: too few distinct sources")
+    assert said[-1] == "next: fix the errors, and run the doctor again"
 
 
-def test_options_that_are_not_of_the_form_hold_for_the_copy(tmp_path, capsys):
+def test_options_that_do_not_concern_the_format_apply_to_the_copy(tmp_path, capsys):
     path, copy = tmp_path / "a.csv", tmp_path / "c.tsv"
     path.write_text("".join(f"{k};{'x' * 21_000}\n" for k in range(6)))
     asked = ("data.delimiter=;", "data.max_length=1000")
@@ -262,8 +269,8 @@ def test_options_that_are_not_of_the_form_hold_for_the_copy(tmp_path, capsys):
     assert fixed["next"] == f"seqwright train {copy} data.max_length=1000"
 
 
-def test_a_copy_can_lose_what_made_it_enough(tmp_path, capsys):
-    """Thirty sources in the file, of which all but one are held out."""
+def test_a_copy_can_have_too_few_sources_left(tmp_path, capsys):
+    """The file has thirty sources, and all but one are in the test file."""
     path, test, copy = tmp_path / "a.tsv", tmp_path / "t.tsv", tmp_path / "c.tsv"
     rows = [f"source {k}\ttarget {k}\n" for k in range(30)]
     path.write_text("".join(rows))
@@ -274,7 +281,7 @@ def test_a_copy_can_lose_what_made_it_enough(tmp_path, capsys):
     assert fixed["next"] is None
 
 
-def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
+def test_a_pipe_can_be_diagnosed_but_not_repaired(tmp_path, capsys):
     pipe = tmp_path / "pipe"
     for extra, code in (([], 0), (["--fix", str(tmp_path / "c.tsv")], 2)):
         pipe.unlink(missing_ok=True)
@@ -283,7 +290,7 @@ def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
         assert cli.main(["doctor", str(pipe), *extra]) == code
     printed = capsys.readouterr()
     assert "only once; save it to a file first" in printed.err
-    assert "next: save it to a file" in printed.out
+    assert "next: save the input to a file" in printed.out
 
 
 @pytest.mark.parametrize(
@@ -291,21 +298,25 @@ def test_a_pipe_can_be_examined_but_not_mended(tmp_path, capsys):
     [
         (["{pairs}", "--fix", "{pairs}"], 2, "one of the files that are read"),
         (["{pairs}", "--fix", "{tmp}/no/where.tsv"], 4, "cannot be written"),
-        (["{pairs}", "--drop", "copies"], 2, "give --fix OUT"),
+        (["{pairs}", "--drop", "copies"], 2, "pass --fix OUT"),
         (["{pairs}", "--drop", "copys", "--fix", "{tmp}/c"], 2, "did you mean 'copies'"),
-        (["{pairs}", "model.layers=3"], 2, "is no option of reading"),
+        (["{pairs}", "model.layers=3"], 2, "is not a reading option"),
         (["{pairs}", "data.quotin=true"], 2, "did you mean 'data.quoting'"),
         (["{pairs}", "--encoding", "utf-9"], 2, "encoding 'utf-9' is unknown"),
         (["{pairs}", "--columns", "1:3"], 2, "no column 3"),
         (["{pairs}", "--columns", "12"], 2, "columns '12' have no colon"),
         (["{pairs}", "--columns", "1,1:2"], 2, "use 1 twice"),
         (["{tmp}/binary"], 2, "binary is not text"),
-        (["{tmp}/nested.jsonl", "--columns", "src:tgt"], 2, "'src' is an object with the key en"),
-        (["data.quoting=true"], 2, "no file of pairs was named"),
-        (["{tmp}/blank.tsv", "--fix", "{tmp}/c"], 2, "no pair would be left"),
+        (
+            ["{tmp}/nested.jsonl", "--columns", "src:tgt"],
+            2,
+            "expected text under 'src', not an object with the key en",
+        ),
+        (["data.quoting=true"], 2, "no file of pairs; name one"),
+        (["{tmp}/blank.tsv", "--fix", "{tmp}/c"], 2, "the repair would remove all pairs"),
     ],
 )
-def test_what_it_refuses(faulty, tmp_path, capsys, arguments, code, words):
+def test_bad_arguments_are_refused(faulty, tmp_path, capsys, arguments, code, words):
     (tmp_path / "blank.tsv").write_text("\x01\t\x02\n")
     (tmp_path / "binary").write_bytes(b"\x7fELF\t\t\t" + bytes(range(256)) * 4)
     (tmp_path / "nested.jsonl").write_text('{"src": {"en": "a"}, "tgt": {"de": "b"}}\n')
@@ -331,5 +342,5 @@ def test_what_it_refuses(faulty, tmp_path, capsys, arguments, code, words):
     ],
 )
 def test_texts_are_shown_so_that_they_can_be_seen(text, expected):
-    assert shown(text).startswith(expected)
-    assert len(shown(text)) <= 10 * MOST
+    assert excerpt(text).startswith(expected)
+    assert len(excerpt(text)) <= 10 * MOST

@@ -1,4 +1,4 @@
-"""The laws of mending: nothing is lost from sight, what was mended is found no more, and once is enough."""
+"""Laws of the repair: it lists every change, removes every repaired fault, and is idempotent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.config import DataConfig, override, parse
-from seqwright.data.checks.doctor import examine
-from seqwright.data.checks.duplicates import DIGEST, contradicting, digest, repeated
-from seqwright.data.checks.repair import MENDED, mend, tidied
-from seqwright.data.read_report import Tally
-from seqwright.data.readers.opening import open_pairs
-from seqwright.data.readers.pairs import PairFiles
-from seqwright.data.readers.sniffing import Form
+from seqwright.data.checks.doctor import diagnose
+from seqwright.data.checks.duplicates import DIGEST, conflict_flags, digest, duplicate_flags
+from seqwright.data.checks.repair import REPAIRED, repair, tidied
+from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.pairs import PairFiles, open_pairs
+from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.errors import ConfigError, InputError
 
 LENIENT = {"on_bad_bytes": "replace", "skip_bad_rows": True}
@@ -35,29 +34,29 @@ def rows_of(path: Path) -> list[str]:
     return path.read_bytes().decode().split("\n")[:-1]
 
 
-def mended(
+def repaired(
     folder: Path, paths: list[str], data: DataConfig, tests: list[str] | None = None, drop=(), name="c.tsv"
 ):
     held_out = [open_pairs(tests, data)] if tests else []
-    return mend(open_pairs(paths, data), folder / name, held_out=held_out, drop=drop)
+    return repair(open_pairs(paths, data), folder / name, held_out=held_out, drop=drop)
 
 
 def again(done, data: DataConfig) -> DataConfig:
-    """How the copy is read."""
+    """Return the options for reading the copy."""
     base = {"training": {"steps": 1}, "data": {**LENIENT, "max_length": data.max_length}}
     return parse(override(base, done.options)).data
 
 
 def check_laws(folder: Path, paths: list[str], data: DataConfig, tests: list[str], drop=()):
-    done = mended(folder, paths, data, tests, drop)
+    done = repaired(folder, paths, data, tests, drop)
     removed = sum(count for remedy, count in done.remedies.items() if remedy.startswith("removed"))
     assert done.kept + removed == done.rows
     listed = [line.split("\t")[1] for line in rows_of(done.listed)[1:]]
     assert Counter(reason for reasons in listed for reason in reasons.split(", ")) == done.remedies
-    found = examine([str(done.copy)], again(done, data), tests)
-    assert {each.name for each in found.findings} & (MENDED | set(drop)) == set()
-    assert found.report.pairs == done.kept
-    twice = mended(folder, [str(done.copy)], again(done, data), tests, drop, name="cc.tsv")
+    found = diagnose([str(done.copy)], again(done, data), tests)
+    assert {each.name for each in found.findings} & (REPAIRED | set(drop)) == set()
+    assert found.statistics.pairs == done.kept
+    twice = repaired(folder, [str(done.copy)], again(done, data), tests, drop, name="cc.tsv")
     assert twice.copy.read_bytes() == done.copy.read_bytes()
     assert not twice.remedies
     return done
@@ -70,7 +69,7 @@ def check_laws(folder: Path, paths: list[str], data: DataConfig, tests: list[str
     drop=st.sampled_from([(), ("copies",), ("conflicts",)]),
 )
 def test_the_laws_for_columns(tmp_path_factory, rows, test, limit, drop):
-    folder = tmp_path_factory.mktemp("mending")
+    folder = tmp_path_factory.mktemp("repair")
     pairs, held_out = folder / "a.tsv", folder / "t.tsv"
     lines = [
         *(f"{source}\t{target}\tV;{target[:1]}PST" for source, target in rows),
@@ -89,7 +88,7 @@ def test_the_laws_for_columns(tmp_path_factory, rows, test, limit, drop):
 
 @given(rows=ROWS)
 def test_the_laws_for_parallel_files(tmp_path_factory, rows):
-    folder = tmp_path_factory.mktemp("mending")
+    folder = tmp_path_factory.mktemp("repair")
     paths = []
     for name, side in zip("ab", zip(*[*rows, ("one", "two")], strict=True), strict=True):
         paths.append(str(folder / name))
@@ -100,7 +99,7 @@ def test_the_laws_for_parallel_files(tmp_path_factory, rows):
 
 @given(rows=ROWS)
 def test_the_laws_for_objects(tmp_path_factory, rows):
-    folder = tmp_path_factory.mktemp("mending")
+    folder = tmp_path_factory.mktemp("repair")
     lines = [json.dumps({"frage": f"{source}\n{source}", "antwort": target}) for source, target in rows]
     lines += ["", "{]", '{"frage": "\\ud800\\u0000b", "antwort": "c"}']
     path = folder / "a.jsonl"
@@ -109,25 +108,25 @@ def test_the_laws_for_objects(tmp_path_factory, rows):
     assert done.rows == len(lines)
 
 
-def test_the_copy_reads_like_the_original_but_for_what_was_mended(tmp_path):
+def test_the_copy_reads_like_the_original_except_for_repairs(tmp_path):
     (tmp_path / "a.csv").write_text('id;answer;question\n1;"vier; ok";four\n2;fünf ;"fi\n\tve"\n1;x;\n')
     data = DataConfig(delimiter=";", quoting=True, **LENIENT)
     files = open_pairs([str(tmp_path / "a.csv")], data)
-    done = mend(files, tmp_path / "c.tsv")
+    done = repair(files, tmp_path / "c.tsv")
     assert rows_of(done.copy) == ["id\tanswer\tquestion", "1\tvier; ok\tfour", "2\tfünf\tfi ve"]
     assert done.options == ()
-    copied = list(PairFiles(str(done.copy)).read(Tally()))
+    copied = list(PairFiles(str(done.copy)).read(ReadReport()))
     assert [pair[:2] for pair in copied] == [("four", "vier; ok"), ("fi ve", "fünf")]
-    assert [(tidied(p.source), tidied(p.target)) for p in files.read(Tally())] == [p[:2] for p in copied]
+    assert [(tidied(p.source), tidied(p.target)) for p in files.read(ReadReport())] == [p[:2] for p in copied]
 
 
-def test_options_say_what_the_copy_does_not_show(tmp_path):
+def test_options_describe_what_detection_misses_in_the_copy(tmp_path):
     (tmp_path / "a.tsv").write_text("Wort\tLaut\tQuelle\tZahl\nHund\th u n t\tx\t3\n")
-    files = PairFiles(str(tmp_path / "a.tsv"), form=Form(header=True, columns="1:2"))
-    done = mend(files, tmp_path / "c.tsv")
+    files = PairFiles(str(tmp_path / "a.tsv"), options=FormatOptions(header=True, columns="1:2"))
+    done = repair(files, tmp_path / "c.tsv")
     assert done.options == ("data.columns=1:2", "data.header=true")
     assert rows_of(done.copy)[0] == "Wort\tLaut\tQuelle\tZahl"
-    assert [p[:2] for p in open_pairs([str(done.copy)], again(done, DataConfig())).read(Tally())] == [
+    assert [p[:2] for p in open_pairs([str(done.copy)], again(done, DataConfig())).read(ReadReport())] == [
         ("Hund", "h u n t")
     ]
 
@@ -135,72 +134,74 @@ def test_options_say_what_the_copy_does_not_show(tmp_path):
 def test_headers_of_further_files_are_not_rows_of_the_copy(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text(f"source\ttarget\n{name}\tx\n")
-    done = mend(PairFiles([str(tmp_path / "a"), str(tmp_path / "b")]), tmp_path / "c.tsv")
+    done = repair(PairFiles([str(tmp_path / "a"), str(tmp_path / "b")]), tmp_path / "c.tsv")
     assert rows_of(done.copy) == ["source\ttarget", "a\tx", "b\tx"]
     assert done.remedies == {"removed: header of a further file": 1}
 
 
-def test_a_first_row_that_is_no_header_is_not_taken_for_one(tmp_path):
+def test_a_first_row_that_is_not_a_header_is_an_error(tmp_path):
     contents = {"a": "\nsource\ttarget\na\tx\n", "b": "b\tx\nc\tx\n"}
     paths = [tmp_path / name for name in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         path.write_text(content)
-    done = mend(PairFiles(paths[0]), tmp_path / "c.tsv")
+    done = repair(PairFiles(paths[0]), tmp_path / "c.tsv")
     assert rows_of(done.copy) == ["source\ttarget", "a\tx"]
     assert done.remedies == {"removed: a side is blank": 1}
-    with pytest.raises(InputError, match="b:1: the header should be source, target"):
-        mend(PairFiles(paths), tmp_path / "d.tsv")
+    with pytest.raises(InputError, match="b:1: the header must be source, target"):
+        repair(PairFiles(paths), tmp_path / "d.tsv")
     assert not (tmp_path / "d.tsv").exists()
 
 
-def test_what_reading_changed_is_listed_but_line_ends_are_not(tmp_path):
+def test_changes_by_reading_are_listed_except_line_ends(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"\xef\xbb\xbfa\tb\r\nc\0c\td\r\ne\rf\tg\n")
-    done = mend(open_pairs([str(tmp_path / "a.tsv")], DataConfig(**LENIENT)), tmp_path / "c.tsv")
+    done = repair(open_pairs([str(tmp_path / "a.tsv")], DataConfig(**LENIENT)), tmp_path / "c.tsv")
     assert done.copy.read_bytes() == b"a\tb\nc c\td\ne f\tg\n"
     assert [line.split("\t")[:2] for line in rows_of(done.listed)[1:]] == [
-        [f"{tmp_path}/a.tsv:2", "changed: NUL became a space"],
-        [f"{tmp_path}/a.tsv:3", "changed: carriage return or line break inside became a space"],
+        [f"{tmp_path}/a.tsv:2", "changed: NUL replaced with a space"],
+        [f"{tmp_path}/a.tsv:3", "changed: carriage return or line break inside a text replaced with a space"],
     ]
 
 
-def test_accents_are_composed_only_where_both_ways_occur(tmp_path):
+def test_accents_are_composed_only_if_both_forms_occur(tmp_path):
     marks = unicodedata.normalize("NFD", "läuft")
     for others, expected in (("geht", marks), ("weiße Straße ist schön", "läuft")):
         (tmp_path / "a.tsv").write_text(f"runs\t{marks}\nwalks\t{others}\n", encoding="utf-8")
-        done = mend(PairFiles(str(tmp_path / "a.tsv")), tmp_path / "c.tsv")
+        done = repair(PairFiles(str(tmp_path / "a.tsv")), tmp_path / "c.tsv")
         assert rows_of(done.copy)[0] == f"runs\t{expected}"
 
 
-def test_judgements_are_left_to_people(tmp_path):
+def test_copies_and_conflicts_are_dropped_only_on_request(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("same\tsame\na\tx\na\ty\na\tx\na\ty\n")
-    assert rows_of(mend(PairFiles(str(path)), tmp_path / "c.tsv").copy) == ["same\tsame", "a\tx", "a\ty"]
-    done = mend(PairFiles(str(path)), tmp_path / "c.tsv", drop=("copies", "conflicts"))
+    assert rows_of(repair(PairFiles(str(path)), tmp_path / "c.tsv").copy) == ["same\tsame", "a\tx", "a\ty"]
+    done = repair(PairFiles(str(path)), tmp_path / "c.tsv", drop=("copies", "conflicts"))
     assert rows_of(done.copy) == ["a\tx"]
 
 
-def test_it_never_overwrites_what_it_reads(tmp_path):
+def test_input_files_are_never_overwritten(tmp_path):
     (tmp_path / "a.tsv").write_text("a\tb\n")
     (tmp_path / "link.tsv").symlink_to(tmp_path / "a.tsv")
     (tmp_path / "x.removed.tsv").symlink_to(tmp_path / "a.tsv")
     files = PairFiles(str(tmp_path / "a.tsv"))
     for copy in ("a.tsv", "link.tsv", "x"):
         with pytest.raises(ConfigError, match="one of the files that are read"):
-            mend(files, tmp_path / copy)
+            repair(files, tmp_path / copy)
     assert (tmp_path / "a.tsv").read_text() == "a\tb\n"
 
 
-def test_a_file_that_changes_meanwhile_is_no_copy(tmp_path, monkeypatch):
+def test_a_file_that_changes_between_the_passes_is_an_error(tmp_path, monkeypatch):
     path = tmp_path / "a.tsv"
     path.write_text("a\tb\nc\td\n")
-    monkeypatch.setattr("seqwright.data.checks.repair.repeated", lambda digests: repeated(digests)[:-1])
+    monkeypatch.setattr(
+        "seqwright.data.checks.repair.duplicate_flags", lambda digests: duplicate_flags(digests)[:-1]
+    )
     with pytest.raises(InputError, match="changed while it was read"):
-        mend(PairFiles(str(path)), tmp_path / "c.tsv")
+        repair(PairFiles(str(path)), tmp_path / "c.tsv")
     assert not (tmp_path / "c.tsv").exists()
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=30))
-def test_repeated_and_contradicting_equal_a_loop(pairs):
+def test_duplicate_and_conflict_flags_equal_a_loop(pairs):
     seen, first = set(), {}
     again, against = [], []
     for source, target in pairs:
@@ -210,11 +211,11 @@ def test_repeated_and_contradicting_equal_a_loop(pairs):
     sources = b"".join(digest(source) for source, _ in pairs)
     both = b"".join(digest("\t".join(pair)) for pair in pairs)
     assert len(both) == DIGEST * len(pairs)
-    assert repeated(both).tolist() == again
-    assert contradicting(sources, both).tolist() == against
+    assert duplicate_flags(both).tolist() == again
+    assert conflict_flags(sources, both).tolist() == against
 
 
 @given(NASTY)
-def test_tidying_once_is_enough(text):
+def test_tidying_is_idempotent(text):
     once = tidied(text)
     assert tidied(once) == once == once.strip()

@@ -1,4 +1,4 @@
-"""Findings: every trouble that is put into clean pairs is found, and clean pairs have none."""
+"""Findings: every fault that is put into clean pairs is found, and clean pairs have none."""
 
 import math
 import random
@@ -11,21 +11,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pair_statistics import pair_statistics
 
-from seqwright.data.checks.duplicates import Repetitions
+from seqwright.data.checks.duplicates import DuplicateCounter
 from seqwright.data.checks.findings import (
-    TROUBLES,
-    by_gravity,
+    FINDING_TEXTS,
+    NEVER,
+    by_severity,
     few_finding,
     leak_finding,
     near_leak_finding,
     reading_findings,
 )
 from seqwright.data.checks.misaligned import first_shift, lag_in_window
-from seqwright.data.checks.statistics import Lengths, check
-from seqwright.data.checks.swapped import SAMPLED_CHARACTERS, Reservoir, exchanged
-from seqwright.data.read_report import Pair, Place, Reason, Tally
-from seqwright.data.split import Fractions, HeldOut, divisible, overlap, part_of
+from seqwright.data.checks.statistics import LengthHistogram, StatisticsBuilder
+from seqwright.data.checks.swapped import SAMPLED_CHARACTERS, Reservoir, find_swapped
+from seqwright.data.read_report import Pair, Place, ReadReport, Reason, TextRow
+from seqwright.data.split import Fractions, HeldOut, divisible, part_of
 from seqwright.errors import ConfigError
 
 GENERATOR = random.Random(5)
@@ -49,7 +51,15 @@ CLEAN = clean_pairs()
 
 
 def findings(pairs):
-    return {found.name: found for found in check(pairs).findings}
+    return {found.name: found for found in pair_statistics(pairs).findings}
+
+
+def overlap(training, held_out):
+    waiting = HeldOut(held_out)
+    for pair in training:
+        waiting.meet(pair.source)
+    (found,) = waiting.overlaps()
+    return found
 
 
 def changed(line, source="a dog", target="ein Hund"):
@@ -57,9 +67,9 @@ def changed(line, source="a dog", target="ein Hund"):
 
 
 def test_clean_pairs_have_no_findings():
-    report = check(CLEAN)
-    assert report.findings == ()
-    assert report.pairs == report.sources == len(CLEAN)
+    found = pair_statistics(CLEAN)
+    assert found.findings == ()
+    assert found.pairs == found.sources == len(CLEAN)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +96,7 @@ def test_one_bad_pair_is_found_at_its_place(name, pairs):
     assert set(found) == {name}
     assert found[name].count == 1
     assert found[name].places == (Place("a.tsv", 7),)
-    assert found[name].examples == (pairs[6],)
+    assert found[name].examples == (TextRow(pairs[6][:2], pairs[6].place),)
     assert "a.tsv:7" in str(found[name])
 
 
@@ -103,7 +113,7 @@ def test_a_shifted_side_is_found_where_it_begins():
 
 
 def test_replies_that_are_the_next_turn_are_no_shift():
-    """Though turns are left out. Where targets are their own sources, a side that is moved is a fault."""
+    """Even with turns left out. Where targets equal their sources, a shifted side is a fault."""
     turns = [pair.source if pair.place.line % 7 else f"aside {pair.place.line}" for pair in CLEAN]
     replies = [turn if line % 5 else f"hm {line}" for line, turn in enumerate(turns)]
     talk = [Pair(a, b, p.place) for a, b, p in zip(turns, replies[1:], CLEAN, strict=False)]
@@ -115,7 +125,7 @@ def test_replies_that_are_the_next_turn_are_no_shift():
     assert findings(copied[:500] + moved)["misaligned"].places[0].line == 501
 
 
-def test_a_proportion_that_most_pairs_have_is_no_fault():
+def test_a_length_ratio_that_most_pairs_have_is_no_fault():
     names = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten hundred and eleven")
     draw = random.Random(1)
     figures = ["".join(draw.choices("0123456789", k=draw.randint(3, 9))) for _ in range(800)]
@@ -143,11 +153,11 @@ def test_lengths_that_do_not_depend_on_each_other_are_a_note():
     )
 
 
-def test_too_few_to_hold_some_out_are_told():
+def test_too_few_sources_are_reported():
     few, too_few = few_finding(7, stops=False), few_finding(1, stops=True)
     assert (few.severity, too_few.severity) == ("warning", "error")
-    assert few.sentence.startswith("few different sources")
-    assert too_few.sentence.startswith("too few different sources")
+    assert few.sentence.startswith("few distinct sources")
+    assert too_few.sentence.startswith("too few distinct sources")
 
 
 @pytest.mark.parametrize(
@@ -155,18 +165,18 @@ def test_too_few_to_hold_some_out_are_told():
     [
         ([0.3], False, False),
         ([0.3], True, False),
-        ([0.15, 0.9], False, True),  # without a test, training goes on
+        ([0.15, 0.9], False, True),  # training works without a test split
         ([0.3, 0.9], False, False),
         ([0.3, 0.9], True, True),
-        ([0.25, 0.4, 0.9], False, True),  # with a share of 0.26, say
+        ([0.25, 0.4, 0.9], False, True),  # with a share of 0.26
         ([0.8, 0.9, 0.95], False, False),
     ],
 )
-def test_few_sources_can_be_held_out_only_where_they_lie_well(places, tested, expected):
+def test_few_sources_can_be_split_only_at_suitable_positions(places, tested, expected):
     assert divisible(places, tested=tested) is expected
 
 
-def test_exchanged_sides_are_found():
+def test_swapped_sides_are_found():
     lines = {10, 200, 600, 900}
     pairs = [Pair(p.target, p.source, p.place) if p.place.line in lines else p for p in CLEAN]
     found = findings(pairs)["swapped"]
@@ -190,39 +200,39 @@ def test_letters_of_another_script_in_a_word_are_found(word, mixed):
     assert ("mixed_scripts" in findings(changed(7, target=word))) is mixed
 
 
-def test_a_target_much_like_its_source_is_not_taken_for_exchanged():
-    """What nobody else writes stands on both sides of it, and says nothing."""
+def test_a_target_similar_to_its_source_is_not_swapped():
+    """Characters that occur only in this pair are on both sides, so they show nothing."""
     odd = {p.place.line: chr(0x4E00 + p.place.line) * 9 for p in CLEAN[::25]}
     pairs = [Pair(text, text, p.place) if (text := odd.get(p.place.line)) else p for p in CLEAN]
     assert "swapped" not in findings(pairs)
 
 
-def test_exchanged_sides_are_looked_for_in_linear_time():
-    """Also where hardly a bigram comes twice, as in Chinese."""
+def test_finding_swapped_sides_takes_linear_time():
+    """Even if most bigrams are unique, as in Chinese."""
     draw = random.Random(1)
 
     def text() -> str:
         return "".join(chr(draw.randrange(0x4E00, 0x9FA5)) for _ in range(SAMPLED_CHARACTERS))
 
-    pairs, seconds = [Pair(text(), text(), Place("f", line)) for line in range(1200)], []
+    rows, seconds = [TextRow((text(), text()), Place("f", line)) for line in range(1200)], []
     for count in (300, 1200):
         began = time.process_time()
-        exchanged(pairs[:count])
+        find_swapped(rows[:count])
         seconds.append(time.process_time() - began)
     assert seconds[1] < 9 * seconds[0]  # quadratic is 16
 
 
-def test_every_trouble_has_words():
-    for sentence, way_out, grave in TROUBLES.values():
-        assert sentence.format(count=1, share="1 %")
+def test_every_finding_has_words():
+    for sentence, way_out, warn_from in FINDING_TEXTS.values():
+        assert sentence.format(rows="pairs", count=1, share="1 %", total=9, part="test", limit=5, longest=7)
         assert way_out
-        assert 0 <= grave <= 1
+        assert 0 <= warn_from <= NEVER
 
 
-def test_what_reading_did_becomes_findings():
-    tally = Tally()
-    tally.add(Reason.BLANK_SOURCE, Place("a", 3))
-    (found,) = reading_findings(tally)
+def test_skipped_lines_become_findings():
+    report = ReadReport()
+    report.add(Reason.BLANK_SOURCE, Place("a", 3))
+    (found,) = reading_findings(report)
     assert (found.name, found.severity, found.count, found.places) == (
         "blank_source",
         "warning",
@@ -232,37 +242,60 @@ def test_what_reading_did_becomes_findings():
 
 
 def test_what_training_stops_at_is_an_error_and_comes_first():
-    tally = Tally()
+    report = ReadReport()
     for reason in (Reason.BLANK_PAIR, Reason.BLANK_PAIR, Reason.BAD_ROW, Reason.CARRIAGE_RETURN):
-        tally.add(reason, Place("a", 3))
-    found = by_gravity(reading_findings(tally, stops=[Reason.BAD_ROW]))
+        report.add(reason, Place("a", 3))
+    found = by_severity(reading_findings(report, stops=[Reason.BAD_ROW]))
     assert [each.severity for each in found] == ["error", "warning", "note"]
     assert "data.skip_bad_rows=true" in found[0].way_out
-    assert "data.skip_bad_rows" not in reading_findings(tally)[1].way_out
+    assert "data.skip_bad_rows" not in reading_findings(report)[1].way_out
 
 
-def test_statistics_of_a_side():
-    report = check([Pair("ab c", "Привет", Place("a", 1)), Pair("b", "да", Place("a", 2))])
-    assert report.source.characters.counts == {4: 1, 1: 1}
-    assert report.source.words.counts == {2: 1, 1: 1}
-    assert report.source.alphabet == Counter("ab cb")
-    assert report.target.scripts == {"CYRILLIC": 1.0}
-    assert check([Pair("2ª vez", "x", Place("a", 1))]).source.scripts == {"LATIN": 1.0}
-    assert report.shared_alphabet == 0
+def test_statistics_of_a_column():
+    found = pair_statistics([Pair("ab c", "Привет", Place("a", 1)), Pair("b", "да", Place("a", 2))])
+    assert found.columns == {"source": found.source, "target": found.target}
+    assert found.source.characters.counts == {4: 1, 1: 1}
+    assert found.source.words.counts == {2: 1, 1: 1}
+    assert found.source.alphabet == Counter("ab cb")
+    assert found.target.scripts == {"CYRILLIC": 1.0}
+    assert pair_statistics([Pair("2ª vez", "x", Place("a", 1))]).source.scripts == {"LATIN": 1.0}
+    assert found.shared_alphabet == 0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_any_number_of_columns_is_checked_for_duplicates_and_odd_characters(count):
+    """Only two columns are compared with each other."""
+    names = ("text", "context", "reply")[:count]
+    builder = StatisticsBuilder(names)
+    rows = [(pair.source, *[pair.source] * (count - 1)) for pair in CLEAN[:600]]
+    rows[6], rows[8], rows[10] = (("caf\u00c3\u00a9",) * count, (" a",) * count, rows[4])
+    for line, texts in enumerate(rows, 1):
+        builder.add(texts, Place("a.tsv", line))
+    found = builder.build()
+    assert (found.examples, found.distinct, tuple(found.columns)) == (600, 599, names)
+    assert all(sum(column.words.counts.values()) == 600 for column in found.columns.values())
+    by_name = {each.name: each for each in found.findings}
+    assert {name: each.places[0].line for name, each in by_name.items()} == {
+        "duplicates": 11,
+        "mojibake": 7,
+        "spacing": 9,
+    }
+    rows_are = {1: "texts", 3: "examples"}[count]
+    assert by_name["duplicates"].sentence == f"duplicate {rows_are}: 1 (0.2%)"
+    assert by_name["spacing"].to_json()["examples"] == [{"place": "a.tsv:9", **dict.fromkeys(names, " a")}]
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.floats(0.01, 1))
 def test_quantiles_equal_those_of_the_sorted_list(values, share):
-    lengths = Lengths()
-    for value in values:
-        lengths.add(value)
+    lengths = LengthHistogram()
+    lengths.counts.update(values)
     assert lengths.quantile(share) == np.quantile(values, share, method="inverted_cdf")
     assert lengths.mean == pytest.approx(np.mean(values))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz")), max_size=40))
-def test_repetitions_are_exact_while_they_fit(pairs):
-    seen = Repetitions()
+def test_duplicates_are_exact_while_they_fit(pairs):
+    seen = DuplicateCounter()
     for source, target in pairs:
         seen.add(source, target)
     different, sources = len(set(pairs)), len({source for source, _ in pairs})
@@ -272,15 +305,15 @@ def test_repetitions_are_exact_while_they_fit(pairs):
 
 def test_many_targets_of_one_source_are_remembered_in_bounded_memory(monkeypatch):
     monkeypatch.setattr("seqwright.data.checks.duplicates.REMEMBERED", 10)
-    seen = Repetitions()
+    seen = DuplicateCounter()
     for k in range(2000):
         seen.add("source", str(k))
     assert seen.counts() == {"duplicates": 0, "conflicts": 1999}
     assert len(next(iter(seen._others.values()))) == 10
 
 
-def test_repetitions_are_estimated_in_bounded_memory():
-    seen = Repetitions(most=1000)
+def test_duplicates_are_estimated_in_bounded_memory():
+    seen = DuplicateCounter(most=1000)
     for k in range(20_000):
         seen.add(f"source {k}", "target")
         if k % 4 == 0:
@@ -294,8 +327,8 @@ def test_reservoir_is_uniform_and_repeatable():
     def sample():
         reservoir = Reservoir(200)
         for k in range(5000):
-            reservoir.add(Pair(str(k), "", Place("a", k)))
-        return [pair.place.line for pair in reservoir.pairs]
+            reservoir.add(TextRow((str(k),), Place("a", k)))
+        return [row.place.line for row in reservoir.rows]
 
     assert sample() == sample()
     assert np.mean(sample()) == pytest.approx(2500, rel=0.15)
@@ -325,7 +358,7 @@ def test_split_is_a_function_of_source_and_seed(source, seed):
     assert part_of(source, seed) == part_of(source, seed)
 
 
-def test_split_has_the_shares_asked_for():
+def test_split_has_the_requested_shares():
     fractions = Fractions(valid=0.1, test=0.2)
     parts = Counter(part_of(f"source {k}", 1, fractions) for k in range(20_000))
     assert parts["valid"] == pytest.approx(2000, rel=0.1)
@@ -338,13 +371,13 @@ def test_split_has_the_shares_asked_for():
 
 
 def test_split_never_changes_between_versions():
-    """A test set that moves between releases would leak into training: these parts are fixed for ever."""
+    """A test split that changes between releases would leak into training, so these parts never change."""
     words = ("Hund", "Katze", "Maus", "Haus", "Baum", "Tisch")
     parts = ["valid", "test", "train", "test", "test", "valid"]
     assert [part_of(word, 0, Fractions(0.25, 0.25)) for word in words] == parts
 
 
-def test_leaks_are_counted_where_they_stand():
+def test_leaks_are_counted_with_their_places():
     held_out = [*CLEAN[5:8], Pair("not in training", "x", Place("t", 1))]
     found = overlap(CLEAN[:7] * 2, held_out)  # a source that comes twice in training leaks once
     assert (found.held_out, found.leaked) == (4, 2)
@@ -356,7 +389,7 @@ def test_leaks_are_counted_where_they_stand():
 @given(
     st.lists(st.lists(st.sampled_from("abcdABCD"), max_size=6), max_size=3), st.sets(st.sampled_from("abcd"))
 )
-def test_parts_that_wait_together_are_told_apart(parts, training):
+def test_parts_that_wait_together_are_kept_apart(parts, training):
     held_out = [
         [Pair(text, "x", Place(f"{number}", line)) for line, text in enumerate(part)]
         for number, part in enumerate(parts)
@@ -368,7 +401,7 @@ def test_parts_that_wait_together_are_told_apart(parts, training):
     assert waiting.overlaps() == apart
 
 
-def test_leaks_but_for_case_and_spaces_are_counted_apart():
+def test_leaks_except_for_case_and_spaces_are_counted_separately():
     texts = [CLEAN[0].source, CLEAN[1].source.upper(), f" {CLEAN[2].source.replace(' ', '  ')}", "new"]
     held_out = [Pair(text, "x", Place("t", line)) for line, text in enumerate(texts, 1)]
     found = overlap([*CLEAN[:3], CLEAN[0]], held_out)

@@ -1,4 +1,4 @@
-"""Reading gives every pair with its place, in every format, and counts whatever it leaves out or changes."""
+"""Reading yields every pair with its place in every format, and counts every skipped or changed line."""
 
 import csv
 import gzip
@@ -16,11 +16,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqwright.config import DataConfig
 from seqwright.data.fields import FIELD, SYMBOL, join_fields, plain, split_parts, symbols_in
-from seqwright.data.read_report import Reason, Tally
+from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.lines import Decoding
-from seqwright.data.readers.pairs import PairFiles, Rules, read_lines, source_from_cells
-from seqwright.data.readers.sniffing import Form
+from seqwright.data.readers.pairs import PairFiles, SkipRules, open_pairs, read_lines, source_from_cells
+from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.errors import ConfigError, InputError
 
 NASTY = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\x1f"
@@ -37,8 +38,8 @@ def write(folder, name, content):
 
 
 def read(*args, **kwargs):
-    tally = Tally()
-    return list(PairFiles(*args, **kwargs).read(tally)), tally
+    report = ReadReport()
+    return list(PairFiles(*args, **kwargs).read(report)), report
 
 
 def texts(pairs):
@@ -57,15 +58,15 @@ def test_every_format_gives_the_same_pairs(tmp_path_factory, rows, last):
     tsv = "\n".join(f"{source}\t{target}" for source, target in rows) + last
     objects = "\n".join(json.dumps({"source": source, "target": target}) for source, target in rows) + last
     expected = [pair for pair in rows if pair[0]]
-    form = Form(format="tsv", header=False)
-    assert texts(read(write(folder, "a.tsv", tsv), form=form)[0]) == expected
+    form = FormatOptions(format="tsv", header=False)
+    assert texts(read(write(folder, "a.tsv", tsv), options=form)[0]) == expected
     assert texts(read(write(folder, "a.jsonl", objects))[0]) == expected
     parallel, _ = read(write(folder, "a.src", left), write(folder, "a.tgt", right))
     assert [p.source for p in parallel] == [source for source, _ in expected]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zstandard.ZstdCompressor().compress])
-def test_archives_are_known_by_their_bytes(tmp_path, pack):
+def test_compression_is_recognised_by_content(tmp_path, pack):
     content = "".join(f"source {k}\ttarget {k}\n" for k in range(20_000)).encode()
     half = content.index(b"\n", len(content) // 2) + 1
     packed = pack(content[:half]) + pack(content[half:])  # two frames, as `cat a.gz b.gz` makes them
@@ -77,14 +78,14 @@ def test_archives_are_known_by_their_bytes(tmp_path, pack):
             read(write(tmp_path, "cut.gz", packed[:cut]))
 
 
-def test_damaged_archive_is_named(tmp_path):
+def test_a_damaged_archive_is_reported(tmp_path):
     packed = bytearray(gzip.compress(os.urandom(5000)))
     packed[100:200] = bytes(100)
     with pytest.raises(InputError, match="gzip archive"):
         read(write(tmp_path, "a.gz", bytes(packed)))
 
 
-def test_zstd_without_its_library_says_what_to_install(tmp_path, monkeypatch):
+def test_zstd_without_its_library_names_the_extra_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"seqwright\[zstd\]"):
         read(write(tmp_path, "a", zstandard.ZstdCompressor().compress(b"a\tb\n")))
@@ -95,29 +96,29 @@ def test_only_newline_ends_a_line(tmp_path_factory, lines, ended):
     content = "\n".join(lines) + ("\n" if ended else "")
     path = write(tmp_path_factory.mktemp("lines"), "a.txt", content)
     assert (
-        list(read_lines(path, Tally()))
+        list(read_lines(path, ReadReport()))
         == (content[:-1] if content.endswith("\n") else content).split("\n")[: None if content else 0]
     )
 
 
-def test_line_count_is_that_of_wc(tmp_path):
+def test_the_line_count_equals_that_of_wc(tmp_path):
     path = write(tmp_path, "a.txt", f"one{NASTY}two\n\n{NASTY}\nlast\n")
     counted = int(subprocess.run(["wc", "-l", path], capture_output=True, check=True).stdout.split()[0])
-    assert len(list(read_lines(path, Tally()))) == counted == 4
+    assert len(list(read_lines(path, ReadReport()))) == counted == 4
 
 
 def test_carriage_returns_are_removed_and_counted(tmp_path):
-    pairs, tally = read(write(tmp_path, "a.tsv", "a\tb\r\nc\td\ne\rf\tg\r\n"))
+    pairs, report = read(write(tmp_path, "a.tsv", "a\tb\r\nc\td\ne\rf\tg\r\n"))
     assert texts(pairs) == [("a", "b"), ("c", "d"), ("e f", "g")]
-    assert tally[Reason.CARRIAGE_RETURN] == 2
-    assert tally[Reason.LINE_BREAK] == 1
-    assert [place.line for place in tally.counts[Reason.CARRIAGE_RETURN].places] == [1, 3]
+    assert report[Reason.CARRIAGE_RETURN] == 2
+    assert report[Reason.LINE_BREAK] == 1
+    assert [place.line for place in report.counts[Reason.CARRIAGE_RETURN].places] == [1, 3]
 
 
-def test_byte_order_mark_is_no_text(tmp_path):
-    pairs, tally = read(write(tmp_path, "a.tsv", b"\xef\xbb\xbfa\tb\n"))
+def test_a_byte_order_mark_is_not_text(tmp_path):
+    pairs, report = read(write(tmp_path, "a.tsv", b"\xef\xbb\xbfa\tb\n"))
     assert texts(pairs) == [("a", "b")]
-    assert tally[Reason.BYTE_ORDER_MARK] == 1
+    assert report[Reason.BYTE_ORDER_MARK] == 1
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "cp1252", "gb18030", "latin-1"])
@@ -129,34 +130,33 @@ def test_encodings_can_be_given(tmp_path, encoding):
 
 def test_bad_bytes_can_be_replaced_and_are_counted_by_lines(tmp_path):
     path = write(tmp_path, "a.tsv", b"a\tb\nc\xff\xfe\td\xff\ne\tf\n")
-    pairs, tally = read(path, decoding=Decoding(on_bad_bytes="replace"))
+    pairs, report = read(path, decoding=Decoding(on_bad_bytes="replace"))
     assert texts(pairs) == [("a", "b"), ("c\ufffd\ufffd", "d\ufffd"), ("e", "f")]
-    assert tally[Reason.BAD_BYTES] == 1
-    nul, tally = read(write(tmp_path, "n.tsv", "a\0b\tc\n"), decoding=Decoding(on_bad_bytes="replace"))
+    assert report[Reason.BAD_BYTES] == 1
+    nul, report = read(write(tmp_path, "n.tsv", "a\0b\tc\n"), decoding=Decoding(on_bad_bytes="replace"))
     assert texts(nul) == [("a b", "c")]
-    assert tally[Reason.NUL] == 1
+    assert report[Reason.NUL] == 1
 
 
 def test_blank_and_long_sides_are_skipped_and_counted(tmp_path):
     content = "a\tb\n\tb\na\t \n\t\n\nlong line\tc\nd\te\n"
-    pairs, tally = read(write(tmp_path, "a.tsv", content), rules=Rules(max_length=5))
+    pairs, report = read(write(tmp_path, "a.tsv", content), rules=SkipRules(max_length=5))
     assert texts(pairs) == [("a", "b"), ("d", "e")]
     assert [pair.place.line for pair in pairs] == [1, 7]
     reasons = (Reason.BLANK_SOURCE, Reason.BLANK_TARGET, Reason.BLANK_PAIR, Reason.TOO_LONG)
-    assert [tally[reason] for reason in reasons] == [1, 1, 2, 1]
-    assert tally.skipped == 5
-    assert "1 skipped: too long" in "\n".join(tally.summary())
+    assert [report[reason] for reason in reasons] == [1, 1, 2, 1]
+    assert "1 skipped: too long" in "\n".join(report.summary())
 
 
 def test_a_source_of_blank_fields_is_blank(tmp_path):
     content = "a\tV;PST\t1\tx\n\tPST\t\tx\n \t\t\tx\nb\t\t \tx\n"
-    pairs, tally = read(write(tmp_path, "a.tsv", content), form=Form(columns="1,2+,3:4"))
+    pairs, report = read(write(tmp_path, "a.tsv", content), options=FormatOptions(columns="1,2+,3:4"))
     assert [pair.place.line for pair in pairs] == [1, 2, 4]
-    assert tally[Reason.BLANK_SOURCE] == 1
+    assert report[Reason.BLANK_SOURCE] == 1
 
 
 def test_blank_lines_never_shift_a_side(tmp_path):
-    """The fault of filtering each side on its own: one blank line, and everything after it is wrong."""
+    """If each side were filtered separately, one blank line would misalign everything after it."""
     left = write(tmp_path, "a", "1\n\n3\n4\n")
     pairs, _ = read(left, write(tmp_path, "b", "eins\nzwei\n\nvier\n"))
     assert texts(pairs) == [("1", "eins"), ("4", "vier")]
@@ -176,7 +176,7 @@ def test_several_files_follow_each_other(tmp_path):
 
 def test_a_file_can_be_read_again(tmp_path):
     files = PairFiles(write(tmp_path, "a.tsv", "a\tb\nc\td\n"))
-    assert list(files.read(Tally())) == list(files.read(Tally()))
+    assert list(files.read(ReadReport())) == list(files.read(ReadReport()))
 
 
 def test_a_pipe_can_be_sniffed_and_read_once(tmp_path):
@@ -186,26 +186,26 @@ def test_a_pipe_can_be_sniffed_and_read_once(tmp_path):
     threading.Thread(target=Path(path).write_text, args=(rows,), daemon=True).start()
     files = PairFiles(path)
     assert files.sniffed.format == "tsv"
-    assert sum(1 for _ in files.read(Tally())) == 50_000
+    assert sum(1 for _ in files.read(ReadReport())) == 50_000
     with pytest.raises(InputError, match="only once"):
-        next(files.read(Tally()))
+        next(files.read(ReadReport()))
 
 
-def test_two_pipes_are_two_sides_from_their_first_line_on(tmp_path):
+def test_two_pipes_are_parallel_files_from_their_first_line_on(tmp_path):
     paths = [str(tmp_path / name) for name in ("left", "right")]
-    lines = "".join(f"line {number}\n" for number in range(150_000))  # more than is looked at to tell
+    lines = "".join(f"line {number}\n" for number in range(150_000))  # more than format detection reads
     for path in paths:
         os.mkfifo(path)
         threading.Thread(target=Path(path).write_text, args=(lines,), daemon=True).start()
-    pairs = list(PairFiles.from_paths(paths).read(Tally()))
+    pairs = list(open_pairs(paths, DataConfig()).read(ReadReport()))
     assert len(pairs) == 150_000
     assert texts(pairs[:1]) == [("line 0", "line 0")]
 
 
 def test_standard_input():
     program = (
-        "from seqwright.data.readers.pairs import *; from seqwright.data.read_report import Tally;"
-        "print([tuple(p)[:2] for p in PairFiles('-').read(Tally())])"
+        "from seqwright.data.readers.pairs import *; from seqwright.data.read_report import ReadReport;"
+        "print([tuple(p)[:2] for p in PairFiles('-').read(ReadReport())])"
     )
     done = subprocess.run([sys.executable, "-c", program], input="a\tb\n", capture_output=True, text=True)
     assert done.stdout.strip() == "[('a', 'b')]", done.stderr
@@ -213,19 +213,19 @@ def test_standard_input():
 
 def test_a_long_line_costs_linear_time(tmp_path):
     path = write(tmp_path, "a.tsv", "a\tb\n" + "x" * 3_000_000 + "\ty\n" + "c\td\n")
-    pairs, tally = read(path)
+    pairs, report = read(path)
     assert texts(pairs) == [("a", "b"), ("c", "d")]
-    assert tally[Reason.TOO_LONG] == 1
-    assert len(read(path, rules=Rules(max_length=10**7))[0]) == 3
+    assert report[Reason.TOO_LONG] == 1
+    assert len(read(path, rules=SkipRules(max_length=10**7))[0]) == 3
 
 
 @pytest.mark.parametrize(
     "content", ["{}\tb\nc\td\n", '{{"source": "{}", "target": "b"}}\n{{"source": "c", "target": "d"}}']
 )
-def test_a_long_first_line_hides_the_form_of_no_file(tmp_path, content):
-    pairs, tally = read(write(tmp_path, "a", content.format("x" * 3_000_000)))
+def test_the_format_is_detected_despite_a_long_first_line(tmp_path, content):
+    pairs, report = read(write(tmp_path, "a", content.format("x" * 3_000_000)))
     assert texts(pairs) == [("c", "d")]
-    assert tally[Reason.TOO_LONG] == 1
+    assert report[Reason.TOO_LONG] == 1
     with pytest.raises(InputError, match="no tab between source and target"):
         read(write(tmp_path, "b", "x" * 3_000_000))
 
@@ -234,10 +234,10 @@ def test_quotes_are_text_except_in_csv(tmp_path):
     stray = write(tmp_path, "a.tsv", 'say "hi\tdis "salut\nb\tc\n')
     assert texts(read(stray)[0]) == [('say "hi', 'dis "salut'), ("b", "c")]
     quoted = write(tmp_path, "a.csv", '"a, b","say ""hi"""\n"two\nlines",c\n')
-    pairs, tally = read(quoted)
+    pairs, report = read(quoted)
     assert texts(pairs) == [("a, b", 'say "hi"'), ("two lines", "c")]
     assert [pair.place.line for pair in pairs] == [1, 2]
-    assert tally[Reason.LINE_BREAK] == 1
+    assert report[Reason.LINE_BREAK] == 1
 
 
 @pytest.mark.parametrize(
@@ -252,10 +252,12 @@ def test_quotes_are_text_except_in_csv(tmp_path):
     ],
     ids=["first row", "delimiters", "tabs", "tab in a cell", "long cell", "carriage return"],
 )
-def test_quoted_cells_are_found_where_the_form_is_not_said(tmp_path, name, content, pairs):
-    csv.field_size_limit(1 << 17)  # as it is at first
+def test_quoted_cells_are_read(tmp_path, name, content, pairs):
+    csv.field_size_limit(1 << 17)  # the default
     found, _ = read(
-        write(tmp_path, name, content), form=Form(quoting=True), rules=Rules(max_length=1_000_000)
+        write(tmp_path, name, content),
+        options=FormatOptions(quoting=True),
+        rules=SkipRules(max_length=1_000_000),
     )
     assert texts(found) == pairs
 
@@ -269,15 +271,15 @@ def test_quoted_cells_are_found_where_the_form_is_not_said(tmp_path, name, conte
         ('"a, b",c\n"d, e",f\n', "a.tsv: "),
     ],
 )
-def test_quotes_that_enclose_cells_are_tried_where_reading_stops(tmp_path, content, place):
+def test_quoting_is_tried_where_reading_stops(tmp_path, content, place):
     path = write(tmp_path, "a.tsv", content.replace(",", "\t"))
     with pytest.raises(InputError) as error:
         read(path)
     assert f"{tmp_path}/{place}" in str(error.value)
-    advice = "quotes enclose cells here: give data.quoting=true"
+    advice = "quotes enclose cells here; set data.quoting=true"
     assert advice in str(error.value)
     assert "skip_bad_rows" not in str(error.value).partition(advice)[0]
-    assert read(path, form=Form(quoting=True))[0]
+    assert read(path, options=FormatOptions(quoting=True))[0]
 
 
 @pytest.mark.parametrize(
@@ -288,19 +290,24 @@ def test_quotes_that_enclose_cells_are_tried_where_reading_stops(tmp_path, conte
         ('a 3" pipe,b\n"c",d\n', [('a 3" pipe', "b"), ("c", "d")]),
     ],
 )
-def test_quotes_in_csv_are_text_where_only_that_fits(tmp_path, content, pairs):
+def test_quotes_in_csv_are_text_if_only_that_fits(tmp_path, content, pairs):
     assert texts(read(write(tmp_path, "a.csv", content))[0]) == pairs
 
 
-def test_a_quote_that_swallows_many_lines_is_not_believed(tmp_path):
-    rows = [f"a {k},b {k}\n" for k in range(1200)]  # more than the lines that are looked at first
+def test_a_quote_that_encloses_many_lines_is_an_error(tmp_path):
+    rows = [f"a {k},b {k}\n" for k in range(1200)]  # more lines than format detection reads
     path = write(tmp_path, "a.csv", "".join([*rows, '"stray,c\n', *rows[:200], 'd,e"\n']))
     with pytest.raises(
         InputError, match=r"a.csv:1201: a quote that opens here closes 201 lines later; .*=false"
     ):
         read(path)
-    assert len(read(path, form=Form(quoting=False))[0]) == 1402
-    assert read(path, form=Form(quoting=True), rules=Rules(skip_bad_rows=True))[1][Reason.BAD_ROW] == 1
+    assert len(read(path, options=FormatOptions(quoting=False))[0]) == 1402
+    assert (
+        read(path, options=FormatOptions(quoting=True), rules=SkipRules(skip_bad_rows=True))[1][
+            Reason.BAD_ROW
+        ]
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -311,37 +318,39 @@ def test_a_quote_that_swallows_many_lines_is_not_believed(tmp_path):
         'a,b\n"c",d,e\n',  # too many either way
     ],
 )
-def test_quotes_that_do_not_help_are_not_blamed(tmp_path, content):
-    with pytest.raises(InputError, match=r":2: 3 columns where 2 .*skip_bad_rows=true$"):
+def test_quoting_that_does_not_help_is_not_suggested(tmp_path, content):
+    with pytest.raises(InputError, match=r":2: 3 columns instead of 2, .*skip_bad_rows=true$"):
         read(write(tmp_path, "a.tsv", content.replace(",", "\t")))
 
 
 def test_names_with_dots_lead_into_objects(tmp_path):
     lines = [
         {"translation": {"en": "tree", "de": "Baum"}},
-        {"translation": {"en": "house", "de": "Haus"}, "translation.de": "a key with the dot goes first"},
+        {"translation": {"en": "house", "de": "Haus"}, "translation.de": "a key with a dot comes first"},
     ]
     path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, lines)))
-    pairs, _ = read(path, form=Form(columns="translation.en:translation.de"))
-    assert texts(pairs) == [("tree", "Baum"), ("house", "a key with the dot goes first")]
+    pairs, _ = read(path, options=FormatOptions(columns="translation.en:translation.de"))
+    assert texts(pairs) == [("tree", "Baum"), ("house", "a key with a dot comes first")]
     deep = {"a.b": {"c": {"d": "x"}}, "a": {"z": "y"}, "tags": {"of": ["N", "PL"]}}
-    pairs, _ = read(write(tmp_path, "b.jsonl", json.dumps(deep)), form=Form(columns="a.b.c.d,tags.of:a.z"))
+    pairs, _ = read(
+        write(tmp_path, "b.jsonl", json.dumps(deep)), options=FormatOptions(columns="a.b.c.d,tags.of:a.z")
+    )
     assert texts(pairs) == [(join_fields(["x", ["N", "PL"]]), "y")]
 
 
-def test_columns_pick_and_join(tmp_path):
+def test_columns_are_selected_and_joined(tmp_path):
     path = write(tmp_path, "a.tsv", "gehen\tging\tV;IND;PST\nBluff\tBluff\tN;DAT\n")
     files = PairFiles(path)
     assert str(files.sniffed.columns) == "1=,3+:2"
     expected = join_fields(["gehen", ["V", "IND", "PST"]])
     assert (
-        next(files.read(Tally())).source
+        next(files.read(ReadReport())).source
         == expected
         == source_from_cells(["gehen", "V;IND;PST"], ["text", "symbols"])
     )
-    asked, _ = read(path, form=Form(columns="1,3=:2"))
+    asked, _ = read(path, options=FormatOptions(columns="1,3=:2"))
     assert asked[0].source == join_fields(["gehen", "V;IND;PST"])
-    swapped, _ = read(path, form=Form(columns="2:1"))
+    swapped, _ = read(path, options=FormatOptions(columns="2:1"))
     assert texts(swapped) == [("ging", "gehen"), ("Bluff", "Bluff")]
 
 
@@ -349,15 +358,17 @@ def test_columns_by_name(tmp_path):
     path = write(tmp_path, "a.csv", "id,answer,question\n1,vier,four\n2,fünf,five\n")
     files = PairFiles(path)
     assert files.sniffed.header
-    assert texts(files.read(Tally())) == [("four", "vier"), ("five", "fünf")]
-    asked, _ = read(path, form=Form(columns="id,answer:question"))
+    assert texts(files.read(ReadReport())) == [("four", "vier"), ("five", "fünf")]
+    asked, _ = read(path, options=FormatOptions(columns="id,answer:question"))
     assert asked[0].source == join_fields(["1", "vier"])
     objects = write(tmp_path, "a.jsonl", '{"q": "four", "tags": ["N", "PL"], "a": "vier"}\n')
-    assert read(objects, form=Form(columns="q,tags:a"))[0][0].source == join_fields(["four", ["N", "PL"]])
+    assert read(objects, options=FormatOptions(columns="q,tags:a"))[0][0].source == join_fields(
+        ["four", ["N", "PL"]]
+    )
 
 
 @pytest.mark.parametrize("first", ["Hund\tdog", "{a}\t{b}", "x\ty", "source\tSource", "en\ten"])
-def test_a_header_is_believed_only_with_care(tmp_path, first):
+def test_a_header_is_recognised_only_by_well_known_names(tmp_path, first):
     assert len(read(write(tmp_path, "a.tsv", f"{first}\nb\tc\n"))[0]) == 2
 
 
@@ -368,48 +379,47 @@ def test_a_header_is_believed_only_with_care(tmp_path, first):
         ("a b,c,d", "word:sound", "there are: “a b”, c, d in the first row; name one of them, or, if"),
     ],
 )
-def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path, first, columns, said):
+def test_an_unknown_column_is_reported_with_the_known_ones(tmp_path, first, columns, said):
     path = write(tmp_path, "a.csv", f"{first}\nb,c,d\n")
     with pytest.raises(InputError) as error:
-        read(path, form=Form(columns=columns))
+        read(path, options=FormatOptions(columns=columns))
     assert said in str(error.value)
     assert "--columns 1:2" in str(error.value)
 
 
-def test_a_key_that_no_object_has_is_no_fault_of_a_line(tmp_path):
+def test_a_key_that_no_object_has_is_not_a_fault_of_a_line(tmp_path):
     path = write(tmp_path, "a.jsonl", '{"en": "a", "fr": "b"}\n{"en": "c", "de": "d"}\n')
     with pytest.raises(InputError, match=r"unknown key 'es'.* name others") as error:
-        read(path, form=Form(columns="en:es"))
+        read(path, options=FormatOptions(columns="en:es"))
     assert "skip_bad_rows" not in str(error.value)
     with pytest.raises(InputError, match=r":1: unknown key 'de'.*skip_bad_rows"):
-        read(path, form=Form(columns="en:de"))
+        read(path, options=FormatOptions(columns="en:de"))
 
 
-def test_names_of_languages_make_a_header_also_where_columns_are_numbered(tmp_path):
+def test_names_of_languages_make_a_header_even_with_numbered_columns(tmp_path):
     path = write(tmp_path, "a.csv", "code,kind,english,greek\n1,x,one,ένα\n")
-    assert texts(read(path, form=Form(columns="3:4"))[0]) == [("one", "ένα")]
-    files = PairFiles(write(tmp_path, "b.csv", "nr,mots,sons\na,b,c\n"), form=Form(columns="2:3"))
+    assert texts(read(path, options=FormatOptions(columns="3:4"))[0]) == [("one", "ένα")]
+    files = PairFiles(write(tmp_path, "b.csv", "nr,mots,sons\na,b,c\n"), options=FormatOptions(columns="2:3"))
     assert (
-        "no header: the first row is read as a pair; data.header=true if it has names"
-        in files.sniffed.reasons
+        "no header: the first row is a pair; if it has names, set data.header=true" in files.sniffed.reasons
     )
 
 
 def test_paths_from_a_command_line(tmp_path):
     left, right = write(tmp_path, "a", "one\n"), write(tmp_path, "b", "eins\n")
     tsv = write(tmp_path, "c", "x\ty\n")
-    assert texts(PairFiles.from_paths([left, right]).read(Tally())) == [("one", "eins")]
-    assert texts(PairFiles.from_paths([tsv, tsv]).read(Tally())) == [("x", "y")] * 2
+    assert texts(open_pairs([left, right], DataConfig()).read(ReadReport())) == [("one", "eins")]
+    assert texts(open_pairs([tsv, tsv], DataConfig()).read(ReadReport())) == [("x", "y")] * 2
 
 
-def test_a_few_tabs_and_braces_in_two_sides_make_them_no_files_of_pairs(tmp_path):
+def test_parallel_files_may_have_a_few_tabs_and_braces(tmp_path):
     lines = ["one", "{} is two", "a\ttab", *["more"] * 60]
     paths = [write(tmp_path, name, "\n".join(lines)) for name in ("a.en", "a.de")]
-    assert texts(PairFiles.from_paths(paths).read(Tally())) == [(line, line) for line in lines]
+    assert texts(open_pairs(paths, DataConfig()).read(ReadReport())) == [(line, line) for line in lines]
 
 
 @given(st.lists(st.one_of(CELLS, st.lists(st.text("VN123", min_size=1), min_size=1)), min_size=1))
-def test_fields_come_apart_as_they_were_joined(fields):
+def test_joined_fields_can_be_split(fields):
     parts = split_parts(join_fields(fields))
     names = [part[1:] for part in parts[1::2] if part[0] == SYMBOL]
     assert names == [name for field in fields if isinstance(field, list) for name in field]
@@ -417,13 +427,13 @@ def test_fields_come_apart_as_they_were_joined(fields):
 
 
 def test_text_from_outside_cannot_be_a_marker(tmp_path):
-    pairs, tally = read(write(tmp_path, "a.tsv", f"a{SYMBOL}V{FIELD}b\tc\n"))
+    pairs, report = read(write(tmp_path, "a.tsv", f"a{SYMBOL}V{FIELD}b\tc\n"))
     assert len(split_parts(pairs[0].source)) == 1
     assert pairs[0].source == plain(f"a{SYMBOL}V{FIELD}b") == "a\ufffdV\ufffdb"
-    assert tally[Reason.NONCHARACTER] == 1
-    escaped, tally = read(write(tmp_path, "a.jsonl", '{"source": "a\\ufdd1V", "target": "\\ud83d!"}\n'))
+    assert report[Reason.NONCHARACTER] == 1
+    escaped, report = read(write(tmp_path, "a.jsonl", '{"source": "a\\ufdd1V", "target": "\\ud83d!"}\n'))
     assert texts(escaped) == [("a\ufffdV", "\ufffd!")]
-    assert tally[Reason.SURROGATE] == tally[Reason.NONCHARACTER] == 1
+    assert report[Reason.SURROGATE] == report[Reason.NONCHARACTER] == 1
 
 
 def test_symbols_of_known_conventions():
@@ -436,9 +446,9 @@ def test_symbols_of_known_conventions():
 
 
 @pytest.mark.parametrize("columns", ["", "1", "1:", ":2", "1:2,3", "0:1", "1:1", "1,1:2", "1,:2", "1:2+"])
-def test_columns_that_make_no_sense(tmp_path, columns):
+def test_invalid_columns_are_refused(tmp_path, columns):
     with pytest.raises(ConfigError, match="columns"):
-        read(write(tmp_path, "a.tsv", "a\tb\tc\n"), form=Form(columns=columns or ":"))
+        read(write(tmp_path, "a.tsv", "a\tb\tc\n"), options=FormatOptions(columns=columns or ":"))
 
 
 @pytest.mark.parametrize(
@@ -451,10 +461,10 @@ def test_columns_that_make_no_sense(tmp_path, columns):
         ("sound,2:1", "use sound = 2 twice in the source"),
     ],
 )
-def test_a_column_has_one_use_under_all_its_names(tmp_path, columns, words):
+def test_a_column_is_used_once_under_all_its_names(tmp_path, columns, words):
     path = write(tmp_path, "a.tsv", "word\tsound\ttags\na\tb\tc\n")
     with pytest.raises(ConfigError) as error:
-        read(path, form=Form(columns=columns, header=True))
+        read(path, options=FormatOptions(columns=columns, header=True))
     assert words in str(error.value)
 
 

@@ -1,1 +1,1 @@
-"""What several kinds of tokenizers share: tables of parts, pieces of words, likelihood."""
+"""Shared code of several kinds of tokenizers: lookup tables, subwords, unigram training."""

@@ -1,7 +1,7 @@
-"""Learning a unigram vocabulary by expectation-maximisation (Kudo 2018, section 3.2), over distinct words.
+"""Training of a unigram vocabulary by expectation-maximisation (Kudo 2018, section 3.2), over distinct words.
 
-The `tokenizers` library has a trainer for this, but it walks through hash tables of random order: the same
-data give other scores in every run. Here all sums have one order, so the same data give the same bytes.
+The trainer of the `tokenizers` library iterates over hash tables in random order, so its scores differ from
+run to run. Here all sums have a fixed order: the same data give the same bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from seqwright.data.tokenizer import ranked
 
 CHARACTERS = 2_000_000
-"""Seeds and expectations come from the most frequent words, up to so many characters of distinct text."""
+"""Limit of the distinct text, from the most frequent words, for seeds and expectations."""
 WORD_LENGTH = 24
-"""Longer words are cut: products of so many probabilities stay within the range of float64."""
+"""Longer words are cut, so that products of probabilities stay within the range of float64."""
 SEEDS_PER_PIECE = 10
 KEPT_PER_ROUND = 0.75
 STEPS_PER_ROUND = 2
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def learn_unigram(words: Counter[str], room: int, max_piece: int) -> list[tuple[str, float]]:
-    """At most `room` pieces with their log probabilities, the likeliest first. Every character is a piece."""
+    """Return `room` pieces with their log probabilities, most likely first; every character is a piece."""
     characters = sorted({character for word in words for character in word})
     chunks = _frequent_chunks(words)
     weights = np.array([count for _, count in chunks], float)
@@ -57,7 +57,7 @@ def learn_unigram(words: Counter[str], room: int, max_piece: int) -> list[tuple[
 
 
 class Lattices:
-    """All ways to put texts together from pieces, as edges: `piece` leads from `start` to `end` in `text`."""
+    """All segmentations of texts into pieces, as edges: `piece` leads from `start` to `end` in `text`."""
 
     def __init__(self, texts: Sequence[str], pieces: Sequence[str], max_piece: int):
         number = {piece: k for k, piece in enumerate(pieces)}
@@ -76,7 +76,7 @@ class Lattices:
         self.edges = self.edges[:, alive[self.edges[3]]]
 
     def expected(self, chances: Array, weights: Array) -> Array:
-        """How often each piece is used, over all segmentations by probability: forward times backward."""
+        """Return the expected count of each piece over all segmentations (forward-backward)."""
         rows, longest = len(self.lengths), int(self.lengths.max())
         forward, backward = np.zeros((rows, longest + 1)), np.zeros((rows, longest + 1))
         forward[:, 0] = 1.0
@@ -91,7 +91,7 @@ class Lattices:
         return np.bincount(piece, through * share[text], len(chances)).astype(np.float64)
 
     def advantage(self, chances: Array) -> Array:
-        """Log probability of a piece over the best way to write it with others; the texts are the pieces."""
+        """Return how much more likely a piece is than its best segmentation into others; texts are pieces."""
         with np.errstate(divide="ignore"):
             scores = np.log(chances)
         rows, longest = len(self.lengths), int(self.lengths.max())
@@ -105,7 +105,7 @@ class Lattices:
         return np.subtract(scores, best[np.arange(rows), self.lengths], out=np.zeros(rows), where=alive)
 
     def _by(self, column: int) -> list[tuple[int, NDArray[np.int32]]]:
-        """The edges in groups of equal start or end, in its order."""
+        """Return the edges in groups of equal start or end, in ascending order."""
         order = np.argsort(self.edges[column], kind="stable")
         edges = self.edges[:, order]
         values, firsts = np.unique(edges[column], return_index=True)
@@ -113,7 +113,7 @@ class Lattices:
 
 
 def _normalised(expected: Array, protected: NDArray[np.bool_]) -> Array:
-    """Probabilities from expected counts. A piece hardly used goes; a character stays, however rare."""
+    """Return probabilities from expected counts. Pieces below 0.5 are dropped; characters always stay."""
     counts = np.where(expected < 0.5, 0.0, expected)
     counts = np.where(protected, np.maximum(expected, 0.1), counts)
     return counts / counts.sum()
@@ -132,10 +132,9 @@ def _frequent_chunks(words: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _seeds(chunks: list[tuple[str, int]], max_piece: int, most: int) -> list[str]:
-    """Substrings that come at least twice, the first by count times length.
+    """Return the substrings that occur at least twice, the best `most` by count times length.
 
-    They are counted length by length, and a substring is counted only if its beginning came twice: so the
-    table holds few that are of no use.
+    A substring is counted only if its prefix occurs twice, which keeps the table small.
     """
     found: list[tuple[float, str]] = []
     frequent: set[str] | None = None

@@ -1,16 +1,16 @@
-"""Pieces that carry the space before them, so that decoding is putting them together.
+"""Pieces that include the space before them, so that decoding is concatenation.
 
-A text is read with one space in front, which decoding takes away: the first word is then the same as within a
-text, and every run of spaces comes back as it was.
+Encoding adds a space before the text and decoding removes it: the first word is then the same as within a
+text, and all spaces are preserved.
 """
 
 from __future__ import annotations
 
 import regex
 
-# Letters with marks, up to three digits, signs, each with the space before; other white space stands alone.
+# letters with marks, up to three digits, punctuation, each with the space before; other white space alone
 PARTS = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s"
-# The same, but apostrophes and hyphens within a word belong to it.
+# the same, but apostrophes and hyphens within a word belong to it
 WORDS = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 
 parts_of = regex.compile(PARTS).findall
@@ -26,5 +26,5 @@ def unspaced(pieces: list[str]) -> str:
 
 
 def shifted(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in the spaced text as spans in the text."""
+    """Convert spans in the spaced text to spans in the text."""
     return [(max(0, start - 1), max(0, end - 1)) for start, end in spans]

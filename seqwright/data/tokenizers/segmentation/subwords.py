@@ -1,7 +1,7 @@
-"""Tokenizers whose encoding is that of the `tokenizers` library: BPE and unigram.
+"""Tokenizers that encode with the `tokenizers` library: BPE and unigram.
 
-The library gets the vocabulary with our ids and no special tokens, so it cannot find one in a text. Its name
-for the unknown is a character that no text has.
+The library gets the vocabulary with our ids and without special tokens, so it cannot find one in a text. Its
+unknown token is a character that no text has.
 """
 
 from __future__ import annotations
@@ -15,44 +15,48 @@ import tokenizers
 from tokenizers import pre_tokenizers
 
 from seqwright.data.fields import FIELD, SYMBOL, split_parts
-from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, at_least, utf8
+from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, utf8
 from seqwright.data.tokenizers.segmentation.spaces import PARTS, parts_of, shifted, spaced, unspaced
+from seqwright.errors import ConfigError
 
 UNKNOWN = FIELD
-# Sampling cuts longer parts (a line without spaces) at this length, so that its cost stays linear.
+# sampling cuts longer parts (a line without spaces) at this length, so that its cost stays linear
 SAMPLED_LENGTH = 100
 
 
 class SubwordTokenizer(Tokenizer):
-    """Pieces of words, with the space before a word as part of its first piece."""
+    """Pieces of words; the space before a word belongs to its first piece."""
 
     def __init__(self, vocabulary: Vocabulary | None, max_size: int, max_piece: int, byte_fallback: bool):
-        at_least("max_piece", max_piece, 1)
-        at_least("max_size", max_size, FIRST + 256 * byte_fallback + 1)
         self.max_size, self.max_piece, self.byte_fallback = max_size, max_piece, byte_fallback
         super().__init__(vocabulary)
+        if self._room < 1:
+            raise ConfigError(f"max_size is {max_size}; it must be at least {self._first + 1}")
         self._library = library_for(self._model())
 
     @abstractmethod
     def _model(self) -> Any:
-        """The library's model of the vocabulary."""
+        """Return the library's model of the vocabulary."""
 
     @abstractmethod
     def _sample(self, part: str, draw: Callable[[], float]) -> list[str]:
-        """The pieces of a part, by random numbers from [0, 1)."""
+        """Return the pieces of a part, drawn with random numbers from [0, 1)."""
 
     @property
     def _room(self) -> int:
-        """How many pieces can be learned."""
+        """The number of pieces that can be learned."""
         return self.max_size - self._first
 
     def _text_ids(self) -> dict[str, int]:
-        """The entries that are text."""
+        """Return the ids of the entries that are text."""
         return {entry: number for entry, number in self._ids.items() if entry[0] not in (FIELD, SYMBOL)}
 
     def _encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = [encoding.ids for encoding in self._run(self._library.encode_batch_fast, texts)]
-        return [self._spelled(text) if UNK in ids else ids for text, ids in zip(texts, encoded, strict=True)]
+        return [
+            [number for number, _ in self._tokens(text)] if UNK in ids else ids
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return shifted([span for _, span in self._tokens(text)])
@@ -78,12 +82,8 @@ class SubwordTokenizer(Tokenizer):
                     ids += [number] if number != UNK else self._unknown_ids(piece)
         return ids
 
-    def _spelled(self, text: str) -> list[int]:
-        """Ids of a text with unknown characters."""
-        return [number for number, _ in self._tokens(text)]
-
     def _tokens(self, text: str) -> list[tuple[int, tuple[int, int]]]:
-        """Ids with spans in the spaced text; each unknown character on its own, as unk or as its bytes."""
+        """Return ids with spans in the spaced text; each unknown character is one unk, or its bytes."""
         whole = spaced(text)
         (encoding,) = self._run(self._library.encode_batch, [text])
         tokens: list[tuple[int, tuple[int, int]]] = []
@@ -91,7 +91,7 @@ class SubwordTokenizer(Tokenizer):
             if number != UNK:
                 tokens.append((number, (start, end)))
                 continue
-            for k in range(start, end):  # the library may have joined several
+            for k in range(start, end):  # the library may join several
                 tokens += [(spelled, (k, k + 1)) for spelled in self._unknown_ids(whole[k])]
         return tokens
 
@@ -103,7 +103,7 @@ class SubwordTokenizer(Tokenizer):
             return encode([spaced(text) for text in texts], add_special_tokens=False)
         except TypeError:
             for text in texts:
-                utf8(text)  # names the surrogate that the library cannot take
+                utf8(text)  # raises an error that names the surrogate
             raise
 
 

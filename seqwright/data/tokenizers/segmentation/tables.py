@@ -1,32 +1,37 @@
-"""Tokenizers that cut a text and look each part up: characters, symbols, words."""
+"""Tokenizers that split a text and look up each part: characters, symbols, words."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
-from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, at_least, ranked
+from annotated_types import Gt
 
-# Above this many distinct parts the rarest are forgotten while counting, so that memory stays bounded.
+from seqwright.config.registry import Count
+from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, ranked
+
+# above this number of distinct parts, counting drops the rarest, so that memory stays bounded
 COUNTED = 2_000_000
 
 
 class TableTokenizer(Tokenizer):
-    """Keeps the most frequent parts: those that come `min_count` times, as many as fill `max_size` ids."""
+    """Keeps the parts that occur at least `min_count` times; the most frequent, up to `max_size` ids."""
 
     def __init__(
-        self, vocabulary: Vocabulary | None = None, *, max_size: int | None = None, min_count: int = 1
+        self,
+        vocabulary: Vocabulary | None = None,
+        *,
+        max_size: Annotated[int, Gt(FIRST)] | None = None,
+        min_count: Count = 1,
     ):
-        if max_size is not None:
-            at_least("max_size", max_size, FIRST + 1)
-        at_least("min_count", min_count, 1)
         super().__init__(vocabulary)
         self.max_size, self.min_count = max_size, min_count
 
     @abstractmethod
     def _cut(self, text: str) -> list[str]:
-        """The parts of a text."""
+        """Return the parts of a text."""
 
     def _encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
         find, cut = self._ids.get, self._cut
@@ -43,7 +48,7 @@ class TableTokenizer(Tokenizer):
 
 
 def count_parts(texts: Iterable[Iterable[str]], most: int = COUNTED) -> Counter[str]:
-    """How often each part comes, in bounded memory: the rarest are forgotten when there are too many."""
+    """Count the parts in bounded memory: the rarest are dropped when there are too many."""
     counts: Counter[str] = Counter()
     floor = 1
     for parts in texts:

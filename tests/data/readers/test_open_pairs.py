@@ -1,17 +1,17 @@
-"""Every option of reading in a configuration arrives where it is read."""
+"""Every reading option of a configuration has its effect."""
 
 from __future__ import annotations
 
 import pytest
 
 from seqwright.config import DataConfig
-from seqwright.data.read_report import Tally
-from seqwright.data.readers.opening import LONGEST_TOKEN, open_pairs
+from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.pairs import LONGEST_TOKEN, open_pairs
 from seqwright.errors import ConfigError
 
 
 def texts(paths, **options):
-    return [pair[:2] for pair in open_pairs(paths, DataConfig(**options)).read(Tally())]
+    return [pair[:2] for pair in open_pairs(paths, DataConfig(**options)).read(ReadReport())]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def write(tmp_path):
         ('{"q": "a", "a": "b"}\n', {"format": "jsonl", "columns": "q:a"}, [("a", "b")]),
     ],
 )
-def test_options_arrive(write, content, options, expected):
+def test_options_have_their_effect(write, content, options, expected):
     assert texts([write("pairs", content)], **options) == expected
 
 
@@ -50,6 +50,6 @@ def test_sides_may_have_several_files_and_tabs(write):
         open_pairs(paths[:3], DataConfig(format="parallel"))
 
 
-def test_longer_tokens_allow_longer_lines(write):
+def test_a_larger_max_length_allows_longer_lines(write):
     path = write("a.tsv", f"{'x' * (2 * LONGEST_TOKEN)}\ty\nb\tc\n")
     assert [len(texts([path], max_length=length)) for length in (1, 2)] == [1, 2]
