@@ -77,12 +77,12 @@ def _runs(options: argparse.Namespace) -> None:
     for pipe in (file for file in map(Input, files) if file.single_pass):
         raise InputError(f"{pipe.name} is a pipe, which cannot be read twice; save it to a file first")
     how, judged = reading_options(options), metric_options(options)
-    one = _evaluated(first, files, **how, judging=judged)
-    other = _evaluated(second, files, **how, judging=replace(judged, writing=one.writing))
+    one = _evaluated(first, files, options.threads, **how, judging=judged)
+    other = _evaluated(second, files, options.threads, **how, judging=replace(judged, writing=one.writing))
     _print(compare(one, other, (first, second)), options)
 
 
-def _evaluated(folder: str, files: list[str], **how: Any) -> Evaluation:
+def _evaluated(folder: str, files: list[str], threads: int | None, **how: Any) -> Evaluation:
     """Evaluate one of the runs; errors name the run."""
     from seqwright.errors import InputError
     from seqwright.evaluation.evaluate import evaluate_files
@@ -90,7 +90,7 @@ def _evaluated(folder: str, files: list[str], **how: Any) -> Evaluation:
     from seqwright.runs.folder import Run
 
     try:
-        return evaluate_files(load(folder), files, **how)
+        return evaluate_files(load(folder, threads=threads), files, **how)
     except InputError as error:
         columns = Run.open(folder).config["data"]["columns"]
         trained = f", trained on columns {columns}" if columns else ""

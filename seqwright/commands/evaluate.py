@@ -56,9 +56,9 @@ def run(options: argparse.Namespace) -> None:
             data = parse(Run.open(options.folder).config).data
             read = [*data.train, *data.test]
         check_place(Path(options.output), read)
-    evaluation = evaluate_files(
-        load(options.folder), options.files, **reading_options(options), judging=metric_options(options)
-    )
+    reading, judging = reading_options(options), metric_options(options)
+    predictor = load(options.folder, threads=options.threads)
+    evaluation = evaluate_files(predictor, options.files, **reading, judging=judging)
     if options.output is not None:
         write_text(Path(options.output), "".join(f"{text}\n" for text in evaluation.outputs))
     print(
@@ -67,18 +67,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def reading_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Set the number of threads and return the options of `evaluate_files` that control reading."""
+    """Return the options of `evaluate_files` that control reading; refuse a wrong number of threads."""
     from seqwright.runtime import keep_freed_memory
 
     keep_freed_memory()  # before the first tensor
-    import torch
-
     from seqwright.errors import ConfigError
 
-    if options.threads is not None:
-        if options.threads < 1:
-            raise ConfigError(f"--threads is {options.threads}; it must be at least 1")
-        torch.set_num_threads(options.threads)
+    if options.threads is not None and options.threads < 1:
+        raise ConfigError(f"--threads is {options.threads}; it must be at least 1")
     return {"beam": options.beam, "columns": options.columns, "encoding": options.encoding}
 
 

@@ -116,11 +116,8 @@ def _output_path(output: str | None) -> Path | None:
 
 
 def _trace(folder: str, options: argparse.Namespace) -> Trace:
-    import torch
-
     from seqwright.prediction.predictor import load
 
-    torch.set_num_threads(1)  # with one text, several threads mostly wait for each other
     model, member = load(folder), options.member or 1
     trace = model.look(
         model.task.from_line(options.text), beam=options.beam, reference=options.reference, member=member

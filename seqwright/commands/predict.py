@@ -58,8 +58,6 @@ def run(options: argparse.Namespace) -> None:
 
     keep_freed_memory()  # before the first tensor
     requested, shard, decoding = _checked(options)
-    import torch
-
     from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
     from seqwright.prediction.bulk.job import Job, JobOptions
@@ -67,13 +65,11 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.prediction.predictor import load
     from seqwright.runs.folder import check_order
 
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
     check_order(options.folder, options.input)
     output = None if options.output is None else Path(options.output)
     if output is not None:
         check_output(output if shard is None else shard.path(output), [options.input])
-    predictor = load(options.folder)
+    predictor = load(options.folder, threads=options.threads)
     prefix = {"prefix": options.prefix} if options.prefix else {}
     job_options = JobOptions(predict={**requested.given(), **prefix}, json=options.json)
     try:

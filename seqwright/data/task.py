@@ -127,12 +127,15 @@ class Task(ABC, Generic[E, P]):
     """What a user wants from data of one kind. E is an example, P a prediction.
 
     noun, group_noun: what one example is called, and what examples that stay in one part of the split share.
+    sample_facts: small `facts`, to check a model before there is data. traced: `look` shows its predictions.
     """
 
     roles: ClassVar[tuple[Role, ...]]
     models: ClassVar[tuple[str, ...]]
     noun: ClassVar[str] = "example"
     group_noun: ClassVar[str] = "input"
+    sample_facts: ClassVar[Mapping[str, Any]] = {}
+    traced: ClassVar[bool] = False
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -189,6 +192,10 @@ class Task(ABC, Generic[E, P]):
         """Describe what was fitted, in a few words."""
 
     # Examples as numbers ---------------------------------------------------------------------------
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """Refuse a configuration whose parts do not fit each other."""
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
@@ -256,6 +263,10 @@ class Task(ABC, Generic[E, P]):
 
             raise ConfigError(f"{', '.join(options)}: this task has no such option; leave it out")
         return None
+
+    def width(self, request: Any) -> int:
+        """Return how many rows the model computes for one input: the width of a beam."""
+        return 1
 
     def input_limit(self, model: Any) -> int:
         """Return how many tokens of one input the model reads."""

@@ -107,6 +107,8 @@ def _speed(evaluation: Evaluation) -> str:
     speed = evaluation.speed
     memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB peak"
     threads = pluralize(speed.threads, "thread")
+    if speed.latency_threads != speed.threads:
+        threads += f" in batches, {speed.latency_threads} alone"
     return (
         f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s; one at a time "
         f"{speed.latency_ms(0.5):,.0f} ms (95 %: {speed.latency_ms(0.95):,.0f} ms){memory}; {threads}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from seqwright.data.plan import evenly
 from seqwright.data.results import Prediction
@@ -29,7 +28,8 @@ class Speed:
     sentences: int
     latencies: tuple[float, ...]
     peak_memory_mb: float | None
-    threads: int
+    threads: int  # of the batches
+    latency_threads: int = 1  # of single inputs
 
     @property
     def tokens_per_second(self) -> float:
@@ -49,6 +49,7 @@ class Speed:
             "latency_ms": {"p50": self.latency_ms(0.5), "p95": self.latency_ms(0.95)},
             "peak_memory_mb": self.peak_memory_mb,
             "threads": self.threads,
+            "latency_threads": self.latency_threads,
         }
 
 
@@ -59,7 +60,7 @@ def timed(
     options = {} if beam is None else {"beam": beam}
     began = time.perf_counter()
     outputs = list(predictor.stream(examples, check=check, **options))
-    seconds = time.perf_counter() - began
+    seconds, used = time.perf_counter() - began, predictor.threads_used
     latencies = []
     for item in evenly(len(examples), ALONE).tolist():
         check()
@@ -73,5 +74,6 @@ def timed(
         sentences=len(examples),
         latencies=tuple(latencies),
         peak_memory_mb=peak and peak / 1e6,
-        threads=torch.get_num_threads(),
+        threads=used,
+        latency_threads=predictor.threads_used,
     )

@@ -11,9 +11,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from seqwright.config import Config, SearchConfig, Spec, parse
 from seqwright.config.presets import PARTS, PINNED
@@ -27,6 +31,7 @@ from seqwright.models import Model
 from seqwright.models.building import build_model
 from seqwright.models.ensemble import Ensemble
 from seqwright.runs.folder import LONGEST, Run
+from seqwright.runtime import inference_threads, threads
 
 if TYPE_CHECKING:
     from seqwright.evaluation.evaluate import Evaluation
@@ -55,11 +60,14 @@ class Predictor:
         trained_length: int | None = None,
         name: str = "",
         folder: Path | None = None,
+        threads: int | None = None,
     ):
         self.model, self.task, self.config = model, task, config
         self.search = search or (SearchConfig() if config is None else config.search)
         self.trained_length = trained_length  # tokens of the longest input in training
         self.name, self.folder = name, folder
+        self.threads = threads  # None: by the size of the work
+        self.threads_used = 1  # by the latest batch
 
     @property
     def longest(self) -> int:
@@ -116,13 +124,27 @@ class Predictor:
         for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
             check()
             batch = [rows[i] for i in numbers]
-            outputs = self.task.answer(self.model, batch, request, [first + i for i in numbers])
+            with self._threads(len(batch) * self.task.width(request)):
+                outputs = self.task.answer(self.model, batch, request, [first + i for i in numbers])
             found |= zip(numbers, outputs, strict=True)
         return [found[i] for i in range(len(rows))]
 
+    @cached_property
+    def parameters(self) -> int:
+        return sum(weight.numel() for weight in self.model.weights().values())
+
+    @contextmanager
+    def _threads(self, rows: int) -> Iterator[None]:
+        """Use as many threads inside the block as pay for so many rows."""
+        with threads(inference_threads(self.parameters, rows, self.threads)):
+            self.threads_used = torch.get_num_threads()
+            yield
+
     def score(self, examples: Any) -> list[float]:
         """Return the log-probability of the target of each example."""
-        return self.task.score(self.model, list(self.task.labelled(examples)))
+        labelled = list(self.task.labelled(examples))
+        with self._threads(len(labelled)):
+            return self.task.score(self.model, labelled)
 
     def evaluate(self, examples: Any, **options: Any) -> Evaluation:
         """Evaluate on files, or on examples with their targets; `options` are those of `evaluate` and
@@ -158,6 +180,7 @@ class Predictor:
             trained_length=self.trained_length,
             name=self.name,
             folder=self.folder,
+            threads=self.threads,
         )
 
     def look(
@@ -179,15 +202,16 @@ class Predictor:
         (example,) = self.task.inputs(given)
         width = self.search.beam if beam is None else beam
         request = self.task.request(self.search, beam=beam, n_best=max(width, 1))
-        return look(
-            self.member(member),
-            example.source,
-            options=request.options,
-            reference=reference,
-            ablate=ablate,
-            config=None if self.folder is None else Run.open(self.folder).config,
-            member=self.numbered(member),
-        )
+        with self._threads(self.task.width(request)):
+            return look(
+                self.member(member),
+                example.source,
+                options=request.options,
+                reference=reference,
+                ablate=ablate,
+                config=None if self.folder is None else Run.open(self.folder).config,
+                member=self.numbered(member),
+            )
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:
         """Search for ids with the model of this predictor: `TextToText.search`."""
@@ -196,14 +220,14 @@ class Predictor:
     def __repr__(self) -> str:
         parts = [
             self.name or type(self.model).__name__,
-            f"{sum(weight.numel() for weight in self.model.weights().values()):,} parameters",
+            f"{self.parameters:,} parameters",
             self.task.summary,
         ]
         return f"<Predictor{f' of {self.folder}' if self.folder else ''}: {', '.join(parts)}>"
 
 
-def load(path: str | os.PathLike[str]) -> Predictor:
-    """Load the model of a run folder."""
+def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Predictor:
+    """Load the model of a run folder. Without `threads`, the size of the work decides how many are used."""
     run = Run.open(Path(path))
     config = parse(run.config)
     task = task_class(config.task).load(run.folder, config)
@@ -218,6 +242,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
         trained_length=int(run.weights_metadata().get(LONGEST, config.data.max_length)),
         name=_name(config.model),
         folder=run.folder,
+        threads=threads,
     )
 
 

@@ -10,12 +10,8 @@ from seqwright.training.preparation import Prepared
 
 
 def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
-    """The observers of a training: its history of traces."""
-    return [
-        TraceHistory(
-            run.path(TRACES),
-            lambda model: Predictor(model, prepared.task),
-            config.search,
-            count=config.training.traces,
-        )
-    ]
+    """The observers of a training: its history of traces, where the task can be traced."""
+    if not prepared.task.traced:
+        return []
+    folder, count = run.path(TRACES), config.training.traces
+    return [TraceHistory(folder, lambda model: Predictor(model, prepared.task), config.search, count=count)]

@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -83,6 +83,8 @@ class TextToText(Task[Pair, Text]):
     models = ("encoder_decoder", "ensemble")
     noun = "pair"
     group_noun = "source"
+    sample_facts: ClassVar[Mapping[str, Any]] = {"source_vocabulary": 8, "target_vocabulary": 8}
+    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -172,6 +174,16 @@ class TextToText(Task[Pair, Text]):
         return f"{' → '.join(sides)}{several}"
 
     # Examples as numbers ---------------------------------------------------------------------------
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        from seqwright.models.building import resolve
+
+        if resolve(config.model).get("share") and not config.tokenizer.joint and config.start is None:
+            raise ConfigError(
+                "model.share uses one embedding for both sides, but tokenizer.joint is false and each side has "
+                "its own symbols; set tokenizer.joint = true or model.share = false"
+            )
 
     def facts(self) -> dict[str, int]:
         return {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}
@@ -335,6 +347,9 @@ class TextToText(Task[Pair, Text]):
                 "for all"
             )
         return TextRequest(options or SearchRequest.of(requested).options(search), prefix)
+
+    def width(self, request: TextRequest) -> int:
+        return getattr(request.options, "size", 1)
 
     def input_limit(self, model: Model) -> int:
         from seqwright.models import table_length

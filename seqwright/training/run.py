@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from seqwright.config import Config, Spec
+from seqwright.config import Config
 from seqwright.config import parse as parse_config
 from seqwright.config.presets import PINNED, as_table, pinned
+from seqwright.data.corpus import task_class
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError
 from seqwright.evaluation.metrics import METRICS
@@ -157,7 +158,7 @@ def wrong_parts(config: Config) -> list[str]:
 
 def wrong_model(config: Config) -> list[str]:
     """The problems of the model itself, whether or not its sides can share an embedding."""
-    return _problems(partial(_build_on_meta_device, {**as_table(config.model), "share": False}))
+    return _problems(partial(_build_on_meta_device, config, unshared=True))
 
 
 def _problems(check: Callable[[], object]) -> list[str]:
@@ -168,16 +169,15 @@ def _problems(check: Callable[[], object]) -> list[str]:
     return []
 
 
-def _build_on_meta_device(model: Spec) -> None:
+def _build_on_meta_device(config: Config, *, unshared: bool = False) -> None:
     """Build the model with tiny vocabularies and without memory for its weights."""
+    model = as_table(config.model)
+    if unshared and "share" in resolve(model):
+        model["share"] = False
     with torch.device("meta"):
-        build_model(model, source_vocabulary=8, target_vocabulary=8)
+        build_model(model, **task_class(config.task).sample_facts)
 
 
 def _check_model(config: Config) -> None:
-    _build_on_meta_device(config.model)
-    if resolve(config.model).get("share") and not config.tokenizer.joint and config.start is None:
-        raise ConfigError(
-            "model.share uses one embedding for both sides, but tokenizer.joint is false and each side has "
-            "its own symbols; set tokenizer.joint = true or model.share = false"
-        )
+    _build_on_meta_device(config)
+    task_class(config.task).check(config)
