@@ -61,7 +61,6 @@ def predictions(model: str, beam: int, threads: int | None) -> Iterator[Any]:
         for _ in range(SENTENCES)
     ]
     options = BeamOptions(size=beam, min_length=steps, max_length=steps)
-    count = inference_threads(parameters, beam, threads)
 
     def predict(number: int) -> float:
         began = time.perf_counter()
@@ -73,7 +72,7 @@ def predictions(model: str, beam: int, threads: int | None) -> Iterator[Any]:
     for number in range(5):
         predict(number)
     freeze_objects()
-    yield {"parameters": parameters, "threads": count}
+    yield {"parameters": parameters}
     number = 0
     while True:
         yield 1, predict(number)
@@ -143,8 +142,7 @@ def table(results: list[dict[str, Any]], *, header: bool = True) -> str:
             if not times:
                 cells.append(settings[name]["failure"])
                 continue
-            used = f" ({settings[name]['threads']})" if name == "rule" else ""
-            cells.append(f"{np.median(times):.1f} / {np.percentile(times, 95):.1f}{used}")
+            cells.append(f"{np.median(times):.1f} / {np.percentile(times, 95):.1f}")
         rows.append([what, "next to a training" if busy else "quiet", *cells])
     head = ["median / 95th percentile, ms", "machine", *SETTINGS]
     lines = markdown(head, rows).splitlines()
