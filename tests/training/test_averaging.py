@@ -56,7 +56,7 @@ def test_applied_lends_and_gives_back_bit_for_bit():
     assert all(torch.equal(weight, averaged[name]) for name, weight in average.weights.items())
 
 
-def test_loaded_it_goes_on_bit_for_bit():
+def test_a_loaded_average_continues_bit_for_bit():
     model = Toy()
     average = Average(model, 0.9)
     drift(model)

@@ -114,7 +114,7 @@ def test_at_its_last_step_a_training_is_over_and_estimates_no_more(tmp_path):
     assert [budget.wants_estimate(step, 1.0) for step in (23, 24, 25)] == [True, False, False]
 
 
-def test_marks_are_replayed_whatever_the_clock_says(tmp_path):
+def test_marks_do_not_depend_on_the_clock_after_a_resume(tmp_path):
     first, _, last = timed(tmp_path / "b", 1, lambda step: 0.1)
     again, _, last_again = timed(tmp_path / "b", 1, lambda step: 7.0)
     assert (again.marks, last_again) == (first.marks, last)

@@ -91,7 +91,7 @@ def test_40_killed_at_every_single_point_it_ends_the_same(unharmed, tmp_path, gr
         assert tiny.digest(folder) == wanted, points[instant]
 
 
-def test_40_a_program_of_its_own_is_killed_and_run_again(unharmed, tmp_path):
+def test_40_a_separate_program_is_killed_and_run_again(unharmed, tmp_path):
     """The same with separate programs, which inherit nothing from this process."""
     config, _, wanted = unharmed
     script = Path(tiny.__file__)

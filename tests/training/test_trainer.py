@@ -149,7 +149,7 @@ def test_23_dropout_is_the_same_after_a_resume(pairs, tmp_path):
     ],
     ids=["muon", "no average", "shared", "sampled", "rnn", "ensemble"],
 )
-def test_16_resume_is_exact_whatever_the_parts(pairs, tmp_path, changes):
+def test_16_resume_is_exact_for_other_parts(pairs, tmp_path, changes):
     config = tiny.configuration(pairs, "training.steps=12", *changes)
     train(config, tmp_path / "whole")
     cut(config, tmp_path / "cut", 7)
@@ -414,7 +414,7 @@ def test_22_45_one_bad_step_is_skipped_counted_and_named(pairs, tmp_path, monkey
     assert all(math.isfinite(loss) for step, loss, *_ in tiny.step_records(tmp_path / "run") if step != 4)
 
 
-def test_22_a_skipped_step_changes_no_number(pairs, tmp_path, monkeypatch):
+def test_22_a_skipped_step_changes_no_tensor(pairs, tmp_path, monkeypatch):
     config = tiny.configuration(pairs, "training.steps=5", "training.validate_every=100")
     states: dict[int, dict[str, torch.Tensor]] = {}
     original = trainer.Trainer._step
