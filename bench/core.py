@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.contest import Entry, best, compete, in_precisions, in_threads
 from bench.shapes import SHAPES, sentences, training_batches
-from bench.training import real_tokens, step_flops
+from bench.training import step_flops
 
 BARS = {
     ("tiny", "train"): 2.0,
@@ -58,7 +58,7 @@ def training(shape: str, options: argparse.Namespace) -> None:
     compete([*entries, peak], options.rounds)
     batches = training_batches(sentences(options.data, SHAPES[shape].vocabulary), SHAPES[shape].tokens, 24)
     flops = sum(step_flops(SHAPES[shape], batch) for batch in batches[:6])
-    share = flops / sum(map(real_tokens, batches[:6])) * best(ours).rate / 1e9 / peak.rate
+    share = flops / sum(batch.tokens for batch in batches[:6]) * best(ours).rate / 1e9 / peak.rate
     title = f"{shape}: training, tokens a second, batches of {SHAPES[shape].tokens} target tokens"
     table(title, entries, best(ours), rival, BARS[shape, "train"], options)
     print(f"  matrix-multiply peak {peak.rate:.0f} GFLOP/s; training reaches {share:.0%} of it\n")

@@ -77,9 +77,3 @@ def taking(pairs: tuple[Ragged, Ragged]) -> Callable[[np.ndarray], Batch]:
         return Ragged(flat, pairs[side].lengths[index])
 
     return lambda index: collate(rows(0, index), rows(1, index), index)
-
-
-def real_tokens(batch: Batch) -> int:
-    """Source and target tokens without padding."""
-    lengths = batch.source.lengths
-    return batch.count + (batch.source.ids.numel() if lengths is None else int(lengths.sum()))

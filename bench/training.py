@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bench.shapes import SHAPES, Shape, real_tokens, sentences, taking, training_batches
+from bench.shapes import SHAPES, Shape, sentences, taking, training_batches
 from seqwright.data.batch import PAD, Batch
 
 BATCHES = 24
@@ -66,7 +66,7 @@ def ours_in_processes(shape: str, data: str | None, seconds: float) -> Iterator[
         batch = take(np.asarray(part.numbers))
         loss = model.loss(batch, smoothing=SMOOTHING).total
         loss.backward()
-        return LossSum(loss.item(), batch.count, real_tokens(batch))
+        return LossSum(loss.item(), batch.count, batch.tokens)
 
     freeze_objects()
     with Workers(model, compute, children=1) as workers:
@@ -185,7 +185,7 @@ def timed(
         while time.perf_counter() - start < seconds:
             batch = batches[done % len(batches)]
             step(batch)
-            work += real_tokens(batch)
+            work += batch.tokens
             done += 1
         yield work, time.perf_counter() - start
 

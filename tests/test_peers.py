@@ -12,7 +12,6 @@ from bench.peers import results
 from bench.peers.__main__ import main
 from bench.peers.environments import TOOLKITS, missing
 from bench.peers.pairs import Pairs, padding_efficiency, write_ids
-from bench.shapes import real_tokens
 
 TRAIN = {
     "what": "train",
@@ -170,7 +169,7 @@ def test_ids_on_disk_are_counted_like_ours(tmp_path):
     assert sorted(np.concatenate(batches)) == list(range(len(pairs)))
     numbers = batches[0]
     with_ends = [len(pairs.closed(side, n, 3)) for side in ("source", "target") for n in numbers]
-    assert real_tokens(pairs.batch(numbers)) == sum(with_ends)
+    assert pairs.batch(numbers).tokens == sum(with_ends)
     longest = sum(max(with_ends[half]) for half in (slice(len(numbers)), slice(len(numbers), None)))
     assert padding_efficiency([pairs.batch(numbers)]) == pytest.approx(
         sum(with_ends) / (len(numbers) * longest)

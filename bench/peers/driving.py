@@ -17,7 +17,7 @@ import bench.decoding
 import bench.training
 from bench.decoding import STEPS
 from bench.peers.pairs import Pairs, padding_efficiency
-from bench.shapes import SHAPES, real_tokens
+from bench.shapes import SHAPES
 from seqwright.data.batch import Batch
 
 BATCHES = 48  # of an epoch, chosen at random and measured in turn
@@ -51,7 +51,7 @@ class Training(Generic[TheirBatch]):
                 )
         losses = [self.step(batch) for batch in theirs[:WARM_UP]]
         yield _facts(self.model, losses[0], counted, batches)
-        work = list(zip(theirs, map(real_tokens, counted), strict=True))
+        work = list(zip(theirs, (batch.tokens for batch in counted), strict=True))
         done = 0
         while True:
             tokens, start = 0, time.perf_counter()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.shapes import real_tokens, sentences
+from bench.shapes import sentences
 from seqwright.data.batch import Batch, collate
 from seqwright.data.plan import Batching, Plan, RowLengths
-from seqwright.data.store import Ragged, StoredColumn
+from seqwright.data.store import StoredColumn
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,12 @@ def write_ids(path: Path, data: str | None, vocabulary: int) -> None:
     """Write Multi30k with a joint BPE, or random ids of similar lengths (`bench.shapes.sentences`)."""
     arrays = {}
     for side, rows in zip(("source", "target"), sentences(data, vocabulary), strict=True):
-        arrays[f"{side}.flat"], arrays[f"{side}.offsets"] = rows.flat, _offsets(rows)
+        arrays[f"{side}.flat"] = rows.flat
+        arrays[f"{side}.offsets"] = np.concatenate([[0], np.cumsum(rows.lengths)])
     np.savez(path, **arrays)
-
-
-def _offsets(rows: Ragged) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(rows.lengths)])
 
 
 def padding_efficiency(batches: list[Batch]) -> float:
     """Tokens per place of the padded batches, both sides together."""
     places = sum(batch.source.ids.numel() + batch.expected.numel() for batch in batches)
-    return sum(map(real_tokens, batches)) / places
+    return sum(batch.tokens for batch in batches) / places
