@@ -80,7 +80,8 @@ def measure(folder: Path, data: Sequence[str], plan: Plan) -> dict[str, Any]:
     predictor, config = load(folder), parse(Run.open(folder).config)
     scored, others = held_out(config, data, plan.items)
     metric = (
-        plan.metric or METRICS_FOR[writing_of(predictor.task.target.kind, (target for _, target in scored))][0]
+        plan.metric
+        or METRICS_FOR[writing_of(predictor.task.target.kind, (target for _, target in scored))][0]
     )
     log("importance of the heads")
     importance = analyse(predictor, others, smoothing=config.training.smoothing).importance()

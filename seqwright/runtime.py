@@ -63,14 +63,19 @@ def inference_threads(parameters: int, rows: int, requested: int | None = None) 
 
 
 def free_cores() -> int:
-    """The cores that no other process uses at this moment, at least 1; all cores if Linux does not say."""
+    """The cores that other processes leave free, at least 1; all cores if Linux does not report the load.
+
+    Counts the threads of other processes that run at this moment. A load average of the last minute that this
+    process cannot have caused alone leaves one core.
+    """
     cores = os.cpu_count() or 1
     try:
-        running = int((PROC / "loadavg").read_bytes().split()[3].partition(b"/")[0])
-        own = [file.read_bytes().rpartition(b") ")[2][:1] for file in (PROC / "self/task").glob("*/stat")]
+        load, _, _, running, _ = (PROC / "loadavg").read_bytes().split()
+        states = [file.read_bytes().rpartition(b") ")[2][:1] for file in (PROC / "self/task").glob("*/stat")]
     except OSError:
         return cores
-    return max(cores - max(running - own.count(b"R"), 0), 1)
+    others = int(running.partition(b"/")[0]) - states.count(b"R")
+    return 1 if float(load) > cores + 0.5 else max(cores - max(others, 0), 1)
 
 
 def freeze_objects() -> None:

@@ -54,11 +54,12 @@ def test_the_threads_of_a_block_end_with_it(four_threads):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports running processes")
 @pytest.mark.parametrize(
-    ("running", "own", "expected"), [(1, 1, 8), (3, 1, 6), (3, 3, 8), (30, 2, 1), (0, 1, 8)]
+    ("load", "running", "own", "expected"),
+    [(0.5, 1, 1, 8), (0.5, 3, 1, 6), (8.0, 3, 3, 8), (3.0, 30, 2, 1), (0.0, 0, 1, 8), (9.0, 1, 1, 1)],
 )
-def test_running_threads_of_other_processes_take_cores(monkeypatch, tmp_path, running, own, expected):
+def test_running_threads_of_other_processes_take_cores(monkeypatch, tmp_path, load, running, own, expected):
     """Those of this process do not, such as a thread of torch that spins for a moment after its work."""
-    (tmp_path / "loadavg").write_text(f"0.50 0.40 0.30 {running}/123 4567\n")
+    (tmp_path / "loadavg").write_text(f"{load} 0.40 0.30 {running}/123 4567\n")
     for number in range(4):
         (tmp_path / "self" / "task" / str(number)).mkdir(parents=True)
         state = "R" if number < own else "S"
