@@ -296,7 +296,7 @@ def test_a_pipe_can_be_diagnosed_but_not_repaired(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["{pairs}", "--fix", "{pairs}"], 2, "one of the files that are read"),
+        (["{pairs}", "--fix", "{pairs}"], 2, "one of the input files"),
         (["{pairs}", "--fix", "{tmp}/no/where.tsv"], 4, "cannot be written"),
         (["{pairs}", "--drop", "copies"], 2, "pass --fix OUT"),
         (["{pairs}", "--drop", "copys", "--fix", "{tmp}/c"], 2, "did you mean 'copies'"),

@@ -184,7 +184,7 @@ def test_input_files_are_never_overwritten(tmp_path):
     (tmp_path / "x.removed.tsv").symlink_to(tmp_path / "a.tsv")
     files = PairFiles(str(tmp_path / "a.tsv"))
     for copy in ("a.tsv", "link.tsv", "x"):
-        with pytest.raises(ConfigError, match="one of the files that are read"):
+        with pytest.raises(ConfigError, match="one of the input files"):
             repair(files, tmp_path / copy)
     assert (tmp_path / "a.tsv").read_text() == "a\tb\n"
 
