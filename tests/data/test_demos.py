@@ -70,9 +70,9 @@ def test_without_the_dictionary_a_generated_task_is_used_and_reported(tmp_path, 
     monkeypatch.setattr(demos.metadata, "files", _missing)
     monkeypatch.setitem(DEMOS, "numbers", lambda: demos.numbers(300))
     assert cli.main(["demo", "--minutes", "0.03", "--out", str(tmp_path)]) == 0
-    said = capsys.readouterr()
-    assert "pip install 'seqwright[demo]'" in said.err
-    assert "how to write numbers in words" in said.out
+    printed = capsys.readouterr()
+    assert "pip install 'seqwright[demo]'" in printed.err
+    assert "how to write numbers in words" in printed.out
     assert (tmp_path / "numbers" / "report.html").exists()
 
 

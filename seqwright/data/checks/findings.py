@@ -169,7 +169,7 @@ _WAYS_OUT = {
         "a side has more characters than data.max_length tokens can have; training skips them; raise "
         "data.max_length, or remove them"
     ),
-    Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; it is no fault",
+    Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; this is normal",
 }
 
 

@@ -46,7 +46,7 @@ class LengthRatios:
 
     def outliers(self) -> Occurrences:
         """Return the long pairs whose ratio is far from the median: a number and its name never have equal
-        lengths, and that is no fault.
+        lengths, and that is normal.
         """
         usual, limit = self._median(), BINS * math.log(LENGTH_RATIO)
         far = [ratio for ratio in self._long if abs(ratio - usual) > limit]

@@ -56,14 +56,19 @@ def document(*arguments: object, capsys: pytest.CaptureFixture) -> dict:
 
 def test_all_faults_are_reported_and_the_exit_code_is_0(faulty, capsys):
     assert cli.main(["doctor", str(faulty)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"{faulty}: 58 pairs, 57 distinct sources\n")
-    assert said.index("error: lines skipped (bad row): 1") < said.index("warning: ") < said.index("note: ")
-    assert f"{faulty}:5: “a\\u2028dog” → “ein Hund”" in said
-    assert "“gru\\u0308n Wasser”" in said
-    assert "\u2028" not in said
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{faulty}: 58 pairs, 57 distinct sources\n")
     assert (
-        said.splitlines()[-1] == f"next: seqwright doctor {faulty} --fix {faulty.with_suffix('.clean.tsv')}"
+        printed.index("error: lines skipped (bad row): 1")
+        < printed.index("warning: ")
+        < printed.index("note: ")
+    )
+    assert f"{faulty}:5: “a\\u2028dog” → “ein Hund”" in printed
+    assert "“gru\\u0308n Wasser”" in printed
+    assert "\u2028" not in printed
+    assert (
+        printed.splitlines()[-1]
+        == f"next: seqwright doctor {faulty} --fix {faulty.with_suffix('.clean.tsv')}"
     )
 
 
@@ -124,9 +129,9 @@ def test_a_finding_names_the_option_that_drops_it(tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_bytes(b"".join(b"word%d,sound%d\r\n" % (k, k) for k in range(30)) + b"same,same\r\n")
     assert cli.main(["doctor", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "remove them unless copying is the task (--fix OUT --drop copies does this)" in said
-    assert "lines from Windows and in CSV end like this; it is no fault\n" in said
+    printed = capsys.readouterr().out
+    assert "remove them unless copying is the task (--fix OUT --drop copies does this)" in printed
+    assert "lines from Windows and in CSV end like this; this is normal\n" in printed
 
 
 def test_a_tab_in_a_text_is_escaped_in_the_list_of_changes(tmp_path, capsys):
@@ -256,16 +261,16 @@ def test_training_is_not_proposed_for_a_copy_with_too_few_pairs(tmp_path, capsys
     assert fixed["next"] is None
     assert [each["name"] for each in fixed["fixed"]["errors"]] == ["few"]
     assert cli.main(["doctor", str(path), "--fix", str(copy)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[-2].startswith(f"{copy}: error: too few distinct sources")
-    assert said[-1] == "next: fix the errors, and run the doctor again"
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-2].startswith(f"{copy}: error: too few distinct sources")
+    assert printed[-1] == "next: fix the errors, and run the doctor again"
 
 
 def test_options_that_do_not_concern_the_format_apply_to_the_copy(tmp_path, capsys):
     path, copy = tmp_path / "a.csv", tmp_path / "c.tsv"
     path.write_text("".join(f"{k};{'x' * 21_000}\n" for k in range(6)))
-    asked = ("data.delimiter=;", "data.max_length=1000")
-    fixed = document(path, *asked, "--fix", copy, capsys=capsys)
+    options = ("data.delimiter=;", "data.max_length=1000")
+    fixed = document(path, *options, "--fix", copy, capsys=capsys)
     assert fixed["next"] == f"seqwright train {copy} data.max_length=1000"
 
 

@@ -348,8 +348,8 @@ def test_columns_are_selected_and_joined(tmp_path):
         == expected
         == source_from_cells(["gehen", "V;IND;PST"], ["text", "symbols"])
     )
-    asked, _ = read(path, options=FormatOptions(columns="1,3=:2"))
-    assert asked[0].source == join_fields(["gehen", "V;IND;PST"])
+    pairs, _ = read(path, options=FormatOptions(columns="1,3=:2"))
+    assert pairs[0].source == join_fields(["gehen", "V;IND;PST"])
     swapped, _ = read(path, options=FormatOptions(columns="2:1"))
     assert texts(swapped) == [("ging", "gehen"), ("Bluff", "Bluff")]
 
@@ -359,8 +359,8 @@ def test_columns_by_name(tmp_path):
     files = PairFiles(path)
     assert files.sniffed.header
     assert texts(files.read(ReadReport())) == [("four", "vier"), ("five", "fünf")]
-    asked, _ = read(path, options=FormatOptions(columns="id,answer:question"))
-    assert asked[0].source == join_fields(["1", "vier"])
+    pairs, _ = read(path, options=FormatOptions(columns="id,answer:question"))
+    assert pairs[0].source == join_fields(["1", "vier"])
     objects = write(tmp_path, "a.jsonl", '{"q": "four", "tags": ["N", "PL"], "a": "vier"}\n')
     assert read(objects, options=FormatOptions(columns="q,tags:a"))[0][0].source == join_fields(
         ["four", ["N", "PL"]]
@@ -373,17 +373,17 @@ def test_a_header_is_recognised_only_by_well_known_names(tmp_path, first):
 
 
 @pytest.mark.parametrize(
-    ("first", "columns", "said"),
+    ("first", "columns", "words"),
     [
         ("nr,word,klang", "wrd:klang", "unknown column 'wrd'; did you mean 'word'? there are: nr, word"),
         ("a b,c,d", "word:sound", "there are: “a b”, c, d in the first row; name one of them, or, if"),
     ],
 )
-def test_an_unknown_column_is_reported_with_the_known_ones(tmp_path, first, columns, said):
+def test_an_unknown_column_is_reported_with_the_known_ones(tmp_path, first, columns, words):
     path = write(tmp_path, "a.csv", f"{first}\nb,c,d\n")
     with pytest.raises(InputError) as error:
         read(path, options=FormatOptions(columns=columns))
-    assert said in str(error.value)
+    assert words in str(error.value)
     assert "--columns 1:2" in str(error.value)
 
 
