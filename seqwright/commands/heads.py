@@ -231,6 +231,7 @@ def _complete(smaller: Predictor, pairs: list[Any], options: argparse.Namespace)
     """Add the description of the data, the examples for `verify`, and the model card to the new run."""
     from pathlib import Path
 
+    from seqwright.data.fields import Joined
     from seqwright.files import read_json, write_json
     from seqwright.pipeline import DATA, to_verify
     from seqwright.prediction.examples import write_examples

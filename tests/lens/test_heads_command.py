@@ -102,7 +102,7 @@ def test_the_smaller_run_can_be_verified_and_has_a_card(run, tmp_path, capsys, w
     assert f"of run {Run.open(run).id} " in card
     assert "200 pairs of 198 distinct sources" in card
     assert "seqwright verify smaller" in card
-    assert "trains it again" not in card
+    assert "trains the model again" not in card
 
 
 def test_parses_are_asked_for_syntax(run, tmp_path, capsys):
