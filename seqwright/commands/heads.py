@@ -168,9 +168,12 @@ def _table(
     from seqwright.evaluation.buckets import token_counts
     from seqwright.lens.heads.analysis import analyse
     from seqwright.lens.heads.syntax_roles import read_conllu
+    from seqwright.lens.trace.contract import text_task
 
     predictor, store = scorer.predictor, Path(options.folder, "data", "train")
-    counts = token_counts(Store.open(store), predictor.task.source.size) if store.exists() else None
+    counts = (
+        token_counts(Store.open(store), text_task(predictor.task).source.size) if store.exists() else None
+    )
     return analyse(
         predictor,
         pairs,

@@ -16,7 +16,7 @@ from torch import Tensor
 from seqwright.data.batch import END, Batch, Tokens
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
-from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, sites
+from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, check_sides, sites
 from seqwright.lens.heads.importance import HeadScorer, Progress, ablations, batches_of, gate_gradients
 from seqwright.lens.heads.roles import (
     FREQUENT,
@@ -28,6 +28,7 @@ from seqwright.lens.heads.roles import (
     rarest,
 )
 from seqwright.lens.heads.syntax_roles import Parse, Relation, syntax
+from seqwright.lens.trace.contract import text_task
 from seqwright.models import evaluating
 
 if TYPE_CHECKING:
@@ -185,8 +186,11 @@ def analyse(
     pairs. parses: for syntactic roles. alignments: of the pairs, for the alignment error rate. scorer: for
     ablations; without it, nothing is ablated. smoothing: that of the training loss, for importance.
     """
-    model, batches = predictor.model, batches_of(predictor.task, pairs)
-    often = _counted(batches, predictor.task.source.size) if counts is None else counts
+    model, task = predictor.model, text_task(predictor.task)
+    every = sites(model)
+    check_sides(model)
+    batches = batches_of(task, pairs)
+    often = _counted(batches, task.source.size) if counts is None else counts
     progress("roles")
     statistics = _statistics(predictor, batches, ranks(often), alignments)
     progress("importance by gradient")
@@ -203,12 +207,12 @@ def analyse(
             lost.get(head),
             related.get(head, ()),
         )
-        for site in sites(model)
+        for site in every
         if site.attention.heads
         for head, behaviour in zip(site.heads, statistics[site.key].behaviours(), strict=True)
     ]
     metric = None if scorer is None else scorer.metric
-    return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(sites(model), rows, counts is None)))
+    return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(every, rows, counts is None)))
 
 
 def _statistics(

@@ -75,6 +75,14 @@ def sides(model: nn.Module) -> dict[Side, nn.Module]:
     return {side: parts[side] for side in SIDES if side in parts}
 
 
+def check_sides(model: nn.Module) -> None:
+    """Refuse a model without an encoder or without a decoder."""
+    if missing := [side for side in SIDES if side not in sides(model)]:
+        raise ConfigError(
+            f"this model has no {missing[0]}; traces and the analysis of heads need an encoder and a decoder"
+        )
+
+
 def sites(model: nn.Module) -> list[Site]:
     """Every attention of a model: enc in the encoder, dec if it is causal, cross otherwise.
 

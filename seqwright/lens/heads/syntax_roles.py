@@ -26,6 +26,7 @@ from seqwright.data.store import Ragged
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.heads.gates import Head, LayerKey, sites
+from seqwright.lens.trace.contract import text_task
 from seqwright.models import evaluating
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def syntax(predictor: Predictor, parses: Sequence[Parse]) -> dict[Head, tuple[Re
 
 def _attended(predictor: Predictor, parse: Parse) -> dict[str, Tensor]:
     """For each attention of the encoder, the word with the largest weight of each word (H, words)."""
-    tokenizer = predictor.task.source
+    tokenizer = text_task(predictor.task).source
     pieces = tokenizer.pieces(parse.text)
     inside = [[p.start < end and start < p.end for p in pieces] for start, end in parse.spans]
     belongs = torch.tensor([[*row, False] for row in inside], dtype=torch.float32)  # (words, S + end token)

@@ -13,10 +13,10 @@ from seqwright import __version__
 from seqwright.config.registry import snake_case
 from seqwright.data.batch import BEGIN
 from seqwright.errors import InputError
-from seqwright.lens.heads.gates import KINDS, Side, sides, sites
+from seqwright.lens.heads.gates import KINDS, Side, check_sides, sides, sites
 from seqwright.lens.heads.importance import gate_gradients
 from seqwright.lens.trace import ablation, branches, contributions
-from seqwright.lens.trace.contract import Searcher
+from seqwright.lens.trace.contract import Searcher, text_task
 from seqwright.lens.trace.document import FORMAT, WHAT, Trace
 from seqwright.lens.trace.entries import (
     ARRAYS_SIZE,
@@ -65,8 +65,15 @@ def look(
     ablate: decode again without each head. branch: continue after alternative pieces. config, step and member
     (number, count of an ensemble) describe the model. size: characters for packed arrays.
     """
-    model, task, row = predictor.model, predictor.task, predictor.task.source.encode(text)
-    _check(text, len(row), predictor.longest)
+    model, task = predictor.model, text_task(predictor.task)
+    check_sides(model)
+    row = task.source.encode(text)
+    if not text or text.isspace():
+        raise InputError(f"the text {text!r} is blank; a trace needs a text")
+    if len(row) > predictor.longest:
+        raise InputError(
+            f"the text has {len(row):,} tokens, and the model reads at most {predictor.longest:,}; shorten it"
+        )
     lattice, absent = Lattice(), Absent()
     with eval_mode(model):
         (hypotheses,) = predictor.search_tokens([row], [[]], options, recorder=lattice)
@@ -106,15 +113,6 @@ def look(
     ids |= set(Trace(document).logits()[0].flatten().tolist())
     document["symbols"] = {str(number): symbol_text(task.target, number) for number in sorted(ids)}
     return Trace({**document, "absent": absent})
-
-
-def _check(text: str, tokens: int, longest: int) -> None:
-    if not text or text.isspace():
-        raise InputError(f"the text {text!r} is blank; a trace needs a text")
-    if tokens > longest:
-        raise InputError(
-            f"the text has {tokens:,} tokens, and the model reads at most {longest:,}; shorten it"
-        )
 
 
 def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[str, Any]:
@@ -223,7 +221,7 @@ def _heads(
 def _ablations(
     predictor: Searcher, options: BeamOptions, path: DecodedPath, absent: Absent
 ) -> list[dict[str, Any]] | None:
-    model, task = predictor.model, predictor.task
+    model = predictor.model
     if reason := ablation.reason_to_skip(model, path):
         absent["ablations"] = reason
         return None
@@ -233,7 +231,7 @@ def _ablations(
         path,
         decode=lambda: predictor.search_tokens([row], [[]], options)[0][0],
         score=lambda: float(log_probs(model, path).gather(1, chosen).sum()),
-        text=task.text,
+        text=text_task(predictor.task).text,
     )
 
 
@@ -253,7 +251,7 @@ def _branches(
     def search(prefixes: Sequence[Sequence[int]], greedy: BeamOptions) -> list[Hypothesis]:
         return [best for best, *_ in predictor.search_tokens([row] * len(prefixes), prefixes, greedy)]
 
-    return branches.branches(predictor.task, path, steps[:count], options, search=search)
+    return branches.branches(text_task(predictor.task), path, steps[:count], options, search=search)
 
 
 def _source_shares(source: np.ndarray, prefix: np.ndarray) -> list[float]:

@@ -1,24 +1,23 @@
-"""The parts of a predictor and of its task that a trace needs."""
+"""The parts of a predictor and of its task that the lens needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from seqwright.data.tokenizer import Tokenizer
+from seqwright.errors import ConfigError
 from seqwright.models import Model
-from seqwright.search import BeamOptions, Hypothesis, Lattice
 
 
+@runtime_checkable
 class TextTask(Protocol):
     """The tokenizers of both sides, and the text of an output."""
 
     @property
     def source(self) -> Tokenizer: ...
-
     @property
     def target(self) -> Tokenizer: ...
-
     def text(self, tokens: Sequence[int]) -> str: ...
 
 
@@ -27,18 +26,16 @@ class Searcher(Protocol):
 
     @property
     def model(self) -> Model: ...
-
     @property
-    def task(self) -> TextTask: ...
-
+    def task(self) -> object: ...
     @property
     def longest(self) -> int: ...
+    def search_tokens(self, *rows: Any, **options: Any) -> Any:
+        """Hypotheses for each row: search_tokens(rows, prefixes, options, recorder=None)."""
 
-    def search_tokens(
-        self,
-        rows: Sequence[Sequence[int]],
-        prefixes: Sequence[Sequence[int]],
-        options: BeamOptions,
-        places: Sequence[int] = (),
-        recorder: Lattice | None = None,
-    ) -> list[list[Hypothesis]]: ...
+
+def text_task(task: object) -> TextTask:
+    """Return a task from text to text; refuse any other."""
+    if not isinstance(task, TextTask):
+        raise ConfigError(f"{type(task).__name__} is not a task from text to text, which the lens needs")
+    return task

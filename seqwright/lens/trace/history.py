@@ -19,6 +19,7 @@ from seqwright.data.fields import JoinedFields
 from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError, ModelError
 from seqwright.files import remove_leftovers, writing
+from seqwright.lens.trace.contract import text_task
 from seqwright.models import Model
 from seqwright.runs.folder import Run
 from seqwright.search import BeamOptions
@@ -93,7 +94,7 @@ class TraceHistory:
         """The first probes that are neither blank nor too long."""
         longest = min(predictor.longest, MAX_SOURCE)
         sources = [one.example.source for one in probes]
-        lengths = map(len, predictor.task.source.encode_batch(sources))
+        lengths = map(len, text_task(predictor.task).source.encode_batch(sources))
         short = [
             one
             for one, source, length in zip(probes, sources, lengths, strict=True)

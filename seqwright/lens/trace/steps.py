@@ -48,7 +48,7 @@ def log_probs(model: Model, path: DecodedPath) -> Tensor:
 
 
 def steps(
-    logits: Tensor, tokens: Sequence[int], source_shares: Sequence[float] | None
+    logits: Tensor, tokens: Sequence[int], source_shares: Sequence[float | None] | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The steps (T) of a trace and their packed logits. logits (T, V)."""
     best = logits.topk(min(STORED, logits.shape[1]))

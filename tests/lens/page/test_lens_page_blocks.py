@@ -77,9 +77,7 @@ def test_the_norm_and_the_feed_forward_have_their_numbers(look, name):
         spread = block["sublayers"]["feed_forward"]["variance"][1]
         assert normed[name_of][0].startswith(f"{spread:.4f}, over all 16 numbers")
     else:
-        (first,) = (
-            lines for title, lines in found.items() if title.startswith("Residual stream after the attention")
-        )
+        (first,) = (lines for title, lines in found.items() if title.startswith("Residual stream after"))
         assert "mean" in first
         assert "LayerNorm" in " ".join(found)
     feed = found["Feed-forward"]
