@@ -193,41 +193,34 @@ def _write(
     options: argparse.Namespace,
 ) -> dict[str, Any] | None:
     """Write the smaller run and describe it; None without --out."""
+    from seqwright.data.text_display import amount
+    from seqwright.errors import ConfigError
     from seqwright.lens.heads.importance import HeadScorer
+    from seqwright.lens.heads.l0_pruning import learn_gates
+    from seqwright.lens.heads.pruning import write_pruned
     from seqwright.prediction.predictor import load
+    from seqwright.training.console import Console
 
     if not options.out:
         return None
     before = scorer()
-    made = _learned(predictor, options) if options.gates else _pruned(predictor, order, options)
+    if options.gates:
+        minutes = MINUTES if options.minutes is None else options.minutes
+        console = Console(sys.stderr)
+        found = learn_gates(predictor, options.out, keep=options.keep, minutes=minutes, listener=console)
+        kept, heads, met = list(found.kept), found.heads, found.met
+    else:
+        kept, heads, met = sorted(order[options.prune :]), len(order), True
+        if not 0 < options.prune <= heads:
+            raise ConfigError(
+                f"--prune is {options.prune}; the model has {amount(heads, 'head')} that can be removed"
+            )
+        write_pruned(predictor, options.out, order[: options.prune])
     smaller = load(options.out)
     _complete(smaller, pairs, options)
     after = HeadScorer(smaller, pairs, scorer.metric, beam=scorer.beam)()
+    made = {"kept": [head._asdict() for head in kept], "of": heads, "met": met}
     return {**made, "out": options.out, "metric": scorer.metric, "before": before, "after": after}
-
-
-def _pruned(predictor: Predictor, order: list[Head], options: argparse.Namespace) -> dict[str, Any]:
-    from seqwright.data.text_display import pluralize
-    from seqwright.errors import ConfigError
-    from seqwright.lens.heads.pruning import write_pruned
-
-    if not 0 < options.prune <= len(order):
-        raise ConfigError(
-            f"--prune is {options.prune}; the model has {pluralize(len(order), 'head')} that can be removed"
-        )
-    write_pruned(predictor, options.out, order[: options.prune])
-    kept = [head._asdict() for head in sorted(order[options.prune :])]
-    return {"kept": kept, "of": len(order), "met": True}
-
-
-def _learned(predictor: Predictor, options: argparse.Namespace) -> dict[str, Any]:
-    from seqwright.lens.heads.l0_pruning import learn_gates
-    from seqwright.training.console import Console
-
-    minutes = MINUTES if options.minutes is None else options.minutes
-    console = Console(sys.stderr)
-    found = learn_gates(predictor, options.out, keep=options.keep, minutes=minutes, listener=console)
-    return {"kept": [head._asdict() for head in found.kept], "of": found.heads, "met": found.met}
 
 
 def _complete(smaller: Predictor, pairs: list[Any], options: argparse.Namespace) -> None:

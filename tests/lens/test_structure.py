@@ -67,13 +67,13 @@ def test_a_model_with_one_side_has_a_structure_and_reasons(side, kinds, missing)
     described = _model(model, step=None)
     assert (described[side], described[missing]) == ("transformer", None)
     path = DecodedPath.of([5, 6], [5])
-    assert contributions.reason_to_skip(model, path) == f"this model has no {missing}"
+    assert contributions.contributions_limit(model, path) == f"this model has no {missing}"
     with (
         record_layers(model, LENGTHS, 1000) as (attentions, recurrent),
         record_blocks(model, {"encoder": 3, "decoder": 2}, 10**6) as blocks,
     ):
         assert {block.side for block in blocks} == {side}
-    reasons = dict(_reasons(model, attentions, recurrent, 0))
+    reasons = dict(_reasons(model, attentions, recurrent, 0, len(blocks)))
     assert reasons["enc" if missing == "encoder" else "dec"] == f"this model has no {missing}"
     if side == "encoder":
         assert reasons["cross"] == "this model has no decoder"
@@ -94,6 +94,5 @@ def test_a_trace_of_a_model_with_one_side_is_refused(side):
 def test_a_whole_model_has_both_sides():
     asked = predictor("transformer-sinusoidal")
     assert list(sides(asked.model)) == ["encoder", "decoder"]
-    assert (
-        contributions.reason_to_skip(asked.model, DecodedPath.of(asked.task.source.encode(TEXT), [])) is None
-    )
+    path = DecodedPath.of(asked.task.source.encode(TEXT), [])
+    assert contributions.contributions_limit(asked.model, path) is None

@@ -46,7 +46,9 @@ class HeadRow:
     within the attention; `ablation` is how much worse the model is without the head, None if not measured.
     """
 
-    id: Head
+    kind: Kind
+    layer: int
+    head: int
     behaviour: Behaviour
     importance: float
     importance_by_example: float
@@ -54,16 +56,8 @@ class HeadRow:
     relations: tuple[Relation, ...] = ()
 
     @property
-    def kind(self) -> Kind:
-        return self.id.kind
-
-    @property
-    def layer(self) -> int:
-        return self.id.layer
-
-    @property
-    def head(self) -> int:
-        return self.id.head
+    def id(self) -> Head:
+        return Head(self.kind, self.layer, self.head)
 
     @property
     def confidence(self) -> float:
@@ -200,7 +194,7 @@ def analyse(
     related = syntax(predictor, parses) if parses else {}
     rows = [
         HeadRow(
-            head,
+            *head,
             behaviour,
             float(normalised[site.key].by_token[head.head]),
             float(normalised[site.key].by_example[head.head]),

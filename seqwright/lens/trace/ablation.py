@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from seqwright.lens.heads.gates import sites, without_heads
-from seqwright.lens.trace.steps import DecodedPath, rounded
+from seqwright.lens.trace.contract import Searcher, text_task
+from seqwright.lens.trace.steps import DecodedPath, log_probs, rounded
 from seqwright.models import Model
-from seqwright.search import Hypothesis
+from seqwright.search import BeamOptions, Hypothesis
 
 HEADS = 100  # decodes at most
 TOKENS = 2000  # in all these decodes together
 
 
-def reason_to_skip(model: Model, path: DecodedPath) -> str | None:
+def ablation_limit(model: Model, path: DecodedPath) -> str | None:
     """Why one decode per head would take too long or is impossible; None if it can be done."""
     heads = sum(len(site.heads) for site in sites(model))
     if not heads:
@@ -30,29 +32,22 @@ def reason_to_skip(model: Model, path: DecodedPath) -> str | None:
     return None
 
 
-def without_each_head(
-    model: Model,
-    path: DecodedPath,
-    *,
-    decode: Callable[[], Hypothesis],
-    score: Callable[[], float],
-    text: Callable[[Sequence[int]], str],
-) -> list[dict[str, Any]]:
-    """The best output without each head, and the log-probability of the original output without it.
-
-    decode and score are called once per head, while its gate is closed.
-    """
+def without_each_head(predictor: Searcher, path: DecodedPath, options: BeamOptions) -> list[dict[str, Any]]:
+    """The best output without each head, and the log-probability of the original output without it."""
+    model, task = predictor.model, text_task(predictor.task)
+    row, chosen = path.source[:-1], torch.tensor(path.tokens)[:, None]
     rows = []
     for head in (head for site in sites(model) for head in site.heads):
         with without_heads(model, [head]):
-            found, log_prob = decode(), score()
-        again = DecodedPath.of(path.source[:-1], found.tokens, ended=found.finish_reason == "end")
+            best: Hypothesis = predictor.search_tokens([row], [[]], options)[0][0]
+            log_prob = float(log_probs(model, path).gather(1, chosen).sum())
+        again = DecodedPath.of(row, best.tokens, ended=best.finish_reason == "end")
         rows.append(
             {
                 **head._asdict(),
-                "text": text(found.tokens),
-                "log_prob": rounded(found.log_prob),
-                "score": rounded(found.score),
+                "text": task.text(best.tokens),
+                "log_prob": rounded(best.log_prob),
+                "score": rounded(best.score),
                 "output_log_prob": rounded(log_prob),
                 "changed": again != path,
             }

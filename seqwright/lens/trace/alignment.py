@@ -60,7 +60,12 @@ def mean_cross(trace: Trace) -> np.ndarray:
 
 def _inner(trace: Trace, layer: int | None, head: int | None) -> tuple[list[int], list[int], np.ndarray]:
     """The indices of the source and output pieces except the end tokens, and the weights between them."""
-    weights = _chosen(trace, layer, head)
+    if layer is None and head is not None:
+        raise InputError(f"head {head} needs a layer: heads are numbered within a layer")
+    if layer is None and not trace.layers("cross"):
+        raise InputError(f"the trace has no cross-attention to align: {trace.why('cross')}")
+    heads = None if layer is None else trace.attention("cross", layer)
+    weights = mean_cross(trace) if heads is None else heads.mean(0) if head is None else heads[head]  # (T, S)
     sides = (trace.document["source"]["pieces"], trace.document["output"]["pieces"])
     if weights.shape != (len(sides[1]), len(sides[0])):
         raise InputError("the weights of this long text are stored in blocks; align a shorter text")
@@ -68,15 +73,3 @@ def _inner(trace: Trace, layer: int | None, head: int | None) -> tuple[list[int]
         [k for k, piece in enumerate(side) if piece.get("special") != "end"] for side in sides
     )
     return sources, outputs, weights[np.ix_(outputs, sources)]
-
-
-def _chosen(trace: Trace, layer: int | None, head: int | None) -> np.ndarray:
-    """(T, S)"""
-    if layer is not None:
-        weights = trace.attention("cross", layer)
-        return weights.mean(0) if head is None else weights[head]
-    if head is not None:
-        raise InputError(f"head {head} needs a layer: heads are numbered within a layer")
-    if not trace.layers("cross"):
-        raise InputError(f"the trace has no cross-attention to align: {trace.why('cross')}")
-    return mean_cross(trace)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from seqwright.data.batch import BEGIN, END, PAD
-from seqwright.lens.trace.contract import TextTask
+from seqwright.lens.trace.contract import Searcher, TextTask, text_task
 from seqwright.lens.trace.pieces import locate
 from seqwright.lens.trace.steps import DecodedPath, rounded
 from seqwright.models import Model
@@ -18,9 +18,6 @@ STEPS = 64  # at most so many steps of an output have branches
 ALTERNATIVES = 3  # per step
 TOKENS = 32_768  # in all rows of the search together
 WORK = 1e11  # multiplications: seconds on a laptop
-
-Search = Callable[[Sequence[Sequence[int]], BeamOptions], Sequence[Hypothesis]]
-"""Returns the best output after each prefix."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +37,21 @@ def affordable_steps(model: Model, path: DecodedPath) -> int:
 
 
 def branches(
-    task: TextTask,
-    path: DecodedPath,
-    steps: Sequence[Mapping[str, Any]],
-    options: BeamOptions,
-    *,
-    search: Search,
+    predictor: Searcher, path: DecodedPath, steps: Sequence[Mapping[str, Any]], options: BeamOptions
 ) -> list[dict[str, Any]]:
     """The branches of the first steps, ordered by step and probability. One search decodes all of them.
 
     options: those of the search that found the output. A branch is at most about twice as long as the output.
     """
+    task = text_task(predictor.task)
     alternatives = [one for t, step in enumerate(steps) for one in _alternatives(t, step, options)]
     continued = [one for one in alternatives if one.token != END]
     most = min(options.max_length, 2 * len(path.tokens) + 8)
     greedy = replace(options, size=1, n_best=1, max_length=most, min_length=min(options.min_length, most))
     prefixes = [[*path.tokens[: one.step], one.token] for one in continued]
-    outputs = dict(zip(continued, search(prefixes, greedy) if prefixes else [], strict=True))
+    rows = [path.source[:-1]] * len(prefixes)
+    found = predictor.search_tokens(rows, prefixes, greedy) if prefixes else []
+    outputs = {one: best for one, (best, *_) in zip(continued, found, strict=True)}
     return [
         _entry(task, one, outputs[one] if one in outputs else _ended(one, path, steps, options))
         for one in alternatives

@@ -15,17 +15,12 @@ from seqwright.data.batch import BEGIN
 from seqwright.errors import InputError
 from seqwright.lens.heads.gates import KINDS, Side, check_sides, sides, sites
 from seqwright.lens.heads.importance import gate_gradients
-from seqwright.lens.trace import ablation, branches, contributions
+from seqwright.lens.trace import entries
+from seqwright.lens.trace.ablation import ablation_limit, without_each_head
+from seqwright.lens.trace.branches import affordable_steps, branches
 from seqwright.lens.trace.contract import Searcher, text_task
+from seqwright.lens.trace.contributions import contributions, contributions_limit
 from seqwright.lens.trace.document import FORMAT, WHAT, Trace
-from seqwright.lens.trace.entries import (
-    ARRAYS_SIZE,
-    SizeBudget,
-    add_vectors,
-    attention_entries,
-    packed_size,
-    recurrent_entries,
-)
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import symbol_text, text_pieces
 from seqwright.lens.trace.recorders import AttentionRecord, KindShapes, RecurrentRecord, record_layers
@@ -33,7 +28,6 @@ from seqwright.lens.trace.steps import (
     DecodedPath,
     hypothesis,
     lattice_columns,
-    log_probs,
     output,
     rounded,
     scored_reference,
@@ -42,8 +36,9 @@ from seqwright.lens.trace.steps import (
 from seqwright.lens.trace.sublayers import block_entries, record_blocks
 from seqwright.models import Model, eval_mode
 from seqwright.nn.blocks import Block
-from seqwright.search import BeamOptions, Hypothesis, Lattice
+from seqwright.search import BeamOptions, Lattice
 
+SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
 Absent = dict[str, str]  # a part of the trace that is left out -> the reason
 
 
@@ -58,7 +53,7 @@ def look(
     config: Mapping[str, Any] | None = None,
     step: int | None = None,
     member: tuple[int, int] | None = None,
-    size: int = ARRAYS_SIZE,
+    size: int = entries.ARRAYS_SIZE,
 ) -> Trace:
     """Return the trace of one text.
 
@@ -81,6 +76,14 @@ def look(
         path = DecodedPath.of(row, best.tokens, ended=best.finish_reason == "end")
         given = None if reference is None else DecodedPath.of(row, task.target.encode(reference))
         inside = _inside(model, path, absent, size)
+        if reason := ablation_limit(model, path) if ablate else "ablations were not requested":
+            ablate, absent["ablations"] = False, reason
+        count, wanted = affordable_steps(model, path), len(path.tokens)
+        if not branch:
+            absent["branches"] = "branches were not requested"
+        elif count < wanted:
+            done = f"only the first {count} have them" if count else "they are left out"
+            absent["branches"] = f"branches for all {wanted} steps would take too long; {done}"
         document = {
             "format": FORMAT,
             "what": WHAT,
@@ -90,25 +93,15 @@ def look(
             "output": output(task, best),
             "reference": None if given is None else scored_reference(model, task, reference or "", given),
             "hypotheses": [hypothesis(task, one) for one in hypotheses],
-            "search": {
-                "beam": options.size,
-                "n_best": options.n_best,
-                "length_penalty": options.length_penalty,
-                "length_rule": options.length_rule,
-                "max_length": options.max_length,
-            },
+            "search": {"beam": options.size, **{name: getattr(options, name) for name in SEARCH}},
             "lattice": lattice_columns(lattice),
             **inside,
-            "ablations": _ablations(predictor, options, path, absent) if ablate else None,
-            "branches": _branches(predictor, options, path, inside["steps"], absent) if branch else None,
+            "ablations": without_each_head(predictor, path, options) if ablate else None,
+            "branches": branches(predictor, path, inside["steps"][:count], options) if branch else None,
             "model": {**_model(model, step), "member": None if member is None else list(member)},
             "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
             "seed": None if config is None else config.get("seed"),
         }
-    if not ablate:
-        absent["ablations"] = "ablations were not requested"
-    if not branch:
-        absent["branches"] = "branches were not requested"
     ids = {BEGIN, *path.tokens, *(given.tokens if given else ()), *document["lattice"]["token"]}
     ids |= set(Trace(document).logits()[0].flatten().tolist())
     document["symbols"] = {str(number): symbol_text(task.target, number) for number in sorted(ids)}
@@ -125,25 +118,24 @@ def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[
         record_blocks(model, {"encoder": source, "decoder": tokens}, size) as blocks,
     ):
         logits = model(path.batch())[0].float()  # (T, V)
-    entries = attention_entries(attentions, size)
-    budget = SizeBudget(size - sum(map(packed_size, entries)))
-    reason = contributions.reason_to_skip(model, path)
+    attention = entries.attention_entries(attentions, size)
+    budget = entries.SizeBudget(size - sum(map(entries.packed_size, attention)))
+    reason = contributions_limit(model, path)
     if reason:
         absent["contributions"] = reason
-    parts = None if reason else contributions.contributions(model, path)
+    parts = None if reason else contributions(model, path)
     step_entries, stored_logits = steps(logits, path.tokens, parts and _source_shares(*parts))
     packed = parts and _packed_contributions(*parts, budget, absent)
     backward = getattr(sides(model).get("encoder"), "reverse", False)
-    recurrent_stored, missing = recurrent_entries(recurrent, backward, budget)
-    blocks_stored = block_entries(blocks, SizeBudget(budget.left // 2))
-    budget.left -= sum(map(packed_size, blocks_stored))
-    missing += add_vectors(entries, attentions, budget)
-    absent |= _reasons(model, attentions, recurrent, missing)
-    absent |= _missing_blocks(model, len(blocks_stored))
+    recurrent_stored, missing = entries.recurrent_entries(recurrent, backward, budget)
+    blocks_stored = block_entries(blocks, entries.SizeBudget(budget.left // 2))
+    budget.left -= sum(map(entries.packed_size, blocks_stored))
+    missing += entries.add_vectors(attention, attentions, budget)
+    absent |= _reasons(model, attentions, recurrent, missing, len(blocks_stored))
     return {
         "steps": step_entries,
         "logits": stored_logits,
-        "attention": entries,
+        "attention": attention,
         "heads": _heads(model, path, attentions, absent),
         "recurrent": recurrent_stored,
         "blocks": blocks_stored,
@@ -152,9 +144,13 @@ def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[
 
 
 def _reasons(
-    model: Model, attentions: Sequence[AttentionRecord], recurrent: Sequence[RecurrentRecord], missing: int
+    model: Model,
+    attentions: Sequence[AttentionRecord],
+    recurrent: Sequence[RecurrentRecord],
+    missing: int,
+    stored_blocks: int,
 ) -> Iterator[tuple[str, str]]:
-    """The reasons for missing kinds of attention, weights, vectors and recurrent layers."""
+    """The reasons for missing attentions, weights, vectors, recurrent layers and blocks."""
     kinds, present = {one.site.kind for one in attentions}, sides(model)
     if "enc" not in kinds:
         yield "enc", _without("encoder", model, "has no self-attention")
@@ -170,19 +166,17 @@ def _reasons(
         yield "recurrent", "the model has no recurrent layers"
     if missing:
         yield "vectors", f"the vectors or gates of {missing} layers would make the trace too large"
+    count = sum(isinstance(part, Block) for part in model.modules())
+    if not count:
+        yield "blocks", "the model has no Transformer blocks"
+    elif stored_blocks < count:
+        left_out = count - stored_blocks
+        yield "blocks", f"the numbers of {left_out} of {count} blocks would make the trace too large"
 
 
 def _without(side: Side, model: Model, what: str) -> str:
     part = sides(model).get(side)
     return f"this model has no {side}" if part is None else f"the {side} ({_kind(part)}) {what}"
-
-
-def _missing_blocks(model: Model, stored: int) -> Iterator[tuple[str, str]]:
-    count = sum(isinstance(part, Block) for part in model.modules())
-    if not count:
-        yield "blocks", "the model has no Transformer blocks"
-    elif stored < count:
-        yield "blocks", f"the numbers of {count - stored} of {count} blocks would make the trace too large"
 
 
 def _kind(part: object) -> str:
@@ -218,42 +212,6 @@ def _heads(
     return rows
 
 
-def _ablations(
-    predictor: Searcher, options: BeamOptions, path: DecodedPath, absent: Absent
-) -> list[dict[str, Any]] | None:
-    model = predictor.model
-    if reason := ablation.reason_to_skip(model, path):
-        absent["ablations"] = reason
-        return None
-    row, chosen = path.source[:-1], torch.tensor(path.tokens)[:, None]
-    return ablation.without_each_head(
-        model,
-        path,
-        decode=lambda: predictor.search_tokens([row], [[]], options)[0][0],
-        score=lambda: float(log_probs(model, path).gather(1, chosen).sum()),
-        text=text_task(predictor.task).text,
-    )
-
-
-def _branches(
-    predictor: Searcher,
-    options: BeamOptions,
-    path: DecodedPath,
-    steps: Sequence[Mapping[str, Any]],
-    absent: Absent,
-) -> list[dict[str, Any]]:
-    count = branches.affordable_steps(predictor.model, path)
-    if count < len(steps):
-        done = f"only the first {count} have them" if count else "they are left out"
-        absent["branches"] = f"branches for all {len(steps)} steps would take too long; {done}"
-    row = path.source[:-1]
-
-    def search(prefixes: Sequence[Sequence[int]], greedy: BeamOptions) -> list[Hypothesis]:
-        return [best for best, *_ in predictor.search_tokens([row] * len(prefixes), prefixes, greedy)]
-
-    return branches.branches(text_task(predictor.task), path, steps[:count], options, search=search)
-
-
 def _source_shares(source: np.ndarray, prefix: np.ndarray) -> list[float]:
     """The share of the source in the absolute contributions to each step (T,)."""
     by_source, by_prefix = (np.abs(part).sum(axis=1, dtype=np.float64) for part in (source, prefix))
@@ -261,7 +219,7 @@ def _source_shares(source: np.ndarray, prefix: np.ndarray) -> list[float]:
 
 
 def _packed_contributions(
-    source: np.ndarray, prefix: np.ndarray, budget: SizeBudget, absent: Absent
+    source: np.ndarray, prefix: np.ndarray, budget: entries.SizeBudget, absent: Absent
 ) -> dict[str, Any] | None:
     packed = {"method": "gradient × input", "source": pack(source), "prefix": pack(prefix)}
     if budget.reserve(packed):

@@ -24,7 +24,7 @@ WORK = 5e10  # multiplications: seconds on a laptop
 SMALL = 4  # a multiplication in the small matrices of attention takes so many times longer
 
 
-def reason_to_skip(model: Model, path: DecodedPath) -> str | None:
+def contributions_limit(model: Model, path: DecodedPath) -> str | None:
     """Why contributions are impossible or would take too long, one pass over all tokens for each step."""
     for side in ("encoder", "decoder"):
         if side not in sides(model):

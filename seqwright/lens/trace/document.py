@@ -82,12 +82,12 @@ class Trace:
 
     def attention(self, kind: Kind, layer: int) -> np.ndarray:
         """Weights (H, Q, K), or (H, blocks, blocks) for a long text, accurate to half a level."""
-        entry = self._entry(kind, layer)
+        entry = self._attention(kind, layer)
         return dequantize(entry["levels"], entry["scales"], entry["weights"])
 
     def vectors(self, kind: Kind, layer: int) -> dict[str, np.ndarray]:
         """The queries, keys, values and biases of an attention by name."""
-        vectors = self._entry(kind, layer)["vectors"]
+        vectors = self._attention(kind, layer)["vectors"]
         if vectors is None:
             raise InputError(f"the trace has no vectors of {kind} {layer}: {self.why('vectors')}")
         return {name: unpack(value) for name, value in vectors.items() if isinstance(value, Mapping)}
@@ -105,31 +105,29 @@ class Trace:
 
     def cells(self, part: str, layer: int, direction: str = "forward") -> dict[str, np.ndarray]:
         """Gates (T, n) and states (T + 1, n) of a recurrent layer by name."""
-        for entry in self.document["recurrent"]:
-            if (entry["part"], entry["layer"], entry["direction"]) == (part, layer, direction):
-                return {name: unpack(value) for name, value in (entry["gates"] | entry["states"]).items()}
-        raise InputError(
-            f"the trace has no {direction} cells of {part} layer {layer}: {self.why('recurrent')}"
-        )
+        what = f"{direction} cells of {part} layer {layer}"
+        entry = self._find("recurrent", what, part=part, layer=layer, direction=direction)
+        return {name: unpack(value) for name, value in (entry["gates"] | entry["states"]).items()}
 
     def block(self, part: str, layer: int) -> dict[str, Any]:
         """A Transformer block in the form of docs/trace.md, with its arrays unpacked."""
-        for entry in self.document.get("blocks", []):
-            if (entry["part"], entry["layer"]) == (part, layer):
-                return _unpacked(entry)
-        raise InputError(f"the trace has no block {layer} of the {part}: {self.why('blocks')}")
+        return _unpacked(self._find("blocks", f"block {layer} of the {part}", part=part, layer=layer))
 
     def why(self, key: str) -> str:
         """The reason why a part is missing."""
         return self.document["absent"].get(key, "it was not requested")
 
-    def _entry(self, kind: Kind, layer: int) -> dict[str, Any]:
-        for entry in self.document["attention"]:
-            if (entry["kind"], entry["layer"]) == (kind, layer):
-                return entry
+    def _attention(self, kind: Kind, layer: int) -> dict[str, Any]:
         count = self.layers(kind)
         reason = f"the layers are 0 to {count - 1}" if count else self.why(kind)
-        raise InputError(f"the trace has no {kind} attention of layer {layer}: {reason}")
+        return self._find("attention", f"{kind} attention of layer {layer}", reason, kind=kind, layer=layer)
+
+    def _find(self, table: str, what: str, reason: str = "", **wanted: Any) -> dict[str, Any]:
+        """The entry of a table with these values."""
+        for entry in self.document.get(table, []):
+            if all(entry[name] == value for name, value in wanted.items()):
+                return entry
+        raise InputError(f"the trace has no {what}: {reason or self.why(table)}")
 
     def page(self) -> str:
         """The HTML page of the trace, self-contained."""

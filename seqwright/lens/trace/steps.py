@@ -81,14 +81,10 @@ def steps(
 
 
 def output(task: TextTask, best: Hypothesis) -> dict[str, Any]:
-    text = task.text(best.tokens)
-    return {
-        "text": text,
-        **target_pieces(task.target, best.tokens, text, ended=best.finish_reason == "end"),
-        "finish_reason": best.finish_reason,
-        "log_prob": rounded(best.log_prob),
-        "score": rounded(best.score),
-    }
+    text, ended = task.text(best.tokens), best.finish_reason == "end"
+    scores = {"log_prob": rounded(best.log_prob), "score": rounded(best.score)}
+    pieces = target_pieces(task.target, best.tokens, text, ended=ended)
+    return {"text": text, **pieces, "finish_reason": best.finish_reason, **scores}
 
 
 def hypothesis(task: TextTask, found: Hypothesis) -> dict[str, Any]:
