@@ -1,4 +1,4 @@
-"""`seqwright look` as somebody uses it: in the terminal, as JSON, as a page, and what it refuses."""
+"""`seqwright look` on the command line: text, JSON, page, and refusals."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def _write(
     options: argparse.Namespace,
 ) -> dict[str, Any] | None:
     """Write the smaller run and describe it; None without --out."""
-    from seqwright.data.text_display import amount
+    from seqwright.data.text_display import pluralize
     from seqwright.errors import ConfigError
     from seqwright.lens.heads.importance import HeadScorer
     from seqwright.lens.heads.l0_pruning import learn_gates
@@ -213,7 +213,7 @@ def _write(
         kept, heads, met = sorted(order[options.prune :]), len(order), True
         if not 0 < options.prune <= heads:
             raise ConfigError(
-                f"--prune is {options.prune}; the model has {amount(heads, 'head')} that can be removed"
+                f"--prune is {options.prune}; the model has {pluralize(heads, 'head')} that can be removed"
             )
         write_pruned(predictor, options.out, order[: options.prune])
     smaller = load(options.out)
@@ -227,7 +227,6 @@ def _complete(smaller: Predictor, pairs: list[Any], options: argparse.Namespace)
     """Add the description of the data, the examples for `verify`, and the model card to the new run."""
     from pathlib import Path
 
-    from seqwright.data.fields import Joined
     from seqwright.files import read_json, write_json
     from seqwright.pipeline import DATA, to_verify
     from seqwright.prediction.examples import write_examples

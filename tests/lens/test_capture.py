@@ -64,7 +64,7 @@ def test_weights_are_shares_of_what_may_be_seen(kind):
 
 
 def _allowed(name: str, weights: torch.Tensor, window: int | None) -> torch.Tensor:
-    """What the queries of this attention may see, worked out anew (B, 1, Q, K)."""
+    """The keys that the queries of this attention may see, computed independently (B, 1, Q, K)."""
     queries, keys = torch.arange(weights.shape[2])[:, None], torch.arange(weights.shape[3])
     if name.startswith("decoder.stack") and name.endswith(".attention"):
         allowed = (keys <= queries)[None, None]

@@ -1,4 +1,4 @@
-"""`seqwright heads` as somebody uses it: a table, a document, a smaller run."""
+"""`seqwright heads` on the command line: a table, a document, a smaller run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_table_of_all_heads(run, dev, capsys):
 
 def test_one_document_with_all_that_was_asked_for(run, dev, tmp_path, capsys):
     out = tmp_path / "smaller"
-    asked = (
+    arguments = (
         "--json",
         "--method",
         "ablation",
@@ -65,7 +65,7 @@ def test_one_document_with_all_that_was_asked_for(run, dev, tmp_path, capsys):
         "--beam",
         2,
     )
-    assert heads(run, "--data", dev, *asked) == 0
+    assert heads(run, "--data", dev, *arguments) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["pairs"], document["metric"]) == (4, "exact_match")
     assert all(isinstance(row["ablation"], float) for row in document["heads"])

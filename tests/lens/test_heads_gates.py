@@ -172,16 +172,16 @@ def test_learned_gates_leave_a_smaller_run_and_an_interruption_changes_no_bit(ru
     assert sum(site.attention.heads for site in sites(smaller.model)) == 3
     assert len(smaller.predict(["abc", "h"])) == 2
 
-    asked, steps = Interrupt(), []
+    interrupt, steps = Interrupt(), []
 
     def hook(point: str) -> None:
         if point == "train:step":
             steps.append(point)
-            asked.number = signal.SIGTERM if len(steps) == 7 else None
+            interrupt.number = signal.SIGTERM if len(steps) == 7 else None
 
     monkeypatch.setattr(files, "hook", hook)
     with pytest.raises(Interrupted):
-        learn_gates(load(run), tmp_path / "parts", **options, interrupt=asked)
+        learn_gates(load(run), tmp_path / "parts", **options, interrupt=interrupt)
     monkeypatch.setattr(files, "hook", None)
     learn_gates(load(run), tmp_path / "parts", **options)
     whole, parts = (tmp_path / name / "model.safetensors" for name in ("whole", "parts"))

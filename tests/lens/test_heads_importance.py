@@ -106,9 +106,9 @@ def test_a_head_whose_values_are_zero_does_not_matter():
 def test_an_ablation_is_what_the_yardstick_says_without_the_head(metric):
     predictor = headed.predictor(layers=1)
     scorer = HeadScorer(predictor, PAIRS, metric)
-    told: list[str] = []
-    lost, alone = ablations(scorer, progress=told.append), ablations(scorer, alone=True)
-    assert len(lost) == len(told) == 6
+    lines: list[str] = []
+    lost, alone = ablations(scorer, progress=lines.append), ablations(scorer, alone=True)
+    assert len(lost) == len(lines) == 6
     whole, sign = scorer(), {"lower": 1, "higher": -1}[scorer.better]
     for head in lost:
         with without_heads(predictor.model, [head]):
@@ -131,17 +131,17 @@ def test_heads_are_ordered_and_the_best_of_each_attention_may_come_last():
 
 
 def test_a_model_that_finds_no_end_is_cut_at_twice_the_longest_target(monkeypatch):
-    predictor, pairs, said = headed.predictor(), headed.pairs(5), []
+    predictor, pairs, outputs = headed.predictor(), headed.pairs(5), []
     plain = predictor.predict
 
-    def predict(texts, **asked):
-        said.extend(plain(texts, **asked))
-        return said
+    def predict(texts, **options):
+        outputs.extend(plain(texts, **options))
+        return outputs
 
     monkeypatch.setattr(predictor, "predict", predict)
     HeadScorer(predictor, pairs, "exact_match")()
     longest = max(len(target) for _, target in pairs) + 1  # with its end
-    assert max(len(output.token_scores) for output in said) == 2 * longest < predictor.search.max_length
+    assert max(len(output.token_scores) for output in outputs) == 2 * longest < predictor.search.max_length
 
 
 def test_spaces_between_symbols_are_no_error(monkeypatch):
@@ -149,6 +149,6 @@ def test_spaces_between_symbols_are_no_error(monkeypatch):
     predictor = headed.predictor()
     symbols = train_tokenizer("symbols", ["a b", "c d"])
     predictor.task = TextToText(predictor.task.source, symbols)
-    said = Predictions(Text(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
-    monkeypatch.setattr(predictor, "predict", lambda texts, **asked: said)
+    outputs = Predictions(Text(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
+    monkeypatch.setattr(predictor, "predict", lambda texts, **options: outputs)
     assert HeadScorer(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100

@@ -122,8 +122,8 @@ class _given:
 def test_a_table_names_syntactic_heads(tmp_path):
     parses = read_conllu(written(tmp_path, BIRDS))
     table = analyse(headed.predictor(), headed.pairs(3), parses=parses)
-    asked = {relation["name"] for relation in table.to_json()["heads"][0]["relations"]}
-    assert asked == {"amod", "nsubj", "advmod"}
+    names = {relation["name"] for relation in table.to_json()["heads"][0]["relations"]}
+    assert names == {"amod", "nsubj", "advmod"}
     for row in table.rows:
         assert bool(row.relations) == (row.kind == "enc")
         assert ("syntactic" in row.roles) == any(r.accuracy >= r.baseline + 0.1 for r in row.relations)

@@ -35,8 +35,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "decoder": {"size": 64, "embedding_size": 32, "readout_size": 32},
     },
 }
-# The RNN says nearly everything right long before it looks where it should: its decoder begins with what was
-# read last, which are the first letters, and the states beside a letter know of it, too.
+# The RNN is nearly always correct long before its attention is: its decoder starts with the state that read
+# the first letters last, and the states next to a letter contain it, too.
 TRAINED = {"transformer": 300, "rnn": 500}
 WORDS, NEW, APART = 4000, 40, 1000
 
@@ -55,7 +55,7 @@ class Word:
 
 
 def word(draw: random.Random) -> Word:
-    """Two to four syllables, drawn alike, so that nobody knows the next sound who does not look."""
+    """Two to four uniformly drawn syllables, so that the next sound cannot be guessed."""
     letters, sounds, sure, possible = "", [], set(), set()
     for table in (CONSONANTS, VOWELS) * draw.randint(2, 4):
         written = draw.choice(list(table))
@@ -79,7 +79,7 @@ def lexicon() -> list[Word]:
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def seen(request, lexicon, tmp_path_factory) -> list[tuple[Word, Trace]]:
-    """New words that the trained model says right, and what it looked at."""
+    """New words with correct outputs, and their traces."""
     folder = tmp_path_factory.mktemp(request.param)
     file = folder / "words.tsv"
     known = "".join(f"{one.letters}\t{one.sounds}\n" for one in lexicon[:-NEW])

@@ -92,7 +92,7 @@ def test_a_trace_of_a_model_with_one_side_is_refused(side):
 
 
 def test_a_whole_model_has_both_sides():
-    asked = predictor("transformer-sinusoidal")
-    assert list(sides(asked.model)) == ["encoder", "decoder"]
-    path = DecodedPath.of(asked.task.source.encode(TEXT), [])
-    assert contributions.contributions_limit(asked.model, path) is None
+    subject = predictor("transformer-sinusoidal")
+    assert list(sides(subject.model)) == ["encoder", "decoder"]
+    path = DecodedPath.of(subject.task.source.encode(TEXT), [])
+    assert contributions.contributions_limit(subject.model, path) is None

@@ -1,4 +1,4 @@
-"""A trace tells what happened: it agrees with the model wherever it can be asked another way."""
+"""A trace agrees with the model wherever its values can be computed in another way."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from seqwright.search import BeamOptions
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def said_in(trace: Trace) -> DecodedPath:
+def path_of(trace: Trace) -> DecodedPath:
     source = [piece["id"] for piece in trace.document["source"]["pieces"]]
     return DecodedPath(source, [step["id"] for step in trace.document["steps"]])
 
 
 @torch.no_grad()
-def pass_along(model: torch.nn.Module, said: DecodedPath) -> torch.Tensor:
-    """The logits (T, V), asked of the parts themselves."""
-    hidden, _ = model.decoder(said.batch().target.ids, model.start(Tokens(torch.tensor([said.source]))))
+def pass_along(model: torch.nn.Module, path: DecodedPath) -> torch.Tensor:
+    """The logits (T, V), computed by the parts themselves."""
+    hidden, _ = model.decoder(path.batch().target.ids, model.start(Tokens(torch.tensor([path.source]))))
     return model.output(hidden)[0]
 
 
 @every_family
 def test_attention_is_what_capture_sees(family):
-    asked, trace = case(family)
-    with capture(asked.model.eval()) as seen:
-        pass_along(asked.model, said_in(trace))
+    subject, trace = case(family)
+    with capture(subject.model.eval()) as seen:
+        pass_along(subject.model, path_of(trace))
     entries = trace.document["attention"]
-    assert [entry["name"] for entry in entries] == [site.name for site in sites(asked.model)]
+    assert [entry["name"] for entry in entries] == [site.name for site in sites(subject.model)]
     for entry in entries:
         weights = torch.cat(seen[entry["name"]], 2)[0].numpy()
         found = trace.attention(entry["kind"], entry["layer"])
@@ -70,11 +70,11 @@ def test_queries_and_keys_make_the_weights(family):
 @pytest.mark.parametrize("family", ["transformer-shaw", "transformer-rotary", "rnn-bahdanau"])
 def test_weights_and_values_make_the_context(family):
     """What a head hands on to the output projection, Shaw's values included."""
-    asked, trace = case(family)
-    site = sites(asked.model)[-1]
+    subject, trace = case(family)
+    site = sites(subject.model)[-1]
     contexts: list[torch.Tensor] = []
     hook = site.attention.out.register_forward_pre_hook(lambda _, inputs: contexts.append(inputs[0]))
-    pass_along(asked.model.eval(), said_in(trace))
+    pass_along(subject.model.eval(), path_of(trace))
     hook.remove()
     part = trace.vectors(site.kind, site.layer)
     context = trace.attention(site.kind, site.layer) @ part["v"] + part.get("value_bias", 0.0)  # (H, Q, F)
@@ -88,9 +88,9 @@ def test_shaw_is_heard_in_scores_and_values():
 
 @every_family
 def test_steps_are_those_of_the_teacher(family):
-    asked, trace = case(family)
-    scores = pass_along(asked.model.eval(), said_in(trace)).log_softmax(-1)
-    tokens = said_in(trace).tokens
+    subject, trace = case(family)
+    scores = pass_along(subject.model.eval(), path_of(trace)).log_softmax(-1)
+    tokens = path_of(trace).tokens
     assert trace.log_probs == pytest.approx(
         [float(scores[t, token]) for t, token in enumerate(tokens)], abs=1e-4
     )
@@ -98,7 +98,7 @@ def test_steps_are_those_of_the_teacher(family):
     assert best["ids"] == [token for token in tokens if token != END]
     assert trace.log_probs == pytest.approx(best["token_scores"], abs=1e-4)
     assert trace.document["reference"]["log_prob"] == pytest.approx(
-        asked.score([(TEXT, REFERENCE)])[0], abs=1e-4
+        subject.score([(TEXT, REFERENCE)])[0], abs=1e-4
     )
     for t, step in enumerate(trace.document["steps"]):
         assert step["entropy"] == pytest.approx(float(-(scores[t].exp() * scores[t]).sum()), abs=1e-4)
@@ -147,7 +147,7 @@ def test_the_lattice_leads_to_the_output():
 
 
 @pytest.mark.parametrize(
-    ("told", "odd"),
+    ("scores", "odd"),
     [
         ([(-1.0, "end"), (-2.0, "end"), (-3.0, "end")], False),
         ([(-2.0, "end"), (-1.0, "end"), (-3.0, "end")], True),
@@ -155,36 +155,36 @@ def test_the_lattice_leads_to_the_output():
         ([(-2.0, "end"), (-1.0, "length"), (-0.5, "length")], True),
     ],
 )
-def test_alternatives_that_are_more_probable_are_explained(told, odd):
+def test_alternatives_that_are_more_probable_are_explained(scores, odd):
     document = looked("transformer-sinusoidal").document
     hypotheses = [
         {**found, "log_prob": log_prob, "finish_reason": reason}
-        for found, (log_prob, reason) in zip(document["hypotheses"], told, strict=True)
+        for found, (log_prob, reason) in zip(document["hypotheses"], scores, strict=True)
     ]
     assert ("normalised by length" in str(Trace({**document, "hypotheses": hypotheses}))) is odd
 
 
 @every_family
 def test_an_ablation_is_a_decode_without_the_head(family):
-    asked, trace = case(family)
+    subject, trace = case(family)
     rows = trace.document["ablations"]
     if family == "rnn-fixed":
         assert rows is None
         assert "no attention head" in trace.why("ablations")
         return
     assert [(row["kind"], row["layer"], row["head"]) for row in rows] == [
-        tuple(head) for site in sites(asked.model) for head in site.heads
+        tuple(head) for site in sites(subject.model) for head in site.heads
     ]
-    assert all(site.attention.gate is None for site in sites(asked.model))
+    assert all(site.attention.gate is None for site in sites(subject.model))
     for row in (rows[0], rows[-1]):
-        with without_heads(asked.model, [(row["kind"], row["layer"], row["head"])]):
-            found = asked.search_tokens([LETTERS.encode(TEXT)], [[]], OPTIONS)[0][0]
-            scores = pass_along(asked.model.eval(), said_in(trace)).log_softmax(-1)
+        with without_heads(subject.model, [(row["kind"], row["layer"], row["head"])]):
+            found = subject.search_tokens([LETTERS.encode(TEXT)], [[]], OPTIONS)[0][0]
+            scores = pass_along(subject.model.eval(), path_of(trace)).log_softmax(-1)
         assert (row["text"], row["log_prob"]) == (
             LETTERS.decode(found.tokens),
             pytest.approx(found.log_prob, abs=1e-4),
         )
-        worth = sum(float(scores[t, token]) for t, token in enumerate(said_in(trace).tokens))
+        worth = sum(float(scores[t, token]) for t, token in enumerate(path_of(trace).tokens))
         assert row["output_log_prob"] == pytest.approx(worth, abs=1e-4)
         assert row["changed"] == (row["text"] != trace.output)
 
@@ -205,23 +205,23 @@ def test_heads_are_not_switched_off_where_that_takes_long_or_is_not_wanted(monke
 @pytest.mark.parametrize("share", [False, True])
 def test_contributions_are_slopes(family, share):
     """Making one embedding ε longer changes log p by ε times its contribution."""
-    asked = predictor(family, share=share)
-    asked.model.double().eval()
-    trace = look(asked, TEXT, options=OPTIONS, ablate=False)
+    subject = predictor(family, share=share)
+    subject.model.double().eval()
+    trace = look(subject, TEXT, options=OPTIONS, ablate=False)
     source, prefix = trace.contributions()
-    said, small = said_in(trace), 1e-5
+    path, small = path_of(trace), 1e-5
     assert (source.shape, prefix.shape) == (
-        (len(said.tokens), len(said.source)),
-        (len(said.tokens), len(said.tokens)),
+        (len(path.tokens), len(path.source)),
+        (len(path.tokens), len(path.tokens)),
     )
     assert not np.triu(prefix, 1).any()  # the future does not count
     for part, place, found in (("encoder", 2, source[:, 2]), ("decoder", 1, prefix[:, 1])):
         changed = []
         for sign in (1, -1):
-            longer = _stretch(asked.model, part, place, 1 + sign * small)
-            scores = pass_along(asked.model, said).log_softmax(-1)
+            longer = _stretch(subject.model, part, place, 1 + sign * small)
+            scores = pass_along(subject.model, path).log_softmax(-1)
             longer.remove()
-            changed.append(scores.gather(1, torch.tensor(said.tokens)[:, None])[:, 0])
+            changed.append(scores.gather(1, torch.tensor(path.tokens)[:, None])[:, 0])
         assert found == pytest.approx(((changed[0] - changed[1]) / (2 * small)).numpy(), abs=1e-4)
 
 
@@ -242,13 +242,13 @@ def _stretch(model, part: str, place: int, factor: float):
 
 
 def test_the_share_of_the_source_is_that_of_its_contributions(monkeypatch):
-    asked, trace = case("transformer-sinusoidal")
+    subject, trace = case("transformer-sinusoidal")
     source, prefix = (np.abs(part).sum(1) for part in trace.contributions())
     shares = [step["source_share"] for step in trace.document["steps"]]
     assert shares == pytest.approx((source / (source + prefix)).tolist(), abs=1e-5)
     monkeypatch.setattr("seqwright.lens.trace.contributions.TOKENS", 1)  # step by step instead of together
     for one, other in zip(
-        trace.contributions(), look(asked, TEXT, options=OPTIONS, ablate=False).contributions(), strict=True
+        trace.contributions(), look(subject, TEXT, options=OPTIONS, ablate=False).contributions(), strict=True
     ):
         assert one == pytest.approx(other, abs=1e-4)
 
@@ -263,11 +263,11 @@ def test_contributions_that_take_long_are_left_out_with_a_reason(monkeypatch):
 
 @pytest.mark.parametrize("family", ["rnn-bahdanau", "rnn-fixed", "gru-at-once", "mixed"])
 def test_gates_lead_from_state_to_state(family):
-    asked, trace = case(family)
-    said = said_in(trace)
+    subject, trace = case(family)
+    path = path_of(trace)
     with torch.no_grad():
-        start = asked.model.eval().start(Tokens(torch.tensor([said.source])))
-        _, end = asked.model.decoder(said.batch().target.ids, start)
+        start = subject.model.eval().start(Tokens(torch.tensor([path.source])))
+        _, end = subject.model.decoder(path.batch().target.ids, start)
     for layer in range(2):
         cells = trace.cells("decoder", layer)
         for name, before, after in zip(("h", "c"), start.cells, end.cells, strict=False):
@@ -288,9 +288,9 @@ def _check_cells(cells: dict[str, np.ndarray]) -> None:
 
 
 def test_the_encoder_reads_in_both_directions():
-    asked, trace = case("gru-at-once")
+    subject, trace = case("gru-at-once")
     with torch.no_grad():
-        hidden = asked.model.eval().encoder(Tokens(torch.tensor([said_in(trace).source]))).hidden[0].numpy()
+        hidden = subject.model.eval().encoder(Tokens(torch.tensor([path_of(trace).source]))).hidden[0].numpy()
     forward, backward = (trace.cells("encoder", 1, name)["h"][1:] for name in ("forward", "backward"))
     assert np.concatenate([forward, backward[::-1]], -1) == pytest.approx(hidden, abs=1e-4)
     assert [entry["direction"] for entry in looked("rnn-fixed").document["recurrent"][:2]] == [
@@ -317,26 +317,26 @@ def test_what_is_not_there_is_explained():
 
 @pytest.mark.parametrize("family", ["transformer-sinusoidal", "rnn-bahdanau"])
 def test_the_same_bytes_for_the_same_look(family):
-    asked = predictor(family)
-    first = look(asked, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes()
-    asked.model.train()
-    assert look(asked, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes() == first
-    assert asked.model.training
-    asked.model.output.weight.data[5] += 0.001
-    again = json.loads(look(asked, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes())
+    subject = predictor(family)
+    first = look(subject, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes()
+    subject.model.train()
+    assert look(subject, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes() == first
+    assert subject.model.training
+    subject.model.output.weight.data[5] += 0.001
+    again = json.loads(look(subject, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes())
     assert again["model"]["weights"] != json.loads(first)["model"]["weights"]
 
 
 @pytest.mark.parametrize("family", ["transformer-shaw", "rnn-bahdanau"])
 def test_looking_leaves_the_model_as_it_was(family):
-    asked = predictor(family)
-    before = asked.predict(TEXT, beam=3)
-    trace = asked.look(TEXT, beam=3, ablate=False)
-    assert asked.predict(TEXT, beam=3) == before
+    subject = predictor(family)
+    before = subject.predict(TEXT, beam=3)
+    trace = subject.look(TEXT, beam=3, ablate=False)
+    assert subject.predict(TEXT, beam=3) == before
     assert trace.output == before[0].text
     assert trace.document["output"]["log_prob"] == pytest.approx(before[0].log_prob, abs=1e-5)
-    assert all(parameter.grad is None for parameter in asked.model.parameters())
-    assert all(getattr(part, "recorder", None) is None for part in asked.model.modules())
+    assert all(parameter.grad is None for parameter in subject.model.parameters())
+    assert all(getattr(part, "recorder", None) is None for part in subject.model.modules())
 
 
 def test_heads_have_their_numbers():

@@ -28,17 +28,17 @@ every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def traced(variant: str) -> tuple[Predictor, Trace]:
-    asked = predictor("transformer-sinusoidal", **VARIANTS[variant])
+    subject = predictor("transformer-sinusoidal", **VARIANTS[variant])
     with torch.no_grad():
-        for name, weight in asked.model.named_parameters():
+        for name, weight in subject.model.named_parameters():
             if "norm" in name:
                 weight.add_(0.3 * torch.randn_like(weight))  # as training would
-    return asked, look(asked, TEXT, options=OPTIONS, ablate=False, branch=False)
+    return subject, look(subject, TEXT, options=OPTIONS, ablate=False, branch=False)
 
 
 @torch.no_grad()
-def heard(asked: Predictor, trace: Trace) -> dict[str, Tensor]:
-    """What norms, feed-forwards and blocks gave (Q, D), by name, asked of the parts themselves."""
+def recorded(subject: Predictor, trace: Trace) -> dict[str, Tensor]:
+    """Outputs of norms, feed-forwards and blocks (Q, D) by name, from the parts themselves."""
     found: dict[str, Tensor] = {}
 
     def listen(name: str):
@@ -47,11 +47,11 @@ def heard(asked: Predictor, trace: Trace) -> dict[str, Tensor]:
         )
 
     hooks = []
-    for name, part in asked.model.named_modules():
+    for name, part in subject.model.named_modules():
         if isinstance(part, Block) or name.endswith((".norm", ".feed_forward")):
             hooks.append(part.register_forward_hook(listen(name)))
     source = [piece["id"] for piece in trace.document["source"]["pieces"]]
-    asked.model.eval()(DecodedPath(source, [step["id"] for step in trace.document["steps"]]).batch())
+    subject.model.eval()(DecodedPath(source, [step["id"] for step in trace.document["steps"]]).batch())
     for hook in hooks:
         hook.remove()
     return found
@@ -65,8 +65,8 @@ def normed(block: dict[str, Any], sublayer: dict[str, Any], x: np.ndarray) -> np
 
 @every_variant
 def test_a_block_leads_from_stream_to_stream(variant):
-    asked, trace = traced(variant)
-    seen = heard(asked, trace)
+    subject, trace = traced(variant)
+    values = recorded(subject, trace)
     assert len(trace.document["blocks"]) == 4
     for entry in trace.document["blocks"]:
         block = trace.block(entry["part"], entry["layer"])
@@ -75,20 +75,20 @@ def test_a_block_leads_from_stream_to_stream(variant):
         for name, sublayer in block["sublayers"].items():
             total = x + sublayer["output"]
             result = normed(block, sublayer, x if block["order"] == "pre" else total)
-            expected = seen[f"{entry['name']}.around_{name}.norm"][:, : x.shape[1]]
+            expected = values[f"{entry['name']}.around_{name}.norm"][:, : x.shape[1]]
             assert result == pytest.approx(expected.numpy(), abs=1e-4)
             x = total if block["order"] == "pre" else result
-        assert x == pytest.approx(seen[entry["name"]][:, : x.shape[1]].numpy(), abs=1e-4)
+        assert x == pytest.approx(values[entry["name"]][:, : x.shape[1]].numpy(), abs=1e-4)
 
 
 @every_variant
 def test_a_number_of_the_feed_forward_is_summed_from_its_units(variant):
-    asked, trace = traced(variant)
-    seen = heard(asked, trace)
+    subject, trace = traced(variant)
+    values = recorded(subject, trace)
     for entry in trace.document["blocks"]:
         block = trace.block(entry["part"], entry["layer"])
         hidden, output = block["hidden"], block["sublayers"]["feed_forward"]["output"]
-        whole = seen[f"{entry['name']}.feed_forward"].numpy()
+        whole = values[f"{entry['name']}.feed_forward"].numpy()
         assert output == pytest.approx(whole[:, : output.shape[1]], abs=1e-4)
         sums = (hidden["after"] * hidden["weights"]).sum(1) + hidden["rest"]
         sums += 0.0 if hidden["bias"] is None else hidden["bias"]
@@ -100,10 +100,10 @@ def test_a_number_of_the_feed_forward_is_summed_from_its_units(variant):
 
 @pytest.mark.parametrize(("variant", "activation"), [("pre", "relu"), ("rms", "gelu"), ("post-rms", "silu")])
 def test_units_are_the_strongest_before_and_after_their_activation(variant, activation):
-    asked, trace = traced(variant)
+    subject, trace = traced(variant)
     entry = trace.document["blocks"][-1]
     hidden = trace.block("decoder", 1)["hidden"]
-    part = asked.model.get_submodule(f"{entry['name']}.feed_forward")
+    part = subject.model.get_submodule(f"{entry['name']}.feed_forward")
     assert hidden["activation"] == activation
     before = torch.tensor(hidden["before"])
     after = getattr(torch.nn.functional, activation)(before)
@@ -113,7 +113,7 @@ def test_units_are_the_strongest_before_and_after_their_activation(variant, acti
     lengths = part.fall.weight.norm(dim=0).detach().numpy()
     strengths = np.abs(hidden["after"]) * lengths[hidden["units"]]
     assert (np.diff(strengths, axis=1) <= 1e-6).all()
-    norms = heard(asked, trace)[f"{entry['name']}.around_feed_forward.norm"]
+    norms = recorded(subject, trace)[f"{entry['name']}.around_feed_forward.norm"]
     if trace.block("decoder", 1)["order"] == "pre":
         risen = part.rise(norms).detach().chunk(2, -1)[0] if hidden["value"] is not None else part.rise(norms)
         assert hidden["before"] == pytest.approx(

@@ -1,4 +1,4 @@
-"""A branch is what greedy search says after another piece, and a trace says for which steps it was asked."""
+"""A branch is the greedy continuation after another token; a trace states which steps have branches."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GREEDY = replace(OPTIONS, size=1, n_best=1)
 
 @pytest.mark.parametrize("family", [*FAMILIES][::4])
 def test_a_branch_is_a_greedy_search_after_its_prefix(family):
-    asked, trace = case(family)
+    subject, trace = case(family)
     ids = trace.document["hypotheses"][0]["ids"]
     row = LETTERS.encode(TEXT)
     going = [one for one in trace.document["branches"] if one["id"] != END]
     assert going
     for branch in going[::3]:
         prefix = [*ids[: branch["step"]], branch["id"]]
-        (found,) = asked.search_tokens([row], [prefix], GREEDY)[0]
+        (found,) = subject.search_tokens([row], [prefix], GREEDY)[0]
         assert branch["text"] == LETTERS.decode(found.tokens)
         assert branch["text"][branch["start"] : branch["end"]] == LETTERS.decode([branch["id"]])
         assert branch["log_prob"] == pytest.approx(found.log_prob, abs=1e-4)
@@ -41,23 +41,23 @@ def test_the_strongest_alternatives_of_each_step_branch(family):
 
 
 def test_an_output_may_end_instead():
-    asked, trace = case("rnn-bahdanau")
+    subject, trace = case("rnn-bahdanau")
     (branch, *_) = (one for one in trace.document["branches"] if one["id"] == END and one["step"] > 0)
     t = branch["step"]
     assert (branch["text"], branch["start"], branch["finish_reason"]) == (trace.output[:t], t, "end")
-    assert branch["log_prob"] == pytest.approx(asked.score([(TEXT, branch["text"])])[0], abs=1e-4)
+    assert branch["log_prob"] == pytest.approx(subject.score([(TEXT, branch["text"])])[0], abs=1e-4)
     assert branch["score"] == pytest.approx(branch["log_prob"] / OPTIONS.penalty(t + 1), abs=1e-5)
 
 
 def test_all_branches_come_from_one_search(monkeypatch):
-    asked, searches = predictor("transformer-sinusoidal"), []
-    search = asked.search_tokens
+    subject, searches = predictor("transformer-sinusoidal"), []
+    search = subject.search_tokens
     monkeypatch.setattr(
-        asked,
+        subject,
         "search_tokens",
         lambda rows, *given, **more: searches.append(len(rows)) or search(rows, *given, **more),
     )
-    trace = look(asked, TEXT, options=OPTIONS, ablate=False)
+    trace = look(subject, TEXT, options=OPTIONS, ablate=False)
     going = [one for one in trace.document["branches"] if one["id"] != END]
     assert searches == [1, len(going)]
 

@@ -19,9 +19,9 @@ def test_a_trace_of_the_mandated_size_is_below_five_megabytes():
     """256 tokens to 256, 6 layers of 8 heads of 3 kinds; nothing is learned yet, and all is noise."""
     spec = {"layers": 6, "size": 32, "heads": 8, "hidden": 32}
     model = build_model(spec, source_vocabulary=LETTERS.size, target_vocabulary=LETTERS.size)
-    asked = Predictor(model, TextToText(LETTERS, LETTERS))
+    subject = Predictor(model, TextToText(LETTERS, LETTERS))
     options = BeamOptions(size=2, n_best=2, min_length=256, max_length=256)
-    trace = look(asked, ("look at " * 32)[:255], options=options)
+    trace = look(subject, ("look at " * 32)[:255], options=options)
     assert len(trace.document["steps"]) == 256
     assert [entry["block"] for entry in trace.document["attention"]] == [[1, 1]] * 18
     assert len(trace.to_bytes()) <= 5_000_000
@@ -51,8 +51,8 @@ def test_two_thousand_tokens_of_a_recurrent_model():
 
 
 def test_a_deep_encoder_and_a_shallow_decoder():
-    asked = predictor("transformer-depths", encoder={"layers": 12}, decoder={"layers": 3}, size=8)
-    trace = look(asked, "look", options=SHORT, ablate=False)
+    subject = predictor("transformer-depths", encoder={"layers": 12}, decoder={"layers": 3}, size=8)
+    trace = look(subject, "look", options=SHORT, ablate=False)
     assert trace.document["model"]["layers"] == {"enc": 12, "dec": 3, "cross": 3}
     assert [trace.layers(kind) for kind in ("enc", "dec", "cross")] == [12, 3, 3]
 
@@ -72,8 +72,8 @@ def test_blocks_hold_what_the_weights_hold(monkeypatch):
 def test_layers_of_different_numbers_of_heads_are_stored_in_the_same_blocks(monkeypatch):
     """As they are after pruning; where the model looked is their mean."""
     monkeypatch.setattr("seqwright.lens.trace.recorders.CELLS", 200)
-    asked = predictor("transformer-pruned", heads=[1, 3], cross_heads=[1, 3])
-    trace = look(asked, "look at it", options=SHORT, ablate=False)
+    subject = predictor("transformer-pruned", heads=[1, 3], cross_heads=[1, 3])
+    trace = look(subject, "look at it", options=SHORT, ablate=False)
     blocks = {entry["kind"]: set() for entry in trace.document["attention"]}
     for entry in trace.document["attention"]:
         blocks[entry["kind"]].add(tuple(entry["block"]))

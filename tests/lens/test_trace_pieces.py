@@ -1,4 +1,4 @@
-"""Pieces cut their text exactly, whatever the tokenizer, and also where a model said what none encodes."""
+"""Pieces cut their text exactly, for every tokenizer, even where the output is not what `encode` gives."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_bytes_of_a_character_share_its_span(kind):
     tokenizer = TRAINED[kind]
     ids = tokenizer.encode("日")
     assert [piece.text for piece in locate(tokenizer, ids)][-3:] == ["日"] * 3
-    ids = [*ids, ids[-1]]  # and a byte that belongs to none: nobody would encode this
+    ids = [*ids, ids[-1]]  # and a byte that belongs to no character: `encode` never gives this
     assert [piece.text for piece in locate(tokenizer, ids)][-4:] == ["日"] * 3 + ["\ufffd"]
 
 

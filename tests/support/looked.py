@@ -48,7 +48,7 @@ FAMILIES |= {
 
 
 def predictor(family: str, **options: Any) -> Predictor:
-    """An untrained model; large weights make what it says depend on what it reads."""
+    """An untrained model; large weights make its output depend on its input."""
     torch.manual_seed(0)
     spec = {"size": 16, "layers": 2, **FAMILIES[family], **options}
     model = build_model(spec, source_vocabulary=LETTERS.size, target_vocabulary=LETTERS.size)
@@ -59,12 +59,12 @@ def predictor(family: str, **options: Any) -> Predictor:
 
 
 def looked(family: str, text: str = TEXT, options: BeamOptions = OPTIONS, **more: Any) -> Trace:
-    """Without ablations, which take longest, unless they are asked for."""
+    """A trace without ablations, which take longest, by default."""
     return look(predictor(family), text, options=options, **{"ablate": False, **more})
 
 
 @cache
 def case(family: str) -> tuple[Predictor, Trace]:
     """A model and a whole trace of it, made once."""
-    asked = predictor(family)
-    return asked, look(asked, TEXT, options=OPTIONS, reference=REFERENCE)
+    subject = predictor(family)
+    return subject, look(subject, TEXT, options=OPTIONS, reference=REFERENCE)

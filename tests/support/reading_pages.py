@@ -17,7 +17,7 @@ def unpack(packed: dict[str, Any]) -> np.ndarray:
 
 
 def weights(trace: dict[str, Any], kind: str, layer: int) -> np.ndarray:
-    """(H, Q, K), as docs/trace.md says."""
+    """(H, Q, K), as in docs/trace.md."""
     entry = next(one for one in trace["attention"] if (one["kind"], one["layer"]) == (kind, layer))
     return unpack(entry["weights"]) / entry["levels"] * np.array(entry["scales"])[:, None, None]
 
@@ -42,7 +42,7 @@ def numbers(row: list[str]) -> list[float]:
 
 
 def state(page: Page) -> dict[str, str]:
-    """What the address says."""
+    """The choices in the address."""
     return dict(page.evaluate("[...new URLSearchParams(location.hash.slice(1))]"))
 
 

@@ -1,4 +1,4 @@
-"""Traces that no model made: every shape that docs/trace.md allows, small, and the same for the same seed."""
+"""Synthetic traces: every shape that docs/trace.md allows, small and deterministic."""
 
 from __future__ import annotations
 
@@ -89,16 +89,16 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
     for word in WORDS:
         ids.setdefault(word, FIRST + len(ids))
     symbols = {str(number): text for text, number in ids.items()} | {str(BEGIN): "⟨begin⟩", str(END): "⟨end⟩"}
-    said = [piece["id"] for piece in output["pieces"]]
-    steps, logits = make_steps(random, said, FIRST + len(ids), shape.sharpness)
-    lattice, hypotheses = make_lattice(random, said, steps, symbols)
+    tokens = [piece["id"] for piece in output["pieces"]]
+    steps, logits = make_steps(random, tokens, FIRST + len(ids), shape.sharpness)
+    lattice, hypotheses = make_lattice(random, tokens, steps, symbols)
     absent = {"branches": f"it was done for the first {BRANCHED}", "blocks": "no model made this trace"}
-    attention = make_attention(random, shape, len(source["pieces"]), len(said), absent)
+    attention = make_attention(random, shape, len(source["pieces"]), len(tokens), absent)
     heads = make_heads(random, attention)
     contributions = {
         "method": "gradient × input",
-        "source": pack(random.normal(size=(len(said), len(source["pieces"]))).astype(np.float32)),
-        "prefix": pack(np.tril(random.normal(size=(len(said), len(said)))).astype(np.float32)),
+        "source": pack(random.normal(size=(len(tokens), len(source["pieces"]))).astype(np.float32)),
+        "prefix": pack(np.tril(random.normal(size=(len(tokens), len(tokens)))).astype(np.float32)),
     }
     best = hypotheses[0]
     return {
@@ -117,7 +117,7 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
         "lattice": lattice,
         "attention": attention,
         "heads": heads,
-        "recurrent": make_recurrent(random, shape, len(source["pieces"]), len(said)),
+        "recurrent": make_recurrent(random, shape, len(source["pieces"]), len(tokens)),
         "ablations": make_ablations(heads, shape.output, best),
         "branches": make_branches(output, steps, symbols),
         "blocks": [],
@@ -144,16 +144,16 @@ def older(trace: Document) -> Document:
 
 
 def make_steps(
-    random: np.random.Generator, said: list[int], vocabulary: int, sharpness: float
+    random: np.random.Generator, tokens: list[int], vocabulary: int, sharpness: float
 ) -> tuple[list[Document], Document]:
-    """Random logits in which what is said stands out."""
-    values = random.normal(size=(len(said), vocabulary)).astype(np.float32)
+    """Random logits in which the output tokens stand out."""
+    values = random.normal(size=(len(tokens), vocabulary)).astype(np.float32)
     values[:, :2] = -9
-    values[np.arange(len(said)), said] += sharpness
+    values[np.arange(len(tokens)), tokens] += sharpness
     order = np.argsort(-values, axis=1, kind="stable")
     kept = min(50, vocabulary - 2)  # so that something is left over
     steps = []
-    for row, ranked, token in zip(values.astype(float), order, said, strict=True):
+    for row, ranked, token in zip(values.astype(float), order, tokens, strict=True):
         total = math.log(np.exp(row).sum())
         logp = row - total
         steps.append(
@@ -173,7 +173,7 @@ def make_steps(
 
 
 def make_lattice(
-    random: np.random.Generator, said: list[int], steps: list[Document], symbols: dict[str, str]
+    random: np.random.Generator, tokens: list[int], steps: list[Document], symbols: dict[str, str]
 ) -> tuple[Document, list[Document]]:
     """A beam in which the output stays first, and neighbours come, end and go."""
     names = ("step", "parent", "token", "log_prob", "score", "fate", "reason")
@@ -188,7 +188,7 @@ def make_lattice(
 
     live: list[tuple[int, float, list[int]]] = [(add(0, None, BEGIN, 0.0, 0, "first"), 0.0, [])]
     done: list[tuple[float, list[int], int]] = []
-    for number, (token, entry) in enumerate(zip(said, steps, strict=True), 1):
+    for number, (token, entry) in enumerate(zip(tokens, steps, strict=True), 1):
         best = live[0][1] + entry["log_prob"]
         offers = [(best, live[0], token)]
         for rank in range(1, 2 * BEAM):
@@ -204,7 +204,7 @@ def make_lattice(
         grown = []
         for rank, (log_prob, parent, other) in enumerate(offers, 1):
             ends = other == END and rank <= BEAM
-            fate = 1 if ends else 0 if rank <= BEAM and number < len(said) else 2
+            fate = 1 if ends else 0 if rank <= BEAM and number < len(tokens) else 2
             place = add(number, parent[0], other, log_prob, fate, "end" if ends else f"rank {rank} of {BEAM}")
             if ends:
                 done.append((log_prob / number, parent[2], number))
@@ -213,8 +213,8 @@ def make_lattice(
         live = grown or live
     done.sort(reverse=True)
     total = sum(entry["log_prob"] for entry in steps)
-    first = (total / len(said), said[:-1], len(said))
-    ranked = [first, *[one for one in done if one[1] != said[:-1]][:2]]
+    first = (total / len(tokens), tokens[:-1], len(tokens))
+    ranked = [first, *[one for one in done if one[1] != tokens[:-1]][:2]]
     hypotheses = [
         {
             "text": "".join(symbols[str(token)] for token in ids),

@@ -16,7 +16,7 @@ from seqwright.data.task import group_items
 from seqwright.errors import InputError
 from seqwright.evaluation.metrics import Better
 from seqwright.lens.heads.gates import Head, LayerKey, Site, apply_gates, sites, without_heads
-from seqwright.lens.trace.contract import TextTask, text_task
+from seqwright.lens.trace.contract import TextTask
 from seqwright.models import Model, eval_mode, evaluating
 
 if TYPE_CHECKING:

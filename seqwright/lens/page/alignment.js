@@ -74,14 +74,14 @@ async function draw(page) {
   const matrix = await chosenMatrix(trace, state);
   const scale = { colours, name: "ramp", low: 0, high: peak(matrix.values) };
   const row = rowOf(matrix, state);
-  const beside = state.kind !== "enc" && aside(page, matrix, row);
+  const side = state.kind !== "enc" && aside(page, matrix, row);
   const drawn = state.layout === "lines";
   const hint = drawn ? "Point at a line" : "Point at a cell, or use the arrow keys,";
   const readout = paragraph("readout", `${hint} to see its weight.`);
   readout.setAttribute("role", "status");
   const pinned = pins(page, matrix);
   const shared = {
-    width: state.width - (beside && state.width >= ROOM ? SIDE : 0),
+    width: state.width - (side && state.width >= ROOM ? SIDE : 0),
     row,
     hover: (at, column) => fill(readout, cellText(matrix, at, column)),
   };
@@ -93,7 +93,7 @@ async function draw(page) {
   const colourScale = !drawn && legend(scale);
   const foot = element("div", { class: "foot" }, colourScale, notes(page, matrix, pinned.some));
   const main = element("div", { class: "main" }, scroll(picture), readout, foot);
-  const node = element("div", { class: "beside" }, main, beside);
+  const node = element("div", { class: "columns" }, main, side);
   const listed = row ?? matrix.rowOf[Math.floor(Math.max(0, state.q) / matrix.blocks[0])];
   return { node, picture, table: shownTable(matrix, listed), whole: () => wholeTable(matrix) };
 }

@@ -29,8 +29,8 @@ async function draw(page) {
   const walls = element("div", { class: "walls" }, grids.map((one) => one.node));
   const scope = trace.absent("heads", "roles and importance are computed from this text alone");
   const main = element("div", { class: "main" }, walls, roles(trace), paragraph("quiet", scope));
-  const beside = element("div", { class: "beside" }, main, await large(page));
-  const node = element("div", {}, without(page), beside);
+  const columns = element("div", { class: "columns" }, main, await large(page));
+  const node = element("div", {}, without(page), columns);
   return { node, picture: poster(grids.filter((one) => one.cells.length)), table: tableFor(trace) };
 }
 

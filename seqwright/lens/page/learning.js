@@ -53,8 +53,8 @@ async function draw(page) {
   const row = ({ trace: { document: { output } }, step }) => (
     [step, lossAt(page.learning, step), output.text, output.log_prob]);
   const main = element("div", { class: "main" }, outputs(page, found));
-  const beside = element("div", { class: "beside" }, main, await attention(page));
-  const node = element("div", {}, scroll(picture), beside);
+  const columns = element("div", { class: "columns" }, main, await attention(page));
+  const node = element("div", {}, scroll(picture), columns);
   return { node, picture, table: { columns: COLUMNS, rows: found.map(row) } };
 }
 

@@ -53,7 +53,7 @@ async function draw(page) {
     `uniform choice among ${short(Math.exp(step.entropy), 1)} tokens. `,
     "Thin marks show the probabilities before the sliders. ", restText(shaped.rest, state));
   const main = element("div", { class: "main" }, facts, scroll(picture));
-  const node = element("div", { class: "beside" }, main, branchList(page));
+  const node = element("div", { class: "columns" }, main, branchList(page));
   return { node, picture, table: tableOf(rows) };
 }
 

@@ -23,7 +23,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def look(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """look(*traces, at="#t=4"): the page about some traces, open; it must end without a complaint."""
+    """look(*traces, at="#t=4"): open the page of some traces; it must end without errors."""
     pages: list[Page] = []
 
     def look(
@@ -37,7 +37,7 @@ def look(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     yield look
     for page in pages:
-        page.evaluate("0")  # what was said before this is heard by now
+        page.evaluate("0")  # earlier messages have arrived by now
         page.close()
         assert page.complaints == []
         assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []

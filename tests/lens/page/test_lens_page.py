@@ -73,7 +73,7 @@ def test_nothing_on_the_page_is_fetched_or_parsed():
     ):
         assert forbidden not in program
     addresses = set(re.findall(r"https?://[^\s\"']+", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of a vocabulary, never asked for
+    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of a vocabulary, never requested
 
 
 def test_a_page_needs_a_trace():

@@ -1,4 +1,4 @@
-"""A click on another piece shows what would have been said after it, and Escape goes back."""
+"""A click on another token shows its branch, and Escape closes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_click_on_an_alternative_shows_its_branch(look):
     assert page.text(".tokens.branch") == first["text"]
     assert page.text(".tokens.branch .turn") == first["text"][first["start"] : first["end"]]
     assert state(page)["branch"] == f"2.{first['id']}"
-    assert page.text(".tokens.output").split() == [*trace["output"]["text"].split(), "⟨end⟩"]  # beside it
+    assert page.text(".tokens.output").split() == [*trace["output"]["text"].split(), "⟨end⟩"]  # still shown
     page.click(".branches li:nth-child(2) button")
     page.wait(f"document.querySelector('.tokens.branch').textContent === '{second['text']}'")
     page.press("Escape")
@@ -32,9 +32,9 @@ def test_a_branch_has_its_scores_and_stays_while_one_looks_elsewhere(look):
     trace = make_trace()
     branch, *_ = at_step(trace, 1)
     page = look(trace, at=f"#view=beam&t=5&branch=1.{branch['id']}")
-    told = page.text(".rows .quiet").replace("−", "-")
-    assert f"→ {branch['log_prob']:.3f} (" in told
-    assert f"→ {branch['score']:.3f} (" in told
+    facts = page.text(".rows .quiet").replace("−", "-")
+    assert f"→ {branch['log_prob']:.3f} (" in facts
+    assert f"→ {branch['score']:.3f} (" in facts
     go(page, "alignment")
     assert page.text(".tokens.branch") == branch["text"]
     page.click("[data-key=back]")

@@ -16,7 +16,7 @@ def slider(label: str) -> str:
 
 
 def said_by(label: str) -> str:
-    """What stands beside a slider, and what a screen reader says."""
+    """The text next to a slider, and the text for screen readers."""
     return f"[{slider(label)}.parentNode.querySelector('output').textContent, {slider(label)}.ariaValueText]"
 
 

@@ -13,22 +13,22 @@ FOCUSED = "document.activeElement"
 def test_a_candidate_of_the_beam_is_a_button(look, key):
     page = look(make_trace(), at="#view=beam")
     page.evaluate("document.querySelectorAll('svg.tree .token')[20].focus()")
-    said = page.evaluate(f"{FOCUSED}.getAttribute('aria-label')")
+    label = page.evaluate(f"{FOCUSED}.getAttribute('aria-label')")
     page.press(key)
     page.wait("location.hash.includes('t=')")
-    assert f" at step {int(state(page)['t']) + 1}:" in said
+    assert f" at step {int(state(page)['t']) + 1}:" in label
     page.wait("document.querySelector('.play').textContent === '▶'")  # a space presses, and plays nothing
-    assert page.evaluate(f"{FOCUSED}.getAttribute('aria-label')") == said
+    assert page.evaluate(f"{FOCUSED}.getAttribute('aria-label')") == label
 
 
 @pytest.mark.parametrize("key", ["Enter", " "])
 def test_a_word_between_lines_is_a_button(look, key):
     page = look(make_trace(), at="#layout=lines")
     page.evaluate("document.querySelectorAll('svg.lines .token')[2].focus()")
-    said = page.evaluate(f"{FOCUSED}.textContent")
+    label = page.evaluate(f"{FOCUSED}.textContent")
     page.press(key)
     page.wait("document.querySelector('svg.lines [aria-pressed=true]')")
-    assert page.text("svg.lines [aria-pressed=true]") == said
+    assert page.text("svg.lines [aria-pressed=true]") == label
     assert page.evaluate(f"{FOCUSED}.getAttribute('aria-pressed')") == "true"
     page.press(key)
     page.wait("!document.querySelector('svg.lines [aria-pressed=true]')")

@@ -67,7 +67,7 @@ def test_rows_run_from_right_to_left(look):
         )
         assert lefts == sorted(lefts, reverse=True)
     row = "document.querySelector('.tokens.source').getBoundingClientRect()"
-    assert page.evaluate(f"{row}.width") < 500  # beside its label, not at the other end of the page
+    assert page.evaluate(f"{row}.width") < 500  # next to its label, not at the other end of the page
 
 
 def test_columns_run_as_their_text_does(look):
@@ -211,9 +211,9 @@ def test_what_programs_read_is_the_text_itself(look, browser: Browser, tmp_path:
 def test_a_name_does_not_turn_the_sentence_around(look):
     """A number after an Arabic word stays after it."""
     page = look(make_trace(output=ARABIC), at="#view=next&t=1")
-    said, share = page.evaluate(
+    right, left = page.evaluate(
         "(() => { const rows = document.querySelectorAll('.facts'); const range = document.createRange();"
         "const name = rows[0].querySelector('.now'); range.selectNodeContents(name.nextSibling);"
         "return [name.getBoundingClientRect().right, range.getClientRects()[0].left]; })()"
     )
-    assert said <= share + 0.5
+    assert right <= left + 0.5
