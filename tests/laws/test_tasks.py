@@ -1,0 +1,201 @@
+"""What every task must satisfy, on its toy: those of the package, and one from outside.
+
+A new task in seqwright/tasks is covered without an edit here, once `MODELS` has a small model of its kind.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from seqwright.config import Config, parse
+from seqwright.data.corpus import Corpus, task_class
+from seqwright.data.read_report import ReadReport
+from seqwright.data.task import TASKS, group_items
+from seqwright.models.building import build_model
+from seqwright.pipeline.design import design, recipe_of
+from seqwright.prediction.predictor import Predictor, load
+from seqwright.prediction.verification import verify
+from seqwright.training.preparation import prepare
+
+NAMES = [*TASKS.names(), "vowels:Vowels"]
+SMALL = {"layers": 1, "size": 32, "hidden": 64, "heads": 2, "dropout": 0.0}
+MODELS: dict[str, dict[str, Any]] = {  # by model kind
+    "encoder_decoder": {"preset": "tiny", "share": False, **SMALL},
+    "decoder_only": {"kind": "decoder_only", **SMALL},
+    "encoder_only": {"kind": "encoder_only", **SMALL},
+}
+TRAINING = {"tokens": 256, "validations": 2, "decode": 40, "average": 0.9, "smoothing": 0.0}
+
+
+def configuration(name: str, folder: Path, steps: int = 6, **training: Any) -> Config:
+    """A small training on the toy of a task; its records are lines of cells in the order of the roles."""
+    task, file = task_class(name), folder / "toy.tsv"
+    roles = [role.name for role in task.roles]
+    file.write_text("".join("\t".join(row[role] for role in roles) + "\n" for row in task.toy(0)))
+    options = {**TRAINING, "steps": steps, "optimizer": {"kind": "adamw", "rate": 1e-2}, **training}
+    return parse(
+        {
+            "task": name,
+            "data": {"train": [str(file)], "held_out": 0.1},
+            "model": MODELS[task.models[0]],
+            "training": options,
+            "search": {"beam": 2},
+            "threads": 1,
+        }
+    )
+
+
+def examples(name: str, folder: Path, part: str = "train") -> list[Any]:
+    return list(Corpus.of(configuration(name, folder)).examples(part))
+
+
+def fitted(name: str, folder: Path) -> Any:
+    config = configuration(name, folder)
+    return task_class(name).fit(config, lambda: examples(name, folder))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_importing_a_task_loads_no_torch(name):
+    module = name.partition(":")[0] if ":" in name else f"seqwright.tasks.{name}"
+    program = f"import sys, {module}\nprint('torch' in sys.modules)"
+    paths = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=paths
+    )
+    assert done.stdout.split() == ["False"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_has_roles_with_names_of_their_own_and_a_model(name):
+    task = task_class(name)
+    assert len({role.name for role in task.roles}) == len(task.roles) > 0
+    assert any(role.needed == "train" for role in task.roles)  # the target may be absent in a prediction
+    with torch.device("meta"):
+        build_model(MODELS[task.models[0]], **task.sample_facts)
+    assert callable(recipe_of(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parts_of_the_split_share_no_group(name, tmp_path):
+    groups = [
+        {task_class(name).group(e) for e in examples(name, tmp_path, part)}
+        for part in ("train", "valid", "test")
+    ]
+    assert all(groups)
+    assert sum(map(len, groups)) == len(set().union(*groups))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reading_twice_gives_the_same_examples(name, tmp_path):
+    assert examples(name, tmp_path) == examples(name, tmp_path)
+    reader = Corpus.of(configuration(name, tmp_path)).reader((str(tmp_path / "toy.tsv"),))
+    assert len(list(reader.read(ReadReport()))) == len(task_class(name).toy(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_saved_task_loads_with_its_fingerprint(name, tmp_path):
+    task = fitted(name, tmp_path)
+    (tmp_path / "saved").mkdir()
+    task.save(tmp_path / "saved")
+    again = task_class(name).load(tmp_path / "saved", configuration(name, tmp_path))
+    assert again.fingerprint == task.fingerprint
+    rows = examples(name, tmp_path)[:20]
+    assert [row.columns for row in again.encode(rows)] == [row.columns for row in task.encode(rows)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_readable_store_gives_examples_back(name, tmp_path):
+    prepared = prepare(configuration(name, tmp_path), tmp_path)
+    task, known = prepared.task, examples(name, tmp_path, "valid")
+    for number, example in enumerate(known):
+        found = task.stored(prepared.valid, number)
+        assert (task.group(found), task.truth(found)) == (task.group(example), task.truth(example))
+    batch = task.batch(prepared.train, np.arange(3), seed=1, epoch=0)
+    assert (batch.rows, batch.index.tolist()) == (3, [0, 1, 2])
+    assert 0 < batch.count <= batch.tokens
+    assert len(task.lengths(prepared.train).counted) == len(prepared.train)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_truth_scores_best_and_nothing_scores_better(name, tmp_path):
+    task = fitted(name, tmp_path)
+    firsts, references, order = group_items(task, examples(name, tmp_path))
+    assert len(order) == len(examples(name, tmp_path))
+    judge = task.judge(firsts, references)
+    answers = [known[0] for known in references]
+    wrong = answers[1:] + answers[:1]
+    for metric in judge.metrics:
+        best, other = (metric.measured(given, references).value() for given in (answers, wrong))
+        assert best > other if metric.better == "higher" else best < other
+        assert judge.labels[metric.name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
+    task = fitted(name, tmp_path)
+    torch.manual_seed(0)
+    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
+    inputs = [task.to_line(example) for example in examples(name, tmp_path)[:24]]
+    together = [each.value for each in predictor.predict(inputs)]
+    assert [predictor.predict([line])[0].value for line in inputs] == together
+    turned = predictor.predict(inputs[::-1])
+    assert [each.value for each in turned] == together[::-1]
+    assert [each.source for each in turned] == inputs[::-1]
+    json.dumps([each.to_json() for each in turned], allow_nan=False)
+    assert predictor(inputs[0]) == together[0]
+    assert list(predictor.stream([])) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_endless_iterator_streams(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("seqwright.prediction.predictor.BLOCK", 4)
+    task = fitted(name, tmp_path)
+    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
+    line = task.to_line(examples(name, tmp_path)[0])
+
+    def endless():
+        while True:
+            yield line
+
+    stream = predictor.stream(endless())
+    assert len([next(stream) for _ in range(6)]) == 6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stopped_training_resumes_exactly(name, tmp_path):
+    whole = configuration(name, tmp_path, validate_every=3, save_seconds=1e6)
+    tiny.train(whole, tmp_path / "whole")
+    assert tiny.interrupted(whole, tmp_path / "parts", "train:step", 4) > 0
+    tiny.train(whole, tmp_path / "parts")
+    assert tiny.digest(tmp_path / "parts") == tiny.digest(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_toy_is_learned_and_the_run_folder_is_complete(name, tmp_path):
+    """From the files to a verified folder with a report, through the pipeline that users take."""
+    from seqwright.pipeline import run_design
+    from seqwright.training.console import Console
+
+    config = configuration(name, tmp_path, steps=250)
+    table = config.to_dict()
+    designed = design(table, by_recipe=False)
+    evaluation = run_design(designed, tmp_path / "run", Console(None))
+    first = evaluation.measured[0]
+    baseline = evaluation.baseline[first.metric.name]
+    ahead = first.value() - baseline if first.metric.better == "higher" else baseline - first.value()
+    assert ahead > 20, f"{first.metric.name} {first.value()}, the trivial answer has {baseline}"
+    assert [check.name for check in verify(tmp_path / "run") if not check.passed] == []
+    for file in ("report.html", "README.md", "evaluation.json", "data.json"):
+        assert (tmp_path / "run" / file).stat().st_size
+    again = load(tmp_path / "run").evaluate(str(tmp_path / "toy.tsv"))
+    assert len(again.items) > len(evaluation.items)
+    assert str(again)
