@@ -1,10 +1,10 @@
-"""The order of training: the batches of every epoch, computed and never remembered.
+"""The order of training: the batches of every epoch, computed and never stored.
 
-A plan is a pure function of (lengths of the data, seed, epoch, batching): no worker, process or machine takes
-part, and any batch of any epoch can be asked for directly. All there is to save of it is a `Cursor`.
+A plan is a pure function of (lengths of the data, seed, epoch, batching), the same on every machine. It gives
+any batch of any epoch directly, and a `Cursor` is all there is to save.
 
-An epoch is made so: permute the examples; cut the permutation into windows; sort each window by both lengths;
-cut the sorted window into batches that fit the budget; permute the batches.
+An epoch: permute the examples; cut the permutation into windows; sort each window by both lengths; cut the
+sorted window into batches that fit the budget; permute the batches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from seqwright.errors import ConfigError, ModelError
 
-RULE = 1  # counts up when the same arguments would give other batches
+RULE = 1  # increases when the same arguments would give other batches
 
 
 class RowLengths(NamedTuple):
@@ -80,12 +80,12 @@ class Cursor:
             return cls(**{name: int(value) for name, value in fields.items()})
         except (TypeError, ValueError, AttributeError) as error:
             raise ModelError(
-                f"{fields!r} is no position in the data ({error}); use another checkpoint"
+                f"{fields!r} is not a position in the data ({error}); use another checkpoint"
             ) from error
 
 
 class Epoch:
-    """The batches of one epoch: `epoch[k]` holds the numbers of the examples in batch k, sorted by length."""
+    """The batches of one epoch: `epoch[k]` has the numbers of the examples in batch k, sorted by length."""
 
     def __init__(self, order: np.ndarray, starts: np.ndarray, ranks: np.ndarray, lengths: RowLengths):
         """order (n,): the examples; starts (m + 1,): the cuts in it; ranks (m,): which cut batch k is."""
@@ -124,17 +124,17 @@ class Plan:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides the order besides the data: a cursor keeps its meaning while this stays the same."""
+        """What determines the order besides the data: a cursor is valid while this stays the same."""
         return {"rule": RULE, "seed": self.seed, **asdict(self.batching)}
 
     @property
     def oversized(self) -> np.ndarray:
-        """The examples that are over the budget by themselves, each alone in a batch."""
+        """The examples that exceed the budget by themselves, each alone in a batch."""
         source, target = self.lengths
         return np.flatnonzero((target >= self.batching.tokens) | (source >= self.batching.source_budget))
 
     def epoch(self, number: int) -> Epoch:
-        """Epoch `number`, counted from 0, whatever was asked for before."""
+        """Return epoch `number`, counted from 0, independent of earlier calls."""
         count, options = len(self.lengths.counted), self.batching
         # numpy keeps the raw stream of a bit generator, but not what a Generator makes of it (NEP 19): so
         # permutations are sorted raw numbers, and a run may be resumed under another numpy
@@ -153,7 +153,7 @@ class Plan:
         return Epoch(order, np.array(starts), ranks, self.lengths)
 
     def walk(self, cursor: Cursor) -> Iterator[tuple[np.ndarray, Cursor]]:
-        """All batches from a position on, without end, each with the position after it."""
+        """Yield all batches from a position on, without end, each with the position after it."""
         while len(self.lengths.counted):
             epoch = self._epoch_of(cursor)
             for number in range(cursor.batch, len(epoch)):
@@ -162,7 +162,7 @@ class Plan:
                 yield batch, cursor
 
     def advance(self, cursor: Cursor, steps: int) -> Cursor:
-        """The position `steps` batches later; the end of an epoch is the beginning of the next."""
+        """Return the position `steps` batches later; the end of an epoch is the beginning of the next."""
         while steps > 0:
             epoch = self._epoch_of(cursor)
             taken = min(steps, len(epoch) - cursor.batch)
@@ -175,13 +175,13 @@ class Plan:
         if not 0 <= cursor.batch < len(epoch):
             raise ModelError(
                 f"batch {cursor.batch} is outside epoch {cursor.epoch} of {len(epoch)} batches: data or "
-                "batching changed; bring the old ones back, or start this epoch again"
+                "batching changed; restore the old ones, or train into another folder"
             )
         return epoch
 
 
 def split(batch: np.ndarray, parts: int) -> list[np.ndarray]:
-    """A batch as `parts` micro-batches with equally many rows, or one more; with few rows some are empty.
+    """Divide a batch into `parts` micro-batches with equally many rows, or one more; some may be empty.
 
     Neighbours stay together: batches are sorted by length, and each part pads to its own longest row. On
     lengths like those of Multi30k, halves of 4096 tokens pad .038, those of every second row .054.
@@ -190,7 +190,7 @@ def split(batch: np.ndarray, parts: int) -> list[np.ndarray]:
 
 
 def cut_by_tokens(order: Sequence[int], lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Yield runs of rows, sorted by length, that hold at most `tokens`, padding included; one row at least."""
+    """Yield runs of sorted rows that hold at most `tokens`, padding included, and at least one row."""
     batch: list[int] = []
     for i in order:
         if batch and (len(batch) + 1) * lengths[i] > tokens:
@@ -207,13 +207,13 @@ def evenly(count: int, wanted: int) -> np.ndarray:
 
 
 def item_seed(seed: int, epoch: int, index: int) -> int:
-    """The seed of one example in one epoch, in [0, 2^63): for sampled pieces, noise and the like."""
+    """Return the seed of one example in one epoch, in [0, 2^63): for sampling and noise."""
     digest = hashlib.blake2b(f"{seed} {epoch} {index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
 def _after(cursor: Cursor, steps: int, examples: int, batches: int) -> Cursor:
-    """`steps` batches later in an epoch of `batches`; a cursor never rests behind the last of them."""
+    """Return the cursor `steps` batches later in an epoch of `batches`; it never points behind the last."""
     epochs, batch = divmod(cursor.batch + steps, batches)
     return Cursor(cursor.epoch + epochs, batch, cursor.steps + steps, cursor.examples + examples)
 
@@ -228,7 +228,7 @@ def _permutation(count: int, random: np.random.PCG64) -> np.ndarray:
 
 
 def _serpentine(source: np.ndarray, target: np.ndarray, turn: int) -> np.ndarray:
-    """The order by source // 2, then by target, up in one strip and down in the next: no jumps in either.
+    """Return the order by source // 2, then by target, up in one strip and down in the next, without jumps.
 
     `turn` in 0..3 chooses where strips begin and which go up: a window that is the whole data set would have
     nearly the same batches in every epoch without it.
@@ -240,7 +240,7 @@ def _serpentine(source: np.ndarray, target: np.ndarray, turn: int) -> np.ndarray
 
 
 def _cuts(source: np.ndarray, target: np.ndarray, options: Batching) -> Iterator[int]:
-    """Where each batch ends when every batch takes as many of the next rows as fit."""
+    """Yield the end of each batch, when every batch takes as many of the next rows as fit."""
     start, count = 0, len(target)
     while start < count:
         # no more rows than this can fit, as none pads to less than the first

@@ -98,7 +98,7 @@ def survey(config: Config) -> Survey:
     builder = StatisticsBuilder(role.name for role in corpus.task.roles if role.kind is Kind.TEXT)
     sample: list[Any] = []
     parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
-    waiting = HeldOut(*(corpus.examples(part, tally) for part in parts))
+    waiting = HeldOut(*(corpus.examples(part, tally) for part in parts), key=corpus.task.group)
     for example in reader.read(tally):
         builder.add(tuple(corpus.task.texts(example)), example.place)
         group = corpus.task.group(example)

@@ -24,7 +24,6 @@ from seqwright.pipeline.hints import folder_for, how_to_continue, next_commands,
 from seqwright.prediction.predictor import Predictor, load, paths_of
 from seqwright.prediction.tracing import trace_observers
 from seqwright.runs.folder import RUNS, Run
-from seqwright.runtime import threads
 from seqwright.training import run as training_run
 from seqwright.training.console import Console
 from seqwright.training.forecast import Forecast
@@ -155,12 +154,11 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     known = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else {}
     if known.get("step") == step:
         return None
-    predictor, corpus = load(folder), Corpus.of(design.config)
+    predictor, corpus = load(folder, threads=design.config.threads), Corpus.of(design.config)
     part: Part = "test" if design.survey.split(design.config.data)["test"] else "valid"
     examples = list(corpus.examples(part))
-    with threads(design.config.threads):
-        evaluation = evaluate(predictor, examples, file=corpus.name(part))
-        write_examples(folder, predictor, to_verify(predictor, examples))
+    evaluation = evaluate(predictor, examples, file=corpus.name(part))
+    write_examples(folder, predictor, to_verify(predictor, examples))
     document = {**evaluation.to_json(), "part": part}
     write_json(folder / EVALUATION, document)
     write_report(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,13 +57,11 @@ class Design:
         """Refuse what cannot be trained or validated, before there is a folder for it."""
         found, share = self.survey, self.config.data.held_out
         for part, count in found.split(self.config.data).items():
-            if (
-                not count and part != "test"
-            ):  # without a test split, the final score is that of the validation
+            if not count and part != "test":  # without a test split, the validation has the final score
+                groups = pluralize(found.report.sources, f"distinct {found.corpus.task.group_noun}")
                 raise InputError(
-                    f"{found.name} has {pluralize(found.report.sources, f'distinct {found.corpus.task.group_noun}')}"
-                    f", and with data.held_out = {share:g} the {NAMES[part]} split is empty; training needs at "
-                    f"least {ENOUGH}. Add data, or pass --valid and --test files"
+                    f"{found.name} has {groups}, and with data.held_out = {share:g} the {NAMES[part]} split is "
+                    f"empty; training needs at least {ENOUGH}. Add data, or pass --valid and --test files"
                 )
 
     def _split(self) -> str:
@@ -195,7 +194,7 @@ def _check_resumable(folder: Path) -> None:
     """Refuse to overwrite a model whose checkpoints are gone."""
     if Run.exists(folder) and (folder / WEIGHTS).exists() and not Run.open(folder).checkpoints().steps():
         raise ModelError(
-            f"{folder} holds a model but no checkpoints to resume from, and a new training would overwrite it; "
+            f"{folder} holds a model but no checkpoints to resume from; a new training would overwrite it: "
             "train into another folder, or remove this one"
         )
 
@@ -271,10 +270,8 @@ def _of_start(start: str) -> Choice:
 def held_out_files(given: Any, files: list[str], part: Part) -> list[str]:
     """Return the files of a part; refuse examples in memory, which only training data may be."""
     if not files and not (given is None or (isinstance(given, list | tuple) and not given)):
-        import reprlib
-
         raise InputError(
-            f"{part} is {reprlib.repr(given)}; name files that hold its examples, or leave it out: a share of "
-            "the training data is taken"
+            f"{part} is {reprlib.repr(given)}; name files that hold its examples, or leave it out to take a "
+            "share of the training data"
         )
     return files

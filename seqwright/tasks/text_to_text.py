@@ -181,8 +181,8 @@ class TextToText(Task[Pair, Text]):
 
         if resolve(config.model).get("share") and not config.tokenizer.joint and config.start is None:
             raise ConfigError(
-                "model.share uses one embedding for both sides, but tokenizer.joint is false and each side has "
-                "its own symbols; set tokenizer.joint = true or model.share = false"
+                "model.share uses one embedding for both sides, but tokenizer.joint is false; set "
+                "tokenizer.joint = true or model.share = false"
             )
 
     def facts(self) -> dict[str, int]:
@@ -261,8 +261,8 @@ class TextToText(Task[Pair, Text]):
             return Pair(self._joined(given), None, NOWHERE)
         if not isinstance(given, str):
             raise InputError(
-                f"{reprlib.repr(given)} is not a source: give a text, a tuple of the texts of its fields, or a "
-                "list of several sources"
+                f"{reprlib.repr(given)} is not a source: give a text, a tuple of its fields, or a list of "
+                "several sources"
             )
         if isinstance(given, JoinedFields) or self.fields == ONE_TEXT or has_fields(given):
             return Pair(given, None, NOWHERE)
@@ -289,8 +289,8 @@ class TextToText(Task[Pair, Text]):
         if len(cells) != len(self.fields):
             raise InputError(
                 f"{pluralize(len(cells), 'field')}, but the model takes {len(self.fields)} "
-                f"({', '.join(self.fields)}); separate them by tabs, with nothing there for an empty one, and "
-                "give several sources as a list"
+                f"({', '.join(self.fields)}); separate them by tabs, leave an empty one empty, and give "
+                "several sources as a list"
             )
         if "unspecified" in self.fields:
             raise ModelError(
@@ -556,7 +556,7 @@ class TextToText(Task[Pair, Text]):
     def buckets(
         self, items: Sequence[Item[Pair, Text]], folder: Path | None
     ) -> dict[str, tuple[Bucket, ...]]:
-        """Group by length, by the rarest symbol and by the end of the output; what tells nothing is left out."""
+        """Group by length, by the rarest symbol and by the end of the output, where these differ."""
         from seqwright.evaluation.buckets import (
             ENDING,
             LENGTHS,

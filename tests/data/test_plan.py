@@ -180,7 +180,7 @@ def test_a_position_of_other_batches_is_refused():
     plan = Plan(lengths_like_multi30k(200), Batching(tokens=256), 1)
     with pytest.raises(ModelError, match="outside epoch 0"):
         next(plan.walk(Cursor(0, 5000)))
-    with pytest.raises(ModelError, match="no position"):
+    with pytest.raises(ModelError, match="not a position"):
         Cursor.from_json({"epoch": 1, "shard": 2})
 
 

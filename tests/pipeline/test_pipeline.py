@@ -435,7 +435,7 @@ def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path
     folder = tmp_path / "run"
     run_design(design(small(pairs)), folder, Console(None))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="no model yet; the command that began it goes on"):
+    with pytest.raises(ModelError, match="has no model yet, .*run the same train command again"):
         seqwright.load(folder)
 
 
