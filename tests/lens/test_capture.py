@@ -35,7 +35,7 @@ def decode(model) -> torch.Tensor:
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_looking_changes_nothing(kind, training):
+def test_capturing_changes_nothing(kind, training):
     """Bit for bit: the output, the gradients and, in training, the random numbers after it."""
     model, found = small(kind).train(training), []
     for look in (False, True):
@@ -53,7 +53,7 @@ def test_looking_changes_nothing(kind, training):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_are_shares_of_what_may_be_seen(kind):
+def test_weights_are_shares_of_visible_keys(kind):
     model = small(kind).eval()
     with capture(model) as seen:
         decode(model)
@@ -98,7 +98,7 @@ def test_names_and_shapes_of_a_transformer():
     }
 
 
-def test_an_rnn_that_feeds_its_output_looks_once_a_token():
+def test_an_rnn_with_input_feeding_attends_once_per_token():
     with capture(small("rnn-bahdanau").eval()) as seen:
         decode(model := small("rnn-bahdanau").eval())
     assert not seen  # another model was watched
@@ -133,7 +133,7 @@ def recorders(model) -> set[bool]:
     return {part.recorder is not None for part in model.modules() if isinstance(part, Attention)}
 
 
-def test_the_recorder_goes_with_the_block_also_after_an_error():
+def test_the_recorder_is_removed_even_after_an_error():
     model = small("transformer-learned").eval()
     with capture(model):
         assert recorders(model) == {True}
@@ -144,7 +144,7 @@ def test_the_recorder_goes_with_the_block_also_after_an_error():
     assert recorders(model) == {False}
 
 
-def test_a_look_inside_a_look_gives_back_the_outer_one():
+def test_nested_captures_restore_the_outer_recorder():
     model = small("transformer-sinusoidal").eval()
     with capture(model) as outer:
         with capture(model) as inner:
@@ -166,7 +166,7 @@ def test_a_recorder_gets_the_scores_that_made_the_weights():
         assert look.width == 1
 
 
-def test_an_attention_that_was_not_used_is_named_with_those_that_were():
+def test_an_attention_that_was_not_called_is_named_with_those_that_were():
     model = small("rnn-bahdanau").eval()
     with capture(model) as seen:
         decode(model)

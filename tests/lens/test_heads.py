@@ -47,7 +47,7 @@ def with_offsets(*offsets: int) -> Predictor:
     return Predictor(made, headed.task())
 
 
-def test_heads_that_look_at_one_distance_are_positional():
+def test_heads_with_a_fixed_offset_are_positional():
     table = analyse(with_offsets(-1, 1, 0), PAIRS)
     found = {(row.kind, row.head): row for row in table.rows}
     for head, offset in enumerate((-1, 1, 0)):
@@ -117,7 +117,7 @@ def view(places: list[list[int]], keys: int, **options) -> AttentionBatch:
     return AttentionBatch(weights, queries, torch.ones_like(end), end, **options)
 
 
-def test_rare_tokens_are_those_beyond_the_commonest_types():
+def test_rare_tokens_are_outside_the_most_frequent_types():
     size = FREQUENT + 10
     counts = np.arange(size)[::-1].copy()  # the id is the rank
     ids = torch.tensor([[3, FREQUENT + 5, FREQUENT + 2, END], [3, 7, FREQUENT - 1, END]])
@@ -131,7 +131,7 @@ def test_rare_tokens_are_those_beyond_the_commonest_types():
     assert found.roles("enc")["rare"] == 0.5
 
 
-def test_where_no_token_is_rare_no_head_can_be():
+def test_without_rare_tokens_no_head_has_the_role_rare():
     table = analyse(headed.predictor(), PAIRS)
     assert all(row.behaviour.rare is None for row in table.rows)
     assert any("500 most frequent" in note for note in table.notes)
@@ -218,7 +218,7 @@ def test_recurrent_models_have_one_attention_and_say_so(attention, feed):
         assert "one head" in table.notes[0]
 
 
-def test_looking_draws_nothing_and_leaves_the_model_as_it_was():
+def test_the_analysis_leaves_the_model_and_the_random_state_unchanged():
     predictor = headed.predictor()
     predictor.model.train()
     torch.manual_seed(1)

@@ -49,7 +49,7 @@ def test_a_table_of_all_heads(run, dev, capsys):
     assert "importance" in capsys.readouterr().out
 
 
-def test_one_document_with_all_that_was_asked_for(run, dev, tmp_path, capsys):
+def test_one_json_document_has_all_results(run, dev, tmp_path, capsys):
     out = tmp_path / "smaller"
     arguments = (
         "--json",
@@ -105,7 +105,7 @@ def test_the_smaller_run_can_be_verified_and_has_a_card(run, tmp_path, capsys, w
     assert "trains the model again" not in card
 
 
-def test_parses_are_asked_for_syntax(run, tmp_path, capsys):
+def test_parses_give_relations(run, tmp_path, capsys):
     rows = ["1\tabc\t_\t_\t_\t_\t2\tnsubj\t_\t_", "2\tde\t_\t_\t_\t_\t0\troot\t_\t_"]
     (tmp_path / "x.conllu").write_text("\n".join([*rows, "", ""]), encoding="utf-8")
     assert heads(run, "--conllu", tmp_path / "x.conllu", "--json") == 0
@@ -128,7 +128,7 @@ def test_parses_are_asked_for_syntax(run, tmp_path, capsys):
         (["--gates", "--keep", "2", "--minutes", "nan", "--out", "{tmp}/x"], "--minutes is nan; it must be"),
     ],
 )
-def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
+def test_refused_options_print_one_line(run, arguments, part, tmp_path, capsys):
     assert heads(run, *(text.format(tmp=tmp_path) for text in arguments)) == 2
     error = capsys.readouterr().err
     assert part in error
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_one_line(run, arguments, part, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_taken_is_refused_before_the_work(run, capsys, monkeypatch):
+def test_an_existing_run_is_refused_before_the_work(run, capsys, monkeypatch):
     monkeypatch.setattr("seqwright.prediction.predictor.load", lambda folder: pytest.fail("it was loaded"))
     assert heads(run, "--prune", 2, "--out", run) == 4
     assert "already contains a run; choose another folder" in capsys.readouterr().err

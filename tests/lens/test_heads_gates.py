@@ -89,7 +89,7 @@ def test_blocks_inside_blocks_close_both_and_leave_nothing_behind():
 
 
 @pytest.mark.parametrize("head", [("enc", 2, 0), ("cross", 0, 2), ("dec", 0, -1), ("self", 0, 0)])
-def test_a_head_that_is_not_there_is_named_with_those_that_are(head):
+def test_a_missing_head_is_named_with_the_existing_ones(head):
     with pytest.raises(ConfigError, match=r"no head .* are: enc 0 with 2 heads, enc 1 with 2 heads, dec 0"):
         without_heads(headed.model(), [head]).__enter__()
 
@@ -108,7 +108,7 @@ def test_the_probability_of_an_open_gate_is_its_share_of_many(log_a):
     assert 0 <= float(gates.min()) <= float(gates.max()) <= 1
 
 
-def test_a_decided_gate_is_never_drawn_otherwise():
+def test_a_fixed_gate_is_never_sampled_differently():
     for log_a, value in ((FIXED, 1.0), (-FIXED, 0.0)):
         assert set(sample_gates(torch.full((100_000,), log_a)).tolist()) == {value}
         assert float(fixed_gates(torch.tensor(log_a))) == value
@@ -195,7 +195,7 @@ def contents(folder) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_run_that_is_tuned_stays_as_it_is_whatever_became_of_its_data(run, tmp_path):
+def test_the_tuned_run_is_unchanged_even_if_its_data_changed(run, tmp_path):
     copied = tmp_path / "copy"
     shutil.copytree(run, copied)
     before = contents(copied)

@@ -32,7 +32,7 @@ def losses(model, gates) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_slope_by_example_is_a_finite_difference(name):
+def test_the_gradient_per_example_is_a_finite_difference(name):
     """E |∂L/∂ξ|, and nothing of it is lost where encoder and decoder differ in depth."""
     model = headed.model(**MODELS[name])
     found = gate_gradients(model, batches_of(headed.task(), PAIRS), smoothing=0.1)
@@ -46,7 +46,7 @@ def test_the_slope_by_example_is_a_finite_difference(name):
             assert_close(found[site.key].by_example[number], wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_the_slope_by_token_is_a_finite_difference_at_each_token():
+def test_the_gradient_per_token_is_a_finite_difference():
     model = headed.model(layers=1)
     (batch,) = batches_of(headed.task(), PAIRS)
     found = gate_gradients(model, [batch])
@@ -67,14 +67,14 @@ def test_the_slope_by_token_is_a_finite_difference_at_each_token():
         assert_close(found[site.key].by_token, total / tokens[site.kind], atol=1e-4, rtol=1e-4)
 
 
-def test_slopes_do_not_depend_on_the_cut_into_batches():
+def test_gradients_do_not_depend_on_the_batches():
     model = headed.model()
     together = gate_gradients(model, batches_of(headed.task(), PAIRS))
     alone = gate_gradients(model, [batch for pair in PAIRS for batch in batches_of(headed.task(), [pair])])
     assert_close(together, alone)
 
 
-def test_looking_for_slopes_leaves_no_trace():
+def test_gate_gradients_leave_the_model_unchanged():
     model = headed.model().train()
     gate_gradients(model, batches_of(headed.task(), PAIRS))
     assert model.training
@@ -82,7 +82,7 @@ def test_looking_for_slopes_leaves_no_trace():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_normalised_slopes_have_length_one_in_each_attention():
+def test_normalised_gradients_have_norm_one_per_attention():
     found = gate_gradients(headed.model(decoder={"heads": [1, 4]}), batches_of(headed.task(), PAIRS))
     for each in found.values():
         assert_close(each.normalised().by_token.norm(), torch.ones((), dtype=torch.float64))
@@ -103,7 +103,7 @@ def test_a_head_whose_values_are_zero_does_not_matter():
 
 
 @pytest.mark.parametrize("metric", ["loss", "exact_match", "symbol_error_rate"])
-def test_an_ablation_is_what_the_yardstick_says_without_the_head(metric):
+def test_an_ablation_is_the_score_without_the_head(metric):
     predictor = headed.predictor(layers=1)
     scorer = HeadScorer(predictor, PAIRS, metric)
     lines: list[str] = []
@@ -130,7 +130,7 @@ def test_heads_are_ordered_and_the_best_of_each_attention_may_come_last():
     assert [values[head] for head in ascending(values, keep_best=True)] == [0.2, 0.5, 0.3, 0.9]
 
 
-def test_a_model_that_finds_no_end_is_cut_at_twice_the_longest_target(monkeypatch):
+def test_outputs_are_limited_to_twice_the_longest_target(monkeypatch):
     predictor, pairs, outputs = headed.predictor(), headed.pairs(5), []
     plain = predictor.predict
 

@@ -118,7 +118,7 @@ def test_the_attention_of_a_recurrent_decoder_is_not_pruned():
 # Curves and folders --------------------------------------------------------------------------------------
 
 
-def test_a_curve_has_what_the_yardstick_says_at_each_step():
+def test_a_curve_has_the_score_at_each_step():
     predictor = headed.predictor()
     order = prunable(predictor.model)
     scorer = HeadScorer(predictor, PAIRS)

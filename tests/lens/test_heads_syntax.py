@@ -62,12 +62,12 @@ def test_sentences_words_and_relations_are_read(tmp_path):
         (BIRDS.replace("\tbirds\t", "\tbirdies\t"), r"x.conllu:3: 'birdies' does not occur in the rest"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, text, message):
+def test_errors_in_a_file_name_the_line(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
         read_conllu(written(tmp_path, text))
 
 
-def test_accuracy_and_baseline_are_shares_of_the_asked(monkeypatch):
+def test_accuracy_and_baseline_are_shares_of_the_words(monkeypatch):
     """A head that looks at the governor always, and one that always looks one word ahead."""
     sentences = [  # an object stands two behind its verb, twice one behind
         Parse("ab cd ef", ((0, 2), (3, 5), (6, 8)), (-1, 0, 0), ("root", "advmod", "obj")),
@@ -92,7 +92,7 @@ def test_accuracy_and_baseline_are_shares_of_the_asked(monkeypatch):
     assert ahead[obj].accuracy == 0
 
 
-def test_pieces_are_put_together_to_words(monkeypatch):
+def test_pieces_are_combined_into_words(monkeypatch):
     """Weights are summed over the letters of a key word and averaged over those of a query word."""
     predictor = headed.predictor(layers=1, heads=1)
     parse = Parse("ab  cde", ((0, 2), (4, 7)), (-1, 0), ("root", "obj"))

@@ -160,7 +160,7 @@ def test_weight_on_the_end_is_not_counted():
     assert links_of(trace) == {(place, place) for place in FORWARD}
 
 
-def test_what_cannot_be_aligned_is_said():
+def test_traces_that_cannot_be_aligned_are_refused():
     with pytest.raises(InputError, match="needs a layer"):
         links_of(looking_at(FORWARD), head=0)
     with pytest.raises(InputError, match="2 output pieces; the trace has 7 and 1"):

@@ -81,7 +81,7 @@ def test_weights_and_values_make_the_context(family):
     assert np.abs(np.concatenate(list(context), -1) - torch.cat(contexts, 1)[0].numpy()).max() < 1e-3
 
 
-def test_shaw_is_heard_in_scores_and_values():
+def test_shaw_positions_change_scores_and_values():
     names = set(looked("transformer-shaw").vectors("enc", 0))
     assert names == {"q", "k", "v", "bias", "value_bias"}
 
@@ -189,7 +189,7 @@ def test_an_ablation_is_a_decode_without_the_head(family):
         assert row["changed"] == (row["text"] != trace.output)
 
 
-def test_heads_are_not_switched_off_where_that_takes_long_or_is_not_wanted(monkeypatch):
+def test_ablations_are_skipped_if_slow_or_not_requested(monkeypatch):
     assert "not requested" in looked("transformer-sinusoidal", ablate=False).why("ablations")
     monkeypatch.setattr("seqwright.lens.trace.ablation.TOKENS", 40)
     assert "8 tokens for each of 12 heads would take too long; the limit is 3 tokens" in looked(
@@ -203,7 +203,7 @@ def test_heads_are_not_switched_off_where_that_takes_long_or_is_not_wanted(monke
     "family", ["transformer-sinusoidal", "transformer-rotary", "rnn-bahdanau", "rnn-fixed"]
 )
 @pytest.mark.parametrize("share", [False, True])
-def test_contributions_are_slopes(family, share):
+def test_contributions_are_gradients(family, share):
     """Making one embedding ε longer changes log p by ε times its contribution."""
     subject = predictor(family, share=share)
     subject.model.double().eval()
@@ -253,7 +253,7 @@ def test_the_share_of_the_source_is_that_of_its_contributions(monkeypatch):
         assert one == pytest.approx(other, abs=1e-4)
 
 
-def test_contributions_that_take_long_are_left_out_with_a_reason(monkeypatch):
+def test_slow_contributions_are_left_out_with_a_reason(monkeypatch):
     monkeypatch.setattr("seqwright.lens.trace.contributions.WORK", 0)
     trace = looked("transformer-sinusoidal")
     assert {step["source_share"] for step in trace.document["steps"]} == {None}
@@ -299,7 +299,7 @@ def test_the_encoder_reads_in_both_directions():
     ]
 
 
-def test_what_is_not_there_is_explained():
+def test_missing_parts_are_explained():
     _, fixed = case("rnn-fixed")
     assert set(fixed.document["absent"]) == {"enc", "dec", "cross", "ablations", "blocks"}
     assert fixed.document["attention"] == []
@@ -316,7 +316,7 @@ def test_what_is_not_there_is_explained():
 
 
 @pytest.mark.parametrize("family", ["transformer-sinusoidal", "rnn-bahdanau"])
-def test_the_same_bytes_for_the_same_look(family):
+def test_the_same_input_gives_the_same_bytes(family):
     subject = predictor(family)
     first = look(subject, TEXT, options=OPTIONS, reference=REFERENCE).to_bytes()
     subject.model.train()
@@ -328,7 +328,7 @@ def test_the_same_bytes_for_the_same_look(family):
 
 
 @pytest.mark.parametrize("family", ["transformer-shaw", "rnn-bahdanau"])
-def test_looking_leaves_the_model_as_it_was(family):
+def test_a_trace_leaves_the_model_unchanged(family):
     subject = predictor(family)
     before = subject.predict(TEXT, beam=3)
     trace = subject.look(TEXT, beam=3, ablate=False)
@@ -369,7 +369,7 @@ def test_a_terminal_shows_fields_as_a_line_of_input_has_them():
     assert "\\ufdd" not in shown
 
 
-def test_blank_and_endless_texts_are_refused():
+def test_blank_and_too_long_texts_are_refused():
     for blank in ("", " \n"):
         with pytest.raises(InputError, match="is blank; a trace needs a text"):
             looked("rnn-fixed", text=blank)

@@ -62,7 +62,7 @@ def test_all_branches_come_from_one_search(monkeypatch):
     assert searches == [1, len(going)]
 
 
-def test_branches_are_bounded_and_say_so(monkeypatch):
+def test_branches_are_bounded_and_the_trace_states_it(monkeypatch):
     options = BeamOptions(size=1, min_length=20, max_length=20)
     monkeypatch.setattr("seqwright.lens.trace.branches.STEPS", 6)
     trace = looked("transformer-sinusoidal", options=options)

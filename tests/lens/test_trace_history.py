@@ -85,7 +85,7 @@ def test_the_weights_are_the_same_bit_for_bit(pairs, tmp_path, changes):
     assert names(tmp_path / "3" / "traces") == ["probe_1", "probe_2", "probe_3"]
 
 
-def test_nothing_is_left_behind_in_the_model_or_in_torch(pairs, tmp_path, monkeypatch):
+def test_traces_leave_no_state_in_the_model_or_in_torch(pairs, tmp_path, monkeypatch):
     seen, validated = [], TraceHistory.validated
 
     def state(model) -> list[torch.Tensor]:
@@ -109,7 +109,7 @@ def test_nothing_is_left_behind_in_the_model_or_in_torch(pairs, tmp_path, monkey
 
 
 @pytest.mark.parametrize("average", [0.9, 0])
-def test_it_looks_at_the_weights_that_are_validated(pairs, tmp_path, average):
+def test_traces_use_the_validated_weights(pairs, tmp_path, average):
     """The last validation is the best, and its weights are those of the run."""
     train(tiny.configuration(pairs, f"training.average={average}"), tmp_path / "run")
     assert Run.open(tmp_path / "run").weights_metadata()["step"] == "30"
@@ -120,7 +120,7 @@ def test_it_looks_at_the_weights_that_are_validated(pairs, tmp_path, average):
     assert different <= {"model", "config", "seed", "branches", "absent"}  # a training goes without branches
 
 
-def test_without_traces_nothing_of_a_lens_is_loaded(pairs, tmp_path):
+def test_without_traces_the_trace_builder_is_not_loaded(pairs, tmp_path):
     def untraced() -> None:
         for name in [name for name in sys.modules if name.startswith("seqwright.lens")]:
             del sys.modules[name]
@@ -166,7 +166,7 @@ def test_a_killed_and_resumed_training_ends_with_the_same_files(thinned, tmp_pat
     assert files(tmp_path / "run") == wanted
 
 
-def test_moments_after_the_step_that_is_resumed_from_are_forgotten(tmp_path):
+def test_traces_after_the_resumed_step_are_removed(tmp_path):
     folder = tmp_path / "traces" / "probe_1"
     folder.mkdir(parents=True)
     for name in ("step_00000010.json", "step_00000020.json", ".step_00000030.json.tmp.1234567", "notes.txt"):
@@ -181,7 +181,7 @@ def refuse(point: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_disk_that_refuses_a_trace_stops_no_training(pairs, run, tmp_path, capsys):
+def test_a_full_disk_for_traces_does_not_stop_the_training(pairs, run, tmp_path, capsys):
     with tiny.hooked(refuse):
         train(tiny.configuration(pairs), tmp_path / "run")
     assert tiny.digest(tmp_path / "run") == tiny.digest(run)
@@ -190,7 +190,7 @@ def test_a_disk_that_refuses_a_trace_stops_no_training(pairs, run, tmp_path, cap
     assert "No space left" in capsys.readouterr().err
 
 
-def test_a_part_that_no_lens_fits_stops_no_training(pairs, run, tmp_path, monkeypatch):
+def test_a_part_that_cannot_be_traced_does_not_stop_the_training(pairs, run, tmp_path, monkeypatch):
     def broken(*given, **named):
         raise AttributeError("an encoder from outside has no embedding")
 
@@ -213,7 +213,7 @@ def validation(*sources: str) -> Validation:
     return Validation(1.0, 1.0, 0.0, (), items, sources)
 
 
-def test_long_and_blank_sources_are_passed_over(tmp_path):
+def test_long_and_blank_sources_are_skipped(tmp_path):
     size = LETTERS.size
     model = build_model(tiny.TABLE["model"], source_vocabulary=size, target_vocabulary=size)
     kept = TraceHistory(tmp_path / "traces", letters_predictor, SearchConfig(), count=2)
@@ -236,7 +236,7 @@ def test_long_and_blank_sources_are_passed_over(tmp_path):
         (["data.train=['{long}']"], "has more than 40 tokens"),
     ],
 )
-def test_without_traces_one_hears_why(pairs, tmp_path, capsys, changes, reason):
+def test_missing_traces_are_explained(pairs, tmp_path, capsys, changes, reason):
     words = [word * 30 for word in tiny.words(60)]
     long = tiny.write_pairs(tmp_path / "long.tsv", [(word, word[:2]) for word in words])
     changes = [change.format(long=long) for change in changes]
@@ -256,7 +256,7 @@ def fill(folder: Path, steps: range, limit: int) -> list[int]:
     return [int(name[5:13]) for name in names(folder)]
 
 
-def test_what_is_left_is_spread_over_the_training(tmp_path):
+def test_the_remaining_traces_are_spread_over_the_training(tmp_path):
     for last in range(11, 100, 7):
         left = fill(tmp_path / str(last), range(1, last + 1), limit=105)
         gaps = [after - before for before, after in itertools.pairwise(left)]
@@ -266,7 +266,7 @@ def test_what_is_left_is_spread_over_the_training(tmp_path):
     assert fill(tmp_path / "none", range(1, 5), limit=0) == [1, 4]
 
 
-def test_thinning_that_was_cut_short_is_gone_on_with(tmp_path, monkeypatch):
+def test_interrupted_thinning_is_resumed(tmp_path, monkeypatch):
     wanted = fill(tmp_path / "whole", range(1, 31), limit=1000)
     thin(tmp_path / "whole", 75)
     for times in (0, 1, 5, 12, 22):
@@ -289,7 +289,7 @@ def test_thinning_that_was_cut_short_is_gone_on_with(tmp_path, monkeypatch):
         assert names(folder) == names(tmp_path / "whole")
 
 
-def test_how_many_are_watched_may_change_and_is_at_most_all_probes(pairs, tmp_path):
+def test_the_number_of_traced_probes_may_change_up_to_all_probes(pairs, tmp_path):
     train(tiny.configuration(pairs, "training.steps=10"), tmp_path / "run")
     train(tiny.configuration(pairs, "training.steps=20", "training.traces=2"), tmp_path / "run")
     assert names(tmp_path / "run" / "traces" / "probe_2") == ["step_00000020.json"]
@@ -300,7 +300,7 @@ def test_how_many_are_watched_may_change_and_is_at_most_all_probes(pairs, tmp_pa
 # The command ----------------------------------------------------------------------------------------
 
 
-def test_a_line_for_each_moment(run, capsys):
+def test_a_line_for_each_validation(run, capsys):
     assert cli.main(["look", str(run), "--learning"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[:2] == ["step", "loss"]
@@ -311,7 +311,7 @@ def test_a_line_for_each_moment(run, capsys):
     assert head.endswith(f"“{records[0]['probes'][0]['source']}”")
 
 
-def test_a_page_and_the_traces_of_all_moments(run, tmp_path, capsysbinary):
+def test_a_page_and_the_traces_of_all_validations(run, tmp_path, capsysbinary):
     pages = [tmp_path / "a.html", tmp_path / "b.html"]
     for page in pages:
         assert cli.main(["look", str(run), "--learning", "-o", str(page)]) == 0

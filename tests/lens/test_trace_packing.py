@@ -99,7 +99,7 @@ def test_damaged_arrays_are_refused(fault):
         (b"[" * 100_000, "is not valid JSON"),
     ],
 )
-def test_files_that_are_no_traces_are_refused(tmp_path, content, part):
+def test_files_that_are_not_traces_are_refused(tmp_path, content, part):
     path = tmp_path / "x.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=part):
@@ -108,5 +108,5 @@ def test_files_that_are_no_traces_are_refused(tmp_path, content, part):
         Trace.load(tmp_path / "nowhere.json")
 
 
-def test_what_a_reader_does_not_know_does_not_disturb_it():
+def test_unknown_keys_are_ignored():
     assert Trace.load({"what": WHAT, "format": FORMAT, "text": "a", "new": 1}).text == "a"

@@ -110,7 +110,7 @@ def test_modules_are_ordered_by_their_imports(tmp_path: Path):
         ({"main": 'const text = "</SCRIPT>";\n'}, "</SCRIPT"),
     ],
 )
-def test_what_cannot_be_bundled_is_refused(tmp_path: Path, files: dict[str, str], problem: str):
+def test_unsupported_modules_are_refused(tmp_path: Path, files: dict[str, str], problem: str):
     for name, text in files.items():
         (tmp_path / f"{name}.js").write_text(text)
     with pytest.raises(ValueError, match=re.escape(problem)):

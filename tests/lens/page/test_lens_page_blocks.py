@@ -44,7 +44,7 @@ def sections(rows: list[list[str]]) -> dict[str, dict[str, list[str]]]:
 
 @pytest.mark.parametrize("kind", ["enc", "dec", "cross"])
 @pytest.mark.parametrize("name", MODELS)
-def test_one_number_goes_on_through_its_block(look, name, kind):
+def test_the_computation_continues_through_the_block(look, name, kind):
     trace = traced(name)
     page = look(trace.document, at=f"#view=number&kind={kind}&layer=1&head=0&t=2&q=2&k=1")
     found = sections(table(page))
@@ -98,7 +98,7 @@ def test_the_sections_are_drawn_one_after_the_other(look):
     assert "strongest units" in drawn
 
 
-def test_where_a_block_is_not_known_the_page_says_why(look):
+def test_a_missing_block_is_explained(look):
     page = look(make_trace(), at="#view=number")
     assert "No model made this trace." in page.text(".panel")
     page = look(older(make_trace()), at="#view=number")

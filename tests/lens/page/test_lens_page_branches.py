@@ -28,7 +28,7 @@ def test_a_click_on_an_alternative_shows_its_branch(look):
     assert "branch" not in state(page)
 
 
-def test_a_branch_has_its_scores_and_stays_while_one_looks_elsewhere(look):
+def test_a_branch_has_its_scores_and_stays_in_other_views(look):
     trace = make_trace()
     branch, *_ = at_step(trace, 1)
     page = look(trace, at=f"#view=beam&t=5&branch=1.{branch['id']}")
@@ -54,7 +54,7 @@ def test_branches_are_reached_by_keyboard_and_read_as_a_table(look):
     assert texts == [one["text"] for one in at_step(trace, 0)]
 
 
-def test_what_is_not_shared_is_marked(look):
+def test_differences_are_marked(look):
     trace = make_trace()
     other = {"text": "le petit chien blanc dort", "start": 9, "end": 14, "log_prob": -9.0, "score": -2.0}
     trace["branches"] = [{"step": 3, "id": at_step(trace, 3)[0]["id"], "finish_reason": "length", **other}]
@@ -66,7 +66,7 @@ def test_what_is_not_shared_is_marked(look):
     assert page.text(".tokens.branch") == "le petit chien blanc dort…"
 
 
-def test_a_step_without_branches_says_why(look):
+def test_a_step_without_branches_has_a_reason(look):
     page = look(make_trace(), at=f"#view=next&t={BRANCHED}")
     assert "It was done for the first 4." in page.text(".side")
     assert page.count("g.turn") == 0
@@ -78,7 +78,7 @@ def test_a_step_without_branches_says_why(look):
     assert "It was not asked for." in page.text(".side")
 
 
-def test_an_alternative_beside_the_alignment_branches_too(look):
+def test_an_alternative_next_to_the_alignment_opens_its_branch(look):
     trace = make_trace()
     page = look(trace, at="#t=1")
     page.click(".side .bars .link")

@@ -24,7 +24,7 @@ def moments() -> list[dict[str, Any]]:
     return [make_trace(seed=index, step=step) for index, step in enumerate(STEPS)]
 
 
-def test_the_slider_of_the_moments_follows_the_moment(look):
+def test_the_checkpoint_slider_follows_the_checkpoint(look):
     page = look(*moments(), at="#view=learning", learning=[{"step": 100, "loss": 2.0}])
     assert page.evaluate(f"{slider('Checkpoint')}.value") == "2"
     page.click("[data-key='checkpoint 0']")
@@ -70,7 +70,7 @@ def broken(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"contributions": document["contributions"] | {"source": part}}
 
 
-def test_what_cannot_be_drawn_does_not_stay_on_the_views_that_can(look):
+def test_an_error_message_disappears_with_the_next_view(look):
     page = look(broken(make_trace()))
     page.click("#tab-why")
     page.wait("document.querySelector('.panel .notice')")
@@ -83,7 +83,7 @@ def test_what_cannot_be_drawn_does_not_stay_on_the_views_that_can(look):
     page.complaints.clear()
 
 
-def test_a_story_that_cannot_be_coloured_says_so_below_the_view(look):
+def test_an_error_in_the_summary_is_shown_below_the_view(look):
     first, damaged = make_trace(), make_trace(seed=1)
     for one in damaged["attention"]:
         if one["kind"] == "cross":
@@ -103,7 +103,7 @@ def test_a_story_that_cannot_be_coloured_says_so_below_the_view(look):
     page.complaints.clear()
 
 
-def test_a_slow_trace_does_not_paint_over_the_one_that_came_after_it(look):
+def test_a_slow_trace_does_not_overwrite_a_later_one(look):
     """Unpacked late, as a large one is: the colours of one text must not fall on another."""
     long = make_trace(seed=3, text="the quick brown fox jumps over the lazy dog of the old man next door")
     page = look(make_trace(), long)
@@ -141,7 +141,7 @@ def test_a_table_stays_where_it_was_scrolled_to(look):
     assert page.evaluate("document.querySelector('.panel .table').scrollTop") == 0
 
 
-def test_a_trace_that_is_not_there_is_the_last_one_everywhere(look):
+def test_an_invalid_trace_number_selects_the_last_one(look):
     page = look(make_trace(), make_trace(seed=1, output="un chien"), at="#a=9")
     assert page.text(".top select option:checked").startswith("2 ")
     assert page.text(".tokens.output").split() == ["un", "chien", "⟨end⟩"]

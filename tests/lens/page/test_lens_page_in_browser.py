@@ -71,7 +71,7 @@ def test_between_words_keys_are_summed_and_queries_averaged(look):
     assert shown[1][1] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_end_mark_is_hidden_until_it_is_asked_for(look):
+def test_the_end_token_is_hidden_by_default(look):
     page = look(make_trace())
     labels = "document.querySelector('svg.heatmap').textContent.split('⟨end⟩').length - 1"
     assert page.evaluate(labels) == 1  # the last row
@@ -95,7 +95,7 @@ def test_arrow_keys_walk_through_the_steps_and_the_address_follows(look):
     assert "t" not in state(page)
 
 
-def test_a_link_leads_to_what_its_sender_saw(look):
+def test_a_link_restores_the_view(look):
     page = look(make_trace(), at="#t=4&kind=cross&layer=2&head=1&layout=lines&sink=1")
     assert page.text(".chip.now") == "t"
     assert page.count("svg.lines") == 1
@@ -183,7 +183,7 @@ def test_a_question_mark_lists_the_keys(look):
     page.wait("!document.querySelector('dialog').open")
 
 
-def test_playing_goes_on_by_itself(look):
+def test_playing_moves_through_the_steps(look):
     page = look(make_trace(), at="#t=12")
     page.click(".play")
     page.wait("document.querySelector('.chip.now').textContent === '⟨end⟩'")
@@ -200,7 +200,7 @@ def test_pinned_tokens_dim_the_others(look):
     page.wait("document.querySelectorAll('svg.lines [aria-pressed=true]').length === 0")
 
 
-def test_the_wall_has_every_head_and_a_click_makes_it_large(look):
+def test_all_heads_are_shown_and_a_click_selects_one(look):
     page = look(make_trace(enc=[2] * 12, dec=[4, 0, 3], cross=[1, 3, 4]), at="#view=heads")
     assert page.count(".thumb") == 24 + 7 + 8
     assert "all heads pruned" in page.text(".walls")
@@ -209,7 +209,7 @@ def test_the_wall_has_every_head_and_a_click_makes_it_large(look):
     assert state(page) | {"kind": "dec", "layer": "2", "head": "1"} == state(page)
 
 
-def test_a_head_that_is_switched_off_shows_what_is_said_without_it(look):
+def test_switching_a_head_off_shows_the_output_without_it(look):
     trace = make_trace()
     page = look(trace, at="#view=heads")
     page.point("[data-key='enc.0.0']")
@@ -226,7 +226,7 @@ def probabilities(page: Page) -> np.ndarray:
     return np.array([numbers(row[2:3]) for row in table(page)])[:, 0]
 
 
-def test_sliders_reshape_the_next_piece(look):
+def test_sliders_reshape_the_next_token_distribution(look):
     trace = make_trace()
     page = look(trace, at="#view=next&t=3")
     values = unpack(trace["logits"]["values"])[3].astype(float)
@@ -250,7 +250,7 @@ def test_sliders_reshape_the_next_piece(look):
     np.testing.assert_allclose(probabilities(page), expected, atol=1e-4)
 
 
-def test_the_tree_says_why_and_a_penalty_ranks_anew(look):
+def test_the_tree_shows_reasons_and_a_penalty_ranks_again(look):
     trace = make_trace()
     page = look(trace, at="#view=beam&t=3")
     assert "rank 5 of 4" in page.text(".readout")
@@ -304,7 +304,7 @@ def test_a_gru_has_its_own_equation(look):
     np.testing.assert_allclose(numbers(rows["h′ = (1 − z)·n + z·h"]), expected, atol=1e-4)
 
 
-def test_what_does_not_apply_says_why(look):
+def test_views_that_do_not_apply_have_a_reason(look):
     page = look(recurrent(None))
     assert page.evaluate("document.body.dataset.ready") == "next"  # the first that has something to show
     go(page, "alignment")
@@ -339,7 +339,7 @@ def test_a_reference_is_marked_where_the_model_disagrees(look):
     assert page.evaluate("document.querySelector('.missed').title").startswith("rank 7, probability")
 
 
-def test_two_models_are_not_two_moments(look):
+def test_two_models_are_not_two_checkpoints(look):
     page = look(make_trace(step=2000), make_trace(seed=1, step=900), at="#view=learning")
     assert "several checkpoints" in page.text(".notice")
     assert page.evaluate("document.querySelector('.top select').value") == "1 · step 2,000"

@@ -44,7 +44,7 @@ def test_space_plays_from_the_beginning_once_the_end_is_reached(look):
     page.wait("document.querySelector('.chip.now').textContent === 'pet'")
 
 
-def test_a_slider_wants_only_the_keys_that_move_it(look):
+def test_a_slider_handles_only_the_keys_that_move_it(look):
     trace = make_trace()
     page = look(trace, at=f"#view=next&branch=0.{trace['branches'][0]['id']}")
     page.evaluate("document.querySelector('#step').focus()")
@@ -72,7 +72,7 @@ def test_a_row_of_choices_without_a_choice_can_be_reached(look):
         assert page.count("[role=radiogroup]") == page.count("[role=radiogroup] [aria-checked=true]")
 
 
-def test_a_matrix_says_only_what_its_keys_do(look):
+def test_the_label_of_a_matrix_names_only_working_keys(look):
     page = look(make_trace(), make_trace(seed=1), at="#kind=cross&layer=0&head=0")
     assert "Enter selects" in page.evaluate(
         "document.querySelector('svg.heatmap').getAttribute('aria-label')"

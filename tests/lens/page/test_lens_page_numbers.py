@@ -75,7 +75,7 @@ def test_layers_may_be_stored_in_different_blocks(look):
     np.testing.assert_allclose(shown.sum(1), 1, atol=1e-3)
 
 
-def test_what_cannot_be_said_has_no_probability(look):
+def test_impossible_tokens_have_probability_zero(look):
     """A logarithm of −∞ is null in a trace."""
     trace = make_trace()
     trace["steps"][0]["top"][3][1] = None
@@ -118,7 +118,7 @@ def test_a_layer_that_reads_from_the_end_is_shown_at_the_chosen_piece(look):
     assert title == f"The GRU of the encoder, layer 0, backward, step {place + 1}: ll"
 
 
-def test_nothing_drawn_on_is_drawn_as_nothing(look):
+def test_zero_contributions_are_drawn_as_zero(look):
     trace = recurrent(None)
     shape = trace["contributions"]["source"]["shape"]
     trace["contributions"]["source"] = pack(np.zeros(shape, np.float32))
@@ -128,7 +128,7 @@ def test_nothing_drawn_on_is_drawn_as_nothing(look):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["ramp", "difference"])
-def test_words_on_colours_can_be_read(look, theme, name):
+def test_text_on_colours_is_readable(look, theme, name):
     """The ink with more contrast is taken; in the middle between two neither has the 4.5 of WCAG 2.2."""
     page = look(make_trace())
     colours = f"module_colours.palette('{theme}').{name}"
@@ -143,7 +143,7 @@ def test_words_on_colours_can_be_read(look, theme, name):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("selector", [".tokens.output .later", ".tokens.output .end", ".tabs .empty"])
-def test_what_stands_back_can_be_read(look, selector, dark):
+def test_quiet_text_is_readable(look, selector, dark):
     """The contrast of WCAG 2.2 to what is below, for the text as it is painted."""
     page = look(make_trace(), dark=dark)
     ink, ground = page.evaluate(

@@ -194,7 +194,7 @@ def test_clusters_are_not_cut(look):
         assert in_module(page, f"shorten({json.dumps(text)}, 5)") == short
 
 
-def test_what_programs_read_is_the_text_itself(look, browser: Browser, tmp_path: Path):
+def test_files_contain_the_original_text(look, browser: Browser, tmp_path: Path):
     page = look(make_trace(text=ARABIC), at="#layer=0&head=0")
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page.click("[data-key=CSV]")
@@ -208,7 +208,7 @@ def test_what_programs_read_is_the_text_itself(look, browser: Browser, tmp_path:
     assert not set(header) & {JOINER, ISOLATE, RELEASE}
 
 
-def test_a_name_does_not_turn_the_sentence_around(look):
+def test_a_name_does_not_reverse_the_sentence(look):
     """A number after an Arabic word stays after it."""
     page = look(make_trace(output=ARABIC), at="#view=next&t=1")
     right, left = page.evaluate(
