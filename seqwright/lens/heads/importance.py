@@ -16,7 +16,7 @@ from seqwright.data.task import group_items
 from seqwright.errors import InputError
 from seqwright.evaluation.metrics import Better
 from seqwright.lens.heads.gates import Head, LayerKey, Site, apply_gates, sites, without_heads
-from seqwright.lens.trace.contract import TextTask
+from seqwright.lens.trace.contract import TextTask, text_task
 from seqwright.models import Model, eval_mode, evaluating
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class HeadScorer:
         )
         self._metric = next(iter(named), None)
         self.better: Better = "lower" if self._metric is None else self._metric.better
-        self._batches = batches_of(task, pairs)
+        self._batches = batches_of(text_task(task), pairs)
         longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
         self._max_length = min(longest, predictor.search.max_length)
 
