@@ -125,7 +125,7 @@ def _families(options: argparse.Namespace) -> int:
     console.lines(base.lines())
     try:
         ready = families(names, base, folder, paper_size=bool(options.paper_size))
-        found = train_families(ready, folder, name=base.survey.name, say=console.line, listener=console)
+        found = train_families(ready, folder, name=base.survey.name, log=console.line, listener=console)
     except Interrupted as stop:
         console.line(f"stopped by {stop}; run the same command again to resume")
         return stop.exit_code

@@ -9,12 +9,7 @@ from typing import Any
 from seqwright.config import Config, DataConfig
 from seqwright.data.read_report import ReadReport
 from seqwright.data.split import Fractions, Part, part_of
-from seqwright.data.task import TASKS, Reader, Task
-
-
-def task_class(name: str) -> type[Task[Any, Any]]:
-    """Return the task of that name; `my.module:Class` reaches one outside of the package."""
-    return TASKS.get(name)
+from seqwright.data.task import Reader, Task, task_class
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.data.readers.sniffing import quoted
-from seqwright.data.task import TASKS, Claim
+from seqwright.data.task import TASKS, Claim, task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, SeqwrightError
 
@@ -124,7 +124,7 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
         return Recognition(default)
     claims: dict[str, Claim] = {}
     for name in TASKS.names():
-        if (claim := TASKS.get(name).claim(glance)) is not None:
+        if (claim := task_class(name).claim(glance)) is not None:
             claims[name] = claim
     if not claims:
         return Recognition(default)

@@ -89,7 +89,7 @@ class Row(Generic[E]):
     """An encoded example: its columns by name, and the length that limits and batching look at."""
 
     example: E
-    columns: Mapping[str, Sequence[int]]
+    columns: Mapping[str, Any]
     length: int
 
 
@@ -358,3 +358,8 @@ def group_items(task: Task[E, Any], examples: Iterable[E]) -> tuple[list[E], lis
         answers.setdefault(key, {})[task.truth(example)] = None
         order.append(places.setdefault(key, len(places)))
     return list(firsts.values()), [list(known) for known in answers.values()], order
+
+
+def task_class(name: str) -> type[Task[Any, Any]]:
+    """Return the task of that name; `my.module:Class` reaches one outside of the package."""
+    return TASKS.get(name)

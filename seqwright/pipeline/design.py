@@ -60,8 +60,8 @@ class Design:
             if not count and part != "test":  # without a test split, the validation has the final score
                 groups = pluralize(found.report.sources, f"distinct {found.corpus.task.group_noun}")
                 raise InputError(
-                    f"{found.name} has {groups}, and with data.held_out = {share:g} the {NAMES[part]} split is "
-                    f"empty; training needs at least {ENOUGH}. Add data, or pass --valid and --test files"
+                    f"{found.name} has {groups}; with data.held_out = {share:g} the {NAMES[part]} split is "
+                    f"empty: training needs at least {ENOUGH}. Add data, or pass --valid and --test files"
                 )
 
     def _split(self) -> str:

@@ -1,5 +1,5 @@
-"""Families of models on the same pairs, with the same tokenizers, batches and budget: one table, like table 2
-of Vaswani et al. 2017.
+"""Families of models compared on the same data, tokenizers, batches and budget (as in table 2 of Vaswani et
+al. 2017).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from seqwright import __version__
 from seqwright.config import override
 from seqwright.config.presets import PRESETS
 from seqwright.config.registry import unknown
-from seqwright.data.corpus import task_class
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.store import Store
+from seqwright.data.task import task_class
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError
 from seqwright.evaluation.evaluate import FILE
@@ -40,7 +40,7 @@ from seqwright.training.preparation import prepare
 from seqwright.training.trainer import Listener, Progress
 
 FORMAT = 1
-OURS = "ours"  # how the source begins of presets that are no paper's, and have a laptop's size already
+OURS = "ours"  # the source of presets that come from no paper; they are small already
 FLOPS = (
     "6 · parameters · tokens of each side (Kaplan et al. 2020), without embeddings and products of attention"
 )
@@ -48,7 +48,7 @@ FLOPS = (
 
 @dataclass(frozen=True)
 class Family:
-    """A preset that is ready to be trained; `note` says how its size came about."""
+    """A preset that is ready to be trained; `note` explains its size."""
 
     name: str
     design: Design
@@ -57,10 +57,9 @@ class Family:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a family.
+    """The result of a family: its test, and the cost of its training.
 
-    evaluation: the document of its test. Tokens are those that it was trained on, ends included. seconds: of
-    training, validations included.
+    target_tokens: those it was trained on, ends included. seconds: of training, validations included.
     """
 
     family: Family
@@ -95,7 +94,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Table:
-    """The families in the order they were asked for; `name` is that of their data."""
+    """The results in the order of the families; `name` is that of the data."""
 
     name: str
     results: tuple[Result, ...]
@@ -132,60 +131,57 @@ def _line(result: Result, metric: str) -> str:
 
 
 def families(names: Sequence[str], base: Design, folder: Path, *, paper_size: bool = False) -> list[Family]:
-    """The presets as they will be trained, for a design by recipe.
+    """Return the presets as they will be trained, for a design by recipe.
 
-    Those of papers are brought near the number of parameters of the recipe's model, unless `paper_size` keeps
-    them; our own stay as they are. Options of the model that were asked for go to the families that have
-    them.
+    Presets of papers are scaled to the size of the recipe's model, unless `paper_size` is set; our own stay
+    as they are. Requested options of the model go to the families that have them.
     """
-    asked = check_names(names, base.changes)
+    requested = check_names(names, base.changes)
     base.check_parts()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    task = prepare(base.config, folder).task  # the tokenizers decide how large a model is
-    sizes = (task.source.size, task.target.size)
-    return [_family(name, base, asked, sizes, paper_size=paper_size) for name in dict.fromkeys(names)]
+    facts = prepare(base.config, folder).task.facts()  # vocabularies determine the sizes
+    sizes = facts["source_vocabulary"], facts["target_vocabulary"]
+    return [_family(name, base, requested, sizes, paper_size=paper_size) for name in dict.fromkeys(names)]
 
 
 def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
-    """Refuses presets that are not there, and `changes` of the model that none of them knows; those that are
-    left are the options asked for.
-    """
+    """Return the requested options of the model; refuse unknown presets and options that no family has."""
     table = override({}, changes)
-    asked = table.get("model", {})
-    if not isinstance(asked, dict):
-        asked = {"preset": asked}  # as a model that is only named
+    requested = table.get("model", {})
+    if not isinstance(requested, dict):
+        requested = {"preset": requested}  # a model that is only named
     for name in names:
         if name not in PRESETS:
             raise ConfigError(unknown("preset", name, list(PRESETS)))
-    if "preset" in asked:
+    if "preset" in requested:
         raise ConfigError(
-            f"model.preset is {asked['preset']!r}, but the families are presets already; leave it out"
+            f"model.preset is {requested['preset']!r}, but the families are presets already; leave it out"
         )
     if "start" in table:
-        raise ConfigError(f"start is {table['start']!r}, but families are trained from nothing; leave it out")
+        raise ConfigError(f"start is {table['start']!r}, but families are trained from scratch; leave it out")
     known = sorted(set().union(*map(options_of, names)))
-    for key in asked:
+    for key in requested:
         if key not in known:
             raise ConfigError(unknown("option of the models", key, known))
-    return asked
+    return requested
 
 
 def _family(
-    name: str, base: Design, asked: Mapping[str, Any], sizes: Vocabularies, *, paper_size: bool
+    name: str, base: Design, requested: Mapping[str, Any], sizes: Vocabularies, *, paper_size: bool
 ) -> Family:
-    """All have the dropout of the recipe, as they have its data; a paper's model at full size has its own."""
+    """Give a family the dropout of the recipe; a model of full paper size keeps its own."""
     recipe, joint = base.config.model, base.config.tokenizer.joint
-    assert isinstance(recipe, dict)  # a preset, with the options that the data call for
-    reference, usual = recipe["preset"], {"dropout": recipe["dropout"], **asked}
+    assert isinstance(recipe, dict)  # a preset with the options of the recipe
+    reference, usual = recipe["preset"], {"dropout": recipe["dropout"], **requested}
     if PRESETS[name].source.startswith(OURS):
         model, note = described(name, usual, joint=joint), "as it is"
     elif paper_size:
-        model, note = described(name, asked, joint=joint), "sizes and dropout of the paper"
+        model, note = described(name, requested, joint=joint), "sizes and dropout of the paper"
     else:
         wanted = parameters_of(described(reference, recipe, joint=joint), sizes)
-        model = scale_to_size(described(name, usual, joint=joint), wanted, sizes, asked)
-        note = f"smaller than in the paper, to be near {reference}: {sizes_of(model)}"
+        model = scale_to_size(described(name, usual, joint=joint), wanted, sizes, requested)
+        note = f"scaled to the size of {reference}: {sizes_of(model)}"
     return Family(name, replace(base, config=replace(base.config, model=model)), note)
 
 
@@ -194,15 +190,13 @@ def train_families(
     folder: Path,
     *,
     name: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
     listener: Listener = lambda report: None,
 ) -> Table:
-    """Trains each into a folder of its name, and tests it; what was begun before goes on, and what was
-    finished is taken as it is.
-    """
+    """Train each family into a folder of its name, or resume it, and test it."""
     results = []
     for number, family in enumerate(ready, 1):
-        say(f"{family.name} ({number} of {len(ready)}): {family.note}")
+        log(f"{family.name} ({number} of {len(ready)}): {family.note}")
         place = folder / family.name
         progress = training_run.train(
             family.design.config, place, listener=listener, observers=trace_observers
@@ -228,13 +222,13 @@ def _result(family: Family, place: Path, progress: Progress) -> Result:
 
 
 def tokens_read(family: Family, place: Path, progress: Progress) -> tuple[int, int]:
-    """The tokens of both sides that a training has read, ends included: whole epochs, and a part of one."""
+    """Return the tokens of both sides that a training has read, ends included."""
     config, cursor = family.design.config, progress.cursor
     lengths = task_class(config.task).load(place, config).lengths(Store.open(place / "data" / "train"))
     plan = Plan(lengths, Batching(tokens=config.training.tokens), config.seed)
     epoch = plan.epoch(cursor.epoch)
-    begun = [number for batch in range(cursor.batch) for number in epoch[batch]]
+    read = [number for batch in range(cursor.batch) for number in epoch[batch]]
     source, target = (
-        int(cursor.epoch * (side.sum() + len(side)) + side[begun].sum() + len(begun)) for side in lengths
+        int(cursor.epoch * (side.sum() + len(side)) + side[read].sum() + len(read)) for side in lengths
     )
     return source, target

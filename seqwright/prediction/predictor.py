@@ -15,16 +15,15 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from seqwright.config import Config, SearchConfig, Spec, parse
 from seqwright.config.presets import PARTS, PINNED
-from seqwright.data.corpus import task_class
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.results import Prediction, Predictions
-from seqwright.data.task import Row, Task
+from seqwright.data.task import Row, Task, task_class
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError
 from seqwright.models import Model
@@ -215,7 +214,7 @@ class Predictor:
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:
         """Search for ids with the model of this predictor: `TextToText.search`."""
-        return self.task.search(self.model, *rows, **options)
+        return cast(Any, self.task).search(self.model, *rows, **options)
 
     def __repr__(self) -> str:
         parts = [

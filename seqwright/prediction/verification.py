@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seqwright.config import parse
-from seqwright.data.corpus import task_class
+from seqwright.data.task import task_class
 from seqwright.errors import ModelError, SeqwrightError
 from seqwright.files import sha256
 from seqwright.prediction.examples import read_examples, replay

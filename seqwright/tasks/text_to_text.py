@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -237,7 +237,7 @@ class TextToText(Task[Pair, Text]):
         for number in numbers.tolist():
             draw, pair = item_seed(seed, epoch, number), self.stored(store, number)
             for rows, tokenizer, text in zip(sides, (self.source, self.target), pair, strict=False):
-                rows.append(tokenizer.encode_sampled(text, draw))  # type: ignore[arg-type]
+                rows.append(tokenizer.encode_sampled(text, draw))
         return collate(Ragged.of(sides[0]), Ragged.of(sides[1]), numbers)
 
     @property
@@ -484,9 +484,11 @@ class TextToText(Task[Pair, Text]):
         scores = np.zeros(len(rows))
         order = sorted(range(len(rows)), key=lambda i: (rows[i].length, len(rows[i].columns["source"])))
         for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOKENS):
-            sides = (Ragged.of([rows[i].columns[side] for i in numbers]) for side in ("source", "target"))
+            sources, targets = (
+                Ragged.of([rows[i].columns[side] for i in numbers]) for side in ("source", "target")
+            )
             with evaluating(model):
-                scores[numbers] = log_probs(model, collate(*sides, np.array(numbers)))
+                scores[numbers] = log_probs(model, collate(sources, targets, np.array(numbers)))
         return scores.tolist()
 
     def _check_lengths(self, model: Model, rows: Sequence[Row[Pair]]) -> None:
@@ -551,7 +553,7 @@ class TextToText(Task[Pair, Text]):
         from seqwright.evaluation.mistakes import mistakes_of
 
         outputs, references = [item.output.text for item in items], [item.references for item in items]
-        return mistakes_of(outputs, references, judge.settings["writing"])  # type: ignore[arg-type]
+        return mistakes_of(outputs, references, cast(Any, judge.settings["writing"]))
 
     def buckets(
         self, items: Sequence[Item[Pair, Text]], folder: Path | None

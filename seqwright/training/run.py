@@ -14,7 +14,7 @@ import torch
 from seqwright.config import Config
 from seqwright.config import parse as parse_config
 from seqwright.config.presets import PINNED, as_table, pinned
-from seqwright.data.corpus import task_class
+from seqwright.data.task import task_class
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError
 from seqwright.evaluation.metrics import METRICS

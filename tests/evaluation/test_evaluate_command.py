@@ -143,7 +143,7 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
         (["evaluate", "{run}", "--encoding", "latin-1"], 2, "'latin-1' is about reading files"),
         (["compare", "--train", "{file}"], 2, "--train needs --families"),
         (["compare", "--train", "{file}", "--families", "tiny", "model=tiny"], 2, "are presets already"),
-        (["compare", "--train", "{file}", "--families", "tiny", "start={run}"], 2, "trained from nothing"),
+        (["compare", "--train", "{file}", "--families", "tiny", "start={run}"], 2, "trained from scratch"),
         (["compare", "--families", "tiny"], 2, "--families requires --train"),
         (["compare", "--train", "{file}", "--families", "tiny", "--lowercase"], 2, "after training"),
         (["compare", "--train", "nowhere.tsv", "--families", "tiny"], 2, "nowhere.tsv does not exist"),

@@ -17,9 +17,9 @@ import tiny
 import torch
 
 from seqwright.config import Config, parse
-from seqwright.data.corpus import Corpus, task_class
+from seqwright.data.corpus import Corpus
 from seqwright.data.read_report import ReadReport
-from seqwright.data.task import TASKS, group_items
+from seqwright.data.task import TASKS, group_items, task_class
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design, recipe_of
 from seqwright.prediction.predictor import Predictor, load

@@ -176,5 +176,5 @@ def test_two_families_end_to_end_and_again(pairs, tmp_path, capsys):
     assert cli.main([part for part in command if part != "--json"]) == 0
     assert [path.stat().st_mtime_ns for path in kept] == times
     text = capsys.readouterr().out
-    assert "bahdanau2015: smaller than in the paper, to be near tiny: encoder layers 1, size 16" in text
+    assert "bahdanau2015: scaled to the size of tiny: encoder layers 1, size 16" in text
     assert max(map(len, text.splitlines())) <= 100 + len(str(pairs))  # the name of a file is not cut

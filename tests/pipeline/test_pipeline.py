@@ -155,7 +155,7 @@ def test_a_share_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
     path.write_text("".join(f"{k}\t{k}\n" for k in range(6)), encoding="utf-8")
     made, folder = design({"data": {"train": [str(path)], "held_out": 0.001}}), tmp_path / "run"
     with pytest.raises(
-        InputError, match=r"6 distinct sources, .*held_out = 0.001 the validation split is empty"
+        InputError, match=r"6 distinct sources; .*held_out = 0.001 the validation split is empty"
     ):
         run_design(made, folder, Console(None))
     assert not folder.exists()
@@ -435,7 +435,7 @@ def test_a_training_that_has_not_ended_is_no_damaged_model(pairs: Path, tmp_path
     folder = tmp_path / "run"
     run_design(design(small(pairs)), folder, Console(None))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="has no model yet, .*run the same train command again"):
+    with pytest.raises(ModelError, match=r"has no model yet, .*run the same train command again"):
         seqwright.load(folder)
 
 

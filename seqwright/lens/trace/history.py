@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from seqwright.config import SearchConfig
 from seqwright.config import parse as parse_config
-from seqwright.data.corpus import task_class
 from seqwright.data.fields import JoinedFields
+from seqwright.data.task import task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError, ModelError
 from seqwright.files import remove_leftovers, writing
