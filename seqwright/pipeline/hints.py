@@ -52,7 +52,7 @@ def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
     out = [] if folder == folder_for(config.data.train[0]) else ["--out", str(folder)]
     more = f"{2 * getattr(config.training, end):g}"
     command = shlex.join(["seqwright", "train", *config.data.train, *out, f"--{end}", more])
-    return [f"  {command}  # more time may help: resumes, to {more} {end} in total"]
+    return [f"  {command}  # more time may help: resumes, up to {more} {end}"]
 
 
 def how_to_continue(patience: int | None, progress: Progress) -> str:
