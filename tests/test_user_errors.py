@@ -487,7 +487,7 @@ def test_weights_of_another_shape_or_with_nan(fails, damaged):
     name = "decoder.embedding.weight"
     for wrong, words in (
         (tensors[name][:1].clone(), "decoder.embedding.weight has the shape [1, 16] instead of"),
-        (torch.full_like(tensors[name], torch.nan), ("no finite maximum", "take an earlier checkpoint")),
+        (torch.full_like(tensors[name], torch.nan), ("no finite maximum", "use an earlier checkpoint")),
     ):
         weights.write_bytes(save_tensors({**tensors, name: wrong}))
         fails(3, "predict", str(damaged), write("in.txt", "ab\n"), words=words)
@@ -510,7 +510,7 @@ def test_weights_of_another_shape_or_with_nan(fails, damaged):
         (["--max-length", "0"], "--max-length is 0"),
         (["--threads", "0"], "threads is 0"),
         (["--prefix", "щ"], ("the prefix 'щ' has symbols that the model does not know", "remove them")),
-        (["--prefix", "ABCDEFGHABCDEFGH"], "shorten it or raise --max-length"),
+        (["--prefix", "ABCDEFGHABCDEFGH"], "shorten the prefix or raise --max-length"),
     ],
 )
 def test_invalid_search_options_are_refused_with_their_range(fails, model, arguments, words):
