@@ -147,26 +147,6 @@ class Store:
         return cls(folder, header)
 
     @classmethod
-    def build(
-        cls,
-        folder: str | Path,
-        rows: Iterable[StoredRow],
-        columns: Sequence[ColumnSpec],
-        *,
-        key: str,
-        inputs: Sequence[str] = (),
-    ) -> Store:
-        """Write a store in bounded memory, replacing an earlier one.
-
-        The first row decides whether places are kept; `inputs` are the names of the files that they count.
-        `key` names what the rows come from: `open_or_build` compares it.
-        """
-        folder = Path(folder)
-        with alone(_lock(folder)):
-            _build(folder, rows, columns, key, inputs)
-        return cls.open(folder)
-
-    @classmethod
     def open_or_build(
         cls,
         folder: str | Path,
@@ -176,8 +156,10 @@ class Store:
         key: str,
         inputs: Sequence[str] = (),
     ) -> Store:
-        """Open the store of that key, or build it from `rows`, a generator that may go unused.
+        """Open the store of that key, or build it in bounded memory from `rows`, a generator that may go
+        unused. It replaces a store of another key.
 
+        The first row decides whether places are kept; `inputs` are the names of the files that they count.
         Several processes may call this at once: one builds, the others wait for it.
         """
         folder = Path(folder)

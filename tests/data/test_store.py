@@ -31,10 +31,6 @@ def build(folder: Path, pairs=PAIRS, **options) -> Store:
     return pair_store(folder, pairs, **options)
 
 
-def open_or_build(folder: Path, pairs=PAIRS, *, key: str, **options) -> Store:
-    return pair_store(folder, pairs, key=key, build=Store.open_or_build, **options)
-
-
 def contents(store: Store) -> list[tuple[list[int], list[int]]]:
     source, target = store.column("source"), store.column("target")
     return [(source.row(i).tolist(), target.row(i).tolist()) for i in range(len(store))]
@@ -109,9 +105,9 @@ def test_a_known_key_opens_and_another_builds(tmp_path):
         raise AssertionError("the pairs were read")
         yield
 
-    open_or_build(tmp_path / "s", key="one")
-    assert contents(open_or_build(tmp_path / "s", untouched(), key="one")) == PAIRS
-    assert contents(open_or_build(tmp_path / "s", PAIRS[:1], key="two")) == PAIRS[:1]
+    build(tmp_path / "s", key="one")
+    assert contents(build(tmp_path / "s", untouched(), key="one")) == PAIRS
+    assert contents(build(tmp_path / "s", PAIRS[:1], key="two")) == PAIRS[:1]
     assert hidden(tmp_path / "s") == {".s.lock"}
 
 
@@ -129,7 +125,7 @@ def test_a_damaged_file_is_named_and_then_built_again(tmp_path, harm):
             path.write_bytes(path.read_bytes()[:-1] if harm == "shorter" else path.read_bytes() + b"x")
         with pytest.raises(InputError, match=name):
             Store.open(folder)
-        store = open_or_build(folder, pairs, key="k", texts=True, inputs=["f"])
+        store = build(folder, pairs, key="k", texts=True, inputs=["f"])
         assert texts(store, 0) == ("a", "b")
 
 
@@ -243,7 +239,7 @@ else:
     setattr(home, moment, deadly(getattr(home, moment)))
 store.CHUNK = 20
 columns = [store.ColumnSpec.ids(side, 100) for side in ("source", "target")]
-store.Store.build(folder, (pairs() for _ in range(50)), columns, key="new")
+store.Store.open_or_build(folder, (pairs() for _ in range(50)), columns, key="new")
 """
 
 
@@ -262,7 +258,7 @@ def test_a_killed_build_never_looks_finished(tmp_path, moment, number, before):
     if folder.exists():
         found = Store.open(folder)
         assert contents(found) == (PAIRS if found.header.key == "old" else [([1, 2], [3])] * 50)
-    assert contents(open_or_build(folder, key="mine")) == PAIRS
+    assert contents(build(folder, key="mine")) == PAIRS
     assert hidden(folder) == {".s.lock"}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import Path
 
 from seqwright.data.store import ColumnSpec, Store, StoredRow
+
+numbers = count()
 
 
 def pair_columns(vocabulary: int, *, texts: bool = False) -> list[ColumnSpec]:
@@ -24,12 +27,16 @@ def pair_store(
     folder: Path,
     pairs: Iterable[Sequence],
     *,
-    key: str = "k",
+    key: str | None = None,
     vocabulary: int = 100,
     texts: bool = False,
     inputs: Sequence[str] = (),
-    build=Store.build,
 ) -> Store:
-    """Build a store from (source, target), (source, target, texts) or (source, target, texts, place)."""
+    """Open or build a store of (source, target), (source, target, texts) or (source, target, texts, place).
+
+    Without a key, it is built.
+    """
     rows = (pair_row(*pair) for pair in pairs)
-    return build(folder, rows, pair_columns(vocabulary, texts=texts), key=key, inputs=inputs)
+    columns = pair_columns(vocabulary, texts=texts)
+    key = f"built {next(numbers)}" if key is None else key
+    return Store.open_or_build(folder, rows, columns, key=key, inputs=inputs)
