@@ -16,7 +16,7 @@ from seqwright.config import parse as parse_config
 from seqwright.config.presets import PINNED, as_table, pinned
 from seqwright.data.task import task_class
 from seqwright.data.tokenizer import TOKENIZERS
-from seqwright.errors import ConfigError, ModelError
+from seqwright.errors import ConfigError, ModelError, Problem
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models import Model
 from seqwright.models.building import build_model, resolve
@@ -171,11 +171,14 @@ def _problems(check: Callable[[], object]) -> list[str]:
 
 def _build_on_meta_device(config: Config, *, unshared: bool = False) -> None:
     """Build the model with tiny vocabularies and without memory for its weights."""
-    model = as_table(config.model)
+    model, task = as_table(config.model), task_class(config.task)
+    kind = model.get("kind") or resolve(model)["kind"]
+    if isinstance(kind, str) and ":" not in kind and kind not in task.models:
+        raise ConfigError(Problem("model.kind", kind, f"{config.task} takes {' or '.join(task.models)}"))
     if unshared and "share" in resolve(model):
         model["share"] = False
     with torch.device("meta"):
-        build_model(model, **task_class(config.task).sample_facts)
+        build_model(model, **task.sample_facts)
 
 
 def _check_model(config: Config) -> None:

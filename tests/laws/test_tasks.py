@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from seqwright.config import Config, parse
 from seqwright.data.corpus import Corpus
 from seqwright.data.read_report import ReadReport
 from seqwright.data.task import TASKS, group_items, task_class
+from seqwright.errors import ConfigError
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design, recipe_of
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.prediction.verification import verify
 from seqwright.training.preparation import prepare
+from seqwright.training.run import check_parts
 
 NAMES = [*TASKS.names(), "vowels:Vowels"]
 SMALL = {"layers": 1, "size": 32, "hidden": 64, "heads": 2, "dropout": 0.0}
@@ -199,3 +202,11 @@ def test_the_toy_is_learned_and_the_run_folder_is_complete(name, tmp_path):
     again = load(tmp_path / "run").evaluate(str(tmp_path / "toy.tsv"))
     assert len(again.items) > len(evaluation.items)
     assert str(again)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_another_kind_is_refused(name, tmp_path):
+    task = task_class(name)
+    other = next(kind for kind in MODELS if kind not in task.models)
+    with pytest.raises(ConfigError, match=f"model.kind is '{other}'; .* takes {task.models[0]}"):
+        check_parts(replace(configuration(name, tmp_path), model=MODELS[other]))
