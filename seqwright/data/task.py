@@ -49,13 +49,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Role:
-    """A named column of the data. `headers` are names that such a column usually has in a user's file."""
+    """A named column of the data. What is needed to train may be absent in a prediction."""
 
     name: str
     kind: Kind
-    needed: Literal["always", "train", "never"] = "always"
-    repeats: bool = False  # several columns may have this role
-    headers: tuple[str, ...] = ()
+    needed: Literal["always", "train"] = "always"
 
 
 class Claim(NamedTuple):

@@ -28,6 +28,9 @@ from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.evaluation.buckets import ENDING, LENGTHS, by_ending, by_length, by_rarity, rarity_of_run
+from seqwright.evaluation.mistakes import mistakes_of
+from seqwright.evaluation.text_outputs import METRICS_FOR, build_metric, item_of, metric_label, writing_of
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 Source = str | tuple[str, ...]
 
+SIDES = ("source", "target")
 JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 ONE_TEXT: tuple[FieldKind, ...] = ("text",)
 NOWHERE = Place("", 0)
@@ -72,17 +76,9 @@ class TextToText(Task[Pair, Text]):
     sampled: bool = False
     fields: tuple[FieldKind, ...] = ONE_TEXT
 
-    roles = (
-        Role(
-            "source", Kind.TEXT, repeats=True, headers=("source", "src", "input", "question", "word", "text")
-        ),
-        Role(
-            "target", Kind.TEXT, needed="train", headers=("target", "tgt", "output", "answer", "translation")
-        ),
-    )
+    roles = (Role("source", Kind.TEXT), Role("target", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "ensemble")
-    noun = "pair"
-    group_noun = "source"
+    noun, group_noun = "pair", "source"
     sample_facts: ClassVar[Mapping[str, Any]] = {"source_vocabulary": 8, "target_vocabulary": 8}
     traced = True
 
@@ -190,49 +186,36 @@ class TextToText(Task[Pair, Text]):
 
     def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
         vocabulary = max(self.source.size, self.target.size)
-        ids = tuple(ColumnSpec.ids(side, vocabulary) for side in ("source", "target"))
-        texts = tuple(ColumnSpec.text(f"{side}_text") for side in ("source", "target"))
+        ids = tuple(ColumnSpec.ids(side, vocabulary) for side in SIDES)
+        texts = tuple(ColumnSpec.text(f"{side}_text") for side in SIDES)
         return (*ids, *texts) if readable or self.sampled else ids
 
     def encode(self, examples: Sequence[Pair]) -> list[Row[Pair]]:
         """Encode sources, and targets where all examples have one."""
         sources = self.source.encode_batch([example.source for example in examples])
         if any(example.target is None for example in examples):
-            return [
-                Row(example, {"source": source}, len(source))
-                for example, source in zip(examples, sources, strict=True)
-            ]
-        targets = self.target.encode_batch([example.target for example in examples])
-        return [
-            Row(
-                example,
-                {
-                    "source": source,
-                    "target": target,
-                    "source_text": example.source,
-                    "target_text": example.target,
-                },
-                max(len(source), len(target)),
-            )
-            for example, source, target in zip(examples, sources, targets, strict=True)
-        ]
+            return [Row(e, {"source": ids}, len(ids)) for e, ids in zip(examples, sources, strict=True)]
+        targets, rows = self.target.encode_batch([example.target for example in examples]), []
+        for example, source, target in zip(examples, sources, targets, strict=True):
+            texts = {"source_text": example.source, "target_text": example.target}
+            ids = {"source": source, "target": target}
+            rows.append(Row(example, {**ids, **texts}, max(len(source), len(target))))
+        return rows
 
     def stored(self, store: Store, number: int) -> Pair:
-        return Pair(
-            store.column("source_text").text(number), store.column("target_text").text(number), NOWHERE
-        )
+        source, target = (store.column(f"{side}_text").text(number) for side in SIDES)
+        return Pair(source, target, NOWHERE)
 
     def lengths(self, store: Store) -> RowLengths:
-        return RowLengths(store.column("source").lengths(), store.column("target").lengths())
+        return RowLengths(*(store.column(side).lengths() for side in SIDES))
 
     def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Batch:
         """Return the batch of these examples; with an epoch and `sampled`, segmented at random for it."""
         from seqwright.data.batch import collate
 
         if epoch is None or not self.sampled:
-            return collate(
-                store.column("source").gather(numbers), store.column("target").gather(numbers), numbers
-            )
+            source, target = (store.column(side).gather(numbers) for side in SIDES)
+            return collate(source, target, numbers)
         sides: tuple[list[list[int]], list[list[int]]] = ([], [])
         for number in numbers.tolist():
             draw, pair = item_seed(seed, epoch, number), self.stored(store, number)
@@ -365,14 +348,9 @@ class TextToText(Task[Pair, Text]):
         filled = [i for i, row in enumerate(rows) if row.example.source and not row.example.source.isspace()]
         if not filled:
             return found
-        prefixes = self._prefixes(request.prefix, [numbers[i] if numbers else i for i in filled])
-        outputs = self.search(
-            model,
-            [rows[i].columns["source"][:limit] for i in filled],
-            prefixes,
-            request.options,
-            [numbers[i] if numbers else i for i in filled],
-        )
+        own = [numbers[i] if numbers else i for i in filled]
+        sources = [rows[i].columns["source"][:limit] for i in filled]
+        outputs = self.search(model, sources, self._prefixes(request.prefix, own), request.options, own)
         for i, hypotheses in zip(filled, outputs, strict=True):
             best, *others = (self._output(found[i], each) for each in hypotheses)
             found[i] = replace(best, alternatives=tuple(others))
@@ -410,15 +388,8 @@ class TextToText(Task[Pair, Text]):
         assert isinstance(model, Generative)
         most = min(options.max_length, table_length(model, "decoder", options.max_length))
         limits = [min(most, 20 + 4 * len(row) + len(p)) for row, p in zip(sources, prefixes, strict=True)]
-        start = Start(
-            rows=len(sources),
-            first=BEGIN,
-            end=END,
-            silent=(PAD, BEGIN),
-            prefixes=prefixes,
-            limits=limits,
-            prefill=model.prefill,
-        )
+        symbols: dict[str, Any] = {"first": BEGIN, "end": END, "silent": (PAD, BEGIN)}
+        start = Start(rows=len(sources), prefixes=prefixes, limits=limits, prefill=model.prefill, **symbols)
         with evaluating(model):
             state = model.start(source_tokens(Ragged.of(sources)))
             if isinstance(options, BeamOptions):
@@ -484,9 +455,7 @@ class TextToText(Task[Pair, Text]):
         scores = np.zeros(len(rows))
         order = sorted(range(len(rows)), key=lambda i: (rows[i].length, len(rows[i].columns["source"])))
         for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOKENS):
-            sources, targets = (
-                Ragged.of([rows[i].columns[side] for i in numbers]) for side in ("source", "target")
-            )
+            sources, targets = (Ragged.of([rows[i].columns[side] for i in numbers]) for side in SIDES)
             with evaluating(model):
                 scores[numbers] = log_probs(model, collate(sources, targets, np.array(numbers)))
         return scores.tolist()
@@ -530,14 +499,6 @@ class TextToText(Task[Pair, Text]):
         `known` is the evaluation at the end of training: another file may have other lengths by chance, and
         its scores are to be compared. `options` go to the metrics that have them.
         """
-        from seqwright.evaluation.text_outputs import (
-            METRICS_FOR,
-            build_metric,
-            item_of,
-            metric_label,
-            writing_of,
-        )
-
         known = known or {}
         texts = [text for given in references for text in given]
         writing = writing or known.get("writing") or writing_of(self.target.kind, texts)
@@ -550,8 +511,6 @@ class TextToText(Task[Pair, Text]):
         return Judge(built, {"writing": writing, "item": item}, labels)
 
     def mistakes(self, judge: Judge, items: Sequence[Item[Pair, Text]]) -> list[Mistake]:
-        from seqwright.evaluation.mistakes import mistakes_of
-
         outputs, references = [item.output.text for item in items], [item.references for item in items]
         return mistakes_of(outputs, references, cast(Any, judge.settings["writing"]))
 
@@ -559,16 +518,6 @@ class TextToText(Task[Pair, Text]):
         self, items: Sequence[Item[Pair, Text]], folder: Path | None
     ) -> dict[str, tuple[Bucket, ...]]:
         """Group by length, by the rarest symbol and by the end of the output, where these differ."""
-        from seqwright.evaluation.buckets import (
-            ENDING,
-            LENGTHS,
-            by_ending,
-            by_length,
-            by_rarity,
-            rarity_of_run,
-        )
-        from seqwright.evaluation.text_outputs import writing_of
-
         sources = [item.example.source for item in items]
         rarity = None if folder is None else rarity_of_run(folder, self.source)
         writing = writing_of(self.source.kind, sources)
