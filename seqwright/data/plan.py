@@ -41,7 +41,8 @@ class Batching:
     """How examples become batches. Lengths include the end symbol, and padding counts.
 
     A batch is as many rows as fit, at least one: rows × longest target ≤ `tokens`, rows × longest source ≤
-    `source_tokens`, rows ≤ `max_rows`. An example that does not fit is alone in its batch (`Plan.oversized`).
+    `source_tokens`, rows ≤ `max_rows`.
+    An example that does not fit is alone in its batch.
     Without `shuffle` every epoch is the same: all examples, from short to long.
     """
 
@@ -127,12 +128,6 @@ class Plan:
         """What determines the order besides the data: a cursor is valid while this stays the same."""
         return {"rule": RULE, "seed": self.seed, **asdict(self.batching)}
 
-    @property
-    def oversized(self) -> np.ndarray:
-        """The examples that exceed the budget by themselves, each alone in a batch."""
-        source, target = self.lengths
-        return np.flatnonzero((target >= self.batching.tokens) | (source >= self.batching.source_budget))
-
     def epoch(self, number: int) -> Epoch:
         """Return epoch `number`, counted from 0, independent of earlier calls."""
         count, options = len(self.lengths.counted), self.batching
@@ -160,15 +155,6 @@ class Plan:
                 batch = epoch[number]
                 cursor = _after(cursor, 1, len(batch), len(epoch))
                 yield batch, cursor
-
-    def advance(self, cursor: Cursor, steps: int) -> Cursor:
-        """Return the position `steps` batches later; the end of an epoch is the beginning of the next."""
-        while steps > 0:
-            epoch = self._epoch_of(cursor)
-            taken = min(steps, len(epoch) - cursor.batch)
-            examples = sum(len(epoch[cursor.batch + number]) for number in range(taken))
-            cursor, steps = _after(cursor, taken, examples, len(epoch)), steps - taken
-        return cursor
 
     def _epoch_of(self, cursor: Cursor) -> Epoch:
         epoch = self.epoch(cursor.epoch)

@@ -81,11 +81,6 @@ def edits_for(writing: Writing) -> EditRate:
     return _WordsAndPunctuation() if writing == "text" else SymbolErrorRate(separator=_SEPARATORS[writing])
 
 
-def as_written(target: str, writing: Writing) -> str:
-    """Return a reference as an output would have it: one space between symbols."""
-    return " ".join(target.split()) if writing == "symbols" else target
-
-
 def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[list[str]]]:
     """Group pairs with the same source into one item with several distinct references, in input order."""
     groups: dict[str, dict[str, None]] = {}
