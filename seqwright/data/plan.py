@@ -41,9 +41,8 @@ class Batching:
     """How examples become batches. Lengths include the end symbol, and padding counts.
 
     A batch is as many rows as fit, at least one: rows × longest target ≤ `tokens`, rows × longest source ≤
-    `source_tokens`, rows ≤ `max_rows`.
-    An example that does not fit is alone in its batch.
-    Without `shuffle` every epoch is the same: all examples, from short to long.
+    `source_tokens`, rows ≤ `max_rows`. An example that does not fit is alone in its batch. Without `shuffle`
+    every epoch is the same: all examples, from short to long.
     """
 
     tokens: int = 4096
