@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -29,13 +29,8 @@ from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.errors import InputError, SeqwrightError, WriteError
 from seqwright.files import atomic_file, check_place, is_stream
 
-REPAIRED = {reason.name.lower() for reason in Reason if reason is not Reason.BAD_BYTES} | {
-    "duplicates",
-    "control_characters",
-    "mixed_normalisation",
-    "spacing",
-    "leaks",
-}
+REPAIRED = {reason.name.lower() for reason in Reason if reason is not Reason.BAD_BYTES}
+REPAIRED |= {"duplicates", "control_characters", "mixed_normalisation", "spacing", "leaks"}
 """The findings that a repaired copy no longer has."""
 DROPS = ("copies", "conflicts")
 """The findings that it loses on request."""
@@ -58,6 +53,9 @@ class Remedy(StrEnum):
     CONTROLS = "changed: control characters and tabs replaced with spaces"
     ACCENTS = "changed: accents composed (NFC)"
     SPACING = "changed: repeated spaces and spaces at the ends removed"
+
+
+_REMEDIES = {Reason.BLANK_PAIR: Remedy.BLANK, Reason.BAD_ROW: Remedy.BAD_ROW, None: Remedy.HEADER}
 
 
 @dataclass(frozen=True)
@@ -114,26 +112,19 @@ def _changed(cells: Sequence[str], used: Collection[int], change: Callable[[str]
     return [change(cell) if index in used else cell for index, cell in enumerate(cells)]
 
 
-class _Entry(NamedTuple):
-    """A row as it was read, and the reason if it is not a pair."""
+class _RepairedRow(NamedTuple):
+    """A row as it was read and as it will be written. `remedy`: why it is removed whatever the others are."""
 
     place: Place
     cells: list[str]
+    tidy: list[str]
+    pair: tuple[str, str] = ("", "")  # in NFC, for comparisons
     remedy: Remedy | None = None
     header: bool = False
 
-
-class _RepairedRow(NamedTuple):
-    """An entry as it will be written, and the reason if it is removed whatever the other rows are."""
-
-    entry: _Entry
-    tidy: list[str]
-    pair: tuple[str, str]  # in NFC, for comparisons
-    remedy: Remedy | None
-
     @property
     def is_pair(self) -> bool:
-        return self.remedy is None and not self.entry.header
+        return self.remedy is None and not self.header
 
 
 class _Repair:
@@ -158,55 +149,46 @@ class _Repair:
             self._flags[Remedy.CONFLICT] = conflict_flags(sources, pairs)
 
     def write(self, kept: BinaryIO, removed: BinaryIO) -> None:
-        def listed(place: Place, reasons: Sequence[str], text: str) -> None:
+        def listed(place: Place, reasons: Sequence[str], cells: Sequence[str] = ()) -> None:
             self.remedies.update(reasons)
+            text = "\t".join(cell.replace("\t", "\\t") for cell in cells)
             removed.write(f"{place}\t{', '.join(reasons)}\t{text}\n".encode())
 
-        def line_of(cells: list[str]) -> str:
-            return "\t".join(cell.replace("\t", "\\t") for cell in cells)
-
         removed.write(b"place\treason\ttext\n")
-        number, used = 0, self.files.layout.indices
+        number, used, pairs = 0, self.files.layout.indices, len(self._flags[Remedy.DUPLICATE])
         for row in self._rows(self.files, _ListingReport(listed)):
-            place, before, remedy = row.entry.place, row.entry.cells, row.remedy
-            if row.is_pair:
-                remedy, number = self._repeats_earlier(number), number + 1
-            self.rows += not row.entry.header
+            remedy = row.remedy
+            if row.is_pair and number < pairs:
+                repeats = (remedy for remedy, flags in self._flags.items() if flags[number])
+                remedy = next(repeats, None)
+            number += row.is_pair
+            self.rows += not row.header
             if remedy is not None:
-                listed(place, [remedy], line_of(before))
+                listed(row.place, [remedy], row.cells)
                 continue
             cells = _changed(row.tidy, used, _composed) if self._compose else row.tidy
             kept.write("\t".join(cells).encode() + b"\n")
             self.kept += row.is_pair
-            if changes := _changes(before, row.tidy, cells):
-                listed(place, changes, line_of(before))
-        if number != len(self._flags[Remedy.DUPLICATE]):
-            raise self._unstable()
-
-    def _repeats_earlier(self, number: int) -> Remedy | None:
-        """Return why a pair is removed because of earlier pairs."""
-        for remedy, flags in self._flags.items():
-            if number >= len(flags):
-                raise self._unstable()
-            if flags[number]:
-                return remedy
-        return None
-
-    def _unstable(self) -> InputError:
-        return InputError(
-            f"{self.files.name} changed while it was read; run this again when no program writes to it"
-        )
+            if changes := _changes(row.cells, row.tidy, cells):
+                listed(row.place, changes, row.cells)
+        if number != pairs:
+            raise InputError(
+                f"{self.files.name} changed while it was read; run this again when no program writes to it"
+            )
 
     def _rows(self, files: PairFiles, report: ReadReport) -> Iterator[_RepairedRow]:
-        for entry in _entries(files, report):
-            if entry.remedy is not None or entry.header:
-                tidy = [_without_controls(cell) for cell in entry.cells]
-                yield _RepairedRow(entry, tidy, ("", ""), entry.remedy)
+        headers = 0
+        for place, cells, fault in files.rows(report):
+            if fault is not None:
+                tidy = [_without_controls(cell) for cell in cells]
+                headers += fault.reason is None
+                first = fault.reason is None and headers == 1
+                remedy = None if first else _REMEDIES[fault.reason]
+                yield _RepairedRow(place, cells, tidy, remedy=remedy, header=first)
                 continue
-            cells = _changed(entry.cells, files.layout.indices, tidied)
-            tidy = [cell.replace("\t", " ") for cell in cells]
+            tidy = [cell.replace("\t", " ") for cell in _changed(cells, files.layout.indices, tidied)]
             source, target = map(_composed, files.layout.pair(tidy))
-            yield _RepairedRow(entry, tidy, (source, target), self._own_fault(source, target))
+            yield _RepairedRow(place, cells, tidy, (source, target), self._own_fault(source, target))
 
     def _own_fault(self, source: str, target: str) -> Remedy | None:
         """Return why a pair is removed whatever the other pairs are."""
@@ -219,78 +201,38 @@ class _Repair:
         return Remedy.COPY if source == target and "copies" in self.drop else None
 
 
-def _entries(files: PairFiles, report: ReadReport) -> Iterator[_Entry]:
-    """Yield every row of every file: headers, blank, bad and over-long rows included."""
-    if files.targets:
-        for source, target, place in files.line_pairs(report):
-            yield _Entry(place, [source, target])
-        return
-    for file in files.inputs:
-        if files.sniffed.format == "jsonl":
-            yield from (
-                _object_entry(files, place, line, report) for place, line in files.lines(file, report)
-            )
-            continue
-        header = files.sniffed.header
-        for place, cells in files.rows(file, report):
-            if header and files.is_header(place, cells):
-                header, first = False, file is files.inputs[0]
-                yield _Entry(place, cells, None if first else Remedy.HEADER, header=first)
-            elif len(cells) != files.sniffed.width:
-                blank = not any(cell.strip() for cell in cells)
-                yield _Entry(place, cells, Remedy.BLANK if blank else Remedy.BAD_ROW)
-            else:
-                yield _Entry(place, cells)
-
-
-def _object_entry(files: PairFiles, place: Place, line: str, report: ReadReport) -> _Entry:
-    if not line.strip():
-        return _Entry(place, [line], Remedy.BLANK)
-    try:
-        return _Entry(place, files.object_cells(line, place, report))
-    except InputError:
-        return _Entry(place, [line], Remedy.BAD_ROW)
-
-
 class _ListingReport(ReadReport):
     """Lists the places where reading changes a text."""
 
-    def __init__(self, listed: Callable[[Place, Sequence[str], str], None]):
+    def __init__(self, listed: Callable[[Place, Sequence[str]], None]):
         super().__init__()
         self._listed = listed
 
     def add(self, reason: Reason, place: Place, fault: str = "") -> None:
         if reason not in _LINE_ENDS:
-            self._listed(place, [reason], "")
+            self._listed(place, [reason])
 
 
 def _changes(cells: list[str], tidy: list[str], final: list[str]) -> list[str]:
-    without_controls = [
-        _without_controls(cell) if cell != neat else cell for cell, neat in zip(cells, tidy, strict=True)
-    ]
-    found = []
-    if without_controls != cells:
-        found.append(Remedy.CONTROLS)
-    if without_controls != tidy:
-        found.append(Remedy.SPACING)
-    if final != tidy:
-        found.append(Remedy.ACCENTS)
-    return [str(remedy) for remedy in found]
+    pairs = zip(cells, tidy, strict=True)
+    without_controls = [_without_controls(cell) if cell != neat else cell for cell, neat in pairs]
+    changes = {
+        Remedy.CONTROLS: without_controls != cells,
+        Remedy.SPACING: without_controls != tidy,
+        Remedy.ACCENTS: final != tidy,
+    }
+    return [str(remedy) for remedy, changed in changes.items() if changed]
 
 
 def _options(files: PairFiles, copy: Path) -> tuple[str, ...]:
     """Return the options that are needed because the format of the copy is not detected as intended."""
-    form = files.sniffed
-    wanted = form.columns
+    form, wanted = files.sniffed, files.sniffed.columns
     if wanted is None or form.format == "jsonl":
         *source, target = (ColumnSelector(str(index + 1)) for index in files.layout.indices)
         wanted = PairColumns(tuple(source), target).with_kinds(files.layout.kinds)
     columns = str(wanted)
-    try:
+    with suppress(SeqwrightError):  # too many columns to choose automatically
         found = PairFiles(copy).sniffed
-    except SeqwrightError:
-        pass  # too many columns to choose automatically
-    else:
         if (str(found.columns), found.header) == (columns, form.header):
             return ()
     bare = str(wanted.with_kinds(["unspecified"] * len(wanted.source)))

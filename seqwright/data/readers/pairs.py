@@ -35,18 +35,10 @@ if TYPE_CHECKING:
     from seqwright.config import DataConfig
 
 Path = str | os.PathLike[str]
-Row = tuple[Place, list[str]]
 
-LONGEST_TOKEN = 40
-"""Code points: a text of more than data.max_length times this number is skipped without tokenizing it."""
-MAX_QUOTED_LINES = 100
-"""A quoted cell of more lines is an error, unless the user asks for quoting."""
+LONGEST_TOKEN = 40  # code points: a text of more than data.max_length such tokens is skipped unread
+MAX_QUOTED_LINES = 100  # a quoted cell of more lines is an error, unless the user asks for quoting
 
-_BLANK = {
-    (True, True): Reason.BLANK_PAIR,
-    (True, False): Reason.BLANK_SOURCE,
-    (False, True): Reason.BLANK_TARGET,
-}
 _FIX_OR_SKIP = "fix the line, or skip such lines with data.skip_bad_rows=true"
 
 
@@ -56,6 +48,16 @@ class SkipRules:
 
     skip_bad_rows: bool = False
     max_length: int = 20_000  # code points
+
+
+class Fault(NamedTuple):
+    """Why a row is not a pair. The header has no reason; a bad row has a message."""
+
+    reason: Reason | None
+    message: str = ""
+
+
+Row = tuple[Place, list[str], Fault | None]
 
 
 class RowLayout(NamedTuple):
@@ -83,17 +85,14 @@ def open_pairs(paths: Sequence[Path], data: DataConfig) -> PairFiles:
     if data.format == "parallel":
         sources, odd = divmod(len(inputs), 2)
         if odd:
-            raise ConfigError(
-                "data.format is parallel, which needs as many target files as source files, not "
-                f"{len(inputs)} files; name the sources first, then the targets"
-            )
-    elif (
-        len(inputs) == 2
-        and options == FormatOptions()
-        and "-" not in paths
-        and not any(_holds_pairs(first_lines(file, decoding)) for file in inputs)
-    ):
-        sources = 1
+            rule = f"data.format=parallel needs as many targets as sources, not {len(inputs)} files"
+            raise ConfigError(f"{rule}; name the sources first, then the targets")
+    elif len(inputs) == 2 and options == FormatOptions() and "-" not in paths:
+        # most lines of a file of pairs have a tab or begin an object; some lines of running text can, too
+        heads = (first_lines(file, decoding) for file in inputs)
+        marked = ((sum("\t" in line or line.startswith("{") for line in head), len(head)) for head in heads)
+        if not any(2 * count > total for count, total in marked):
+            sources = 1
     return PairFiles(inputs[:sources], inputs[sources:], options=options, decoding=decoding, rules=rules)
 
 
@@ -118,7 +117,7 @@ class PairFiles:
             raise ConfigError("format parallel needs two sides; name the target files, too")
         if self.targets and self.options.format not in (None, "parallel"):
             raise ConfigError(
-                f"format {self.options.format} has both sides in one file; leave out the target files"
+                f"format {self.options.format} has both sides in one file; omit the target files"
             )
 
     @property
@@ -177,36 +176,34 @@ class PairFiles:
         limit, kept, longest = self.rules.max_length, 0, 0
         for pair in self.line_pairs(report) if self.targets else self._row_pairs(report):
             source, target, place = pair
-            no_source, no_target = is_blank(source), is_blank(target)
-            if no_source or no_target:
-                report.add(_BLANK[no_source, no_target], place)
+            if is_blank(source):
+                report.add(Reason.BLANK_PAIR if is_blank(target) else Reason.BLANK_SOURCE, place)
+            elif is_blank(target):
+                report.add(Reason.BLANK_TARGET, place)
             elif len(source) > limit or len(target) > limit:
                 longest = max(longest, len(source), len(target))
                 report.add(Reason.TOO_LONG, place)
             else:
                 kept += 1
                 yield pair
-        if not kept:
-            raise self._no_pairs(report, longest)
-
-    def _no_pairs(self, report: ReadReport, longest: int) -> InputError:
+        if kept:
+            return
         skipped = "; ".join(line for line in report.summary() if " skipped: " in line)
         message = f"{self.name} has no pairs: {skipped or 'it is empty'}"
         if longest:
             message += (
-                f"; the longest side has {longest:,} code points and the limit is "
-                f"{self.rules.max_length:,}; raise data.max_length"
+                f"; the longest side has {longest:,} code points (limit {limit:,}); raise data.max_length"
             )
         bad = report.counts.get(Reason.BAD_ROW)
-        return InputError(f"{message}; {bad.fault}" if bad else message)
+        raise InputError(f"{message}; {bad.fault}" if bad else message)
 
     # Parallel files -------------------------------------------------------------------------------
 
     def line_pairs(self, report: ReadReport) -> Iterator[Pair]:
         """Yield every line of parallel files with its counterpart, blank lines included."""
         self._check_counts()
-        sources = chain.from_iterable(self.lines(file, report) for file in self.inputs)
-        targets = chain.from_iterable(self.lines(file, report) for file in self.targets)
+        sources = chain.from_iterable(self._lines(file, report) for file in self.inputs)
+        targets = chain.from_iterable(self._lines(file, report) for file in self.targets)
         for count, (left, right) in enumerate(zip_longest(sources, targets)):
             if left is None or right is None:  # only with a pipe, whose lines cannot be counted before
                 side = self.inputs if left is None else self.targets
@@ -216,7 +213,7 @@ class PairFiles:
                 )
             yield Pair(left[1], right[1], left[0])
 
-    def lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, str]]:
+    def _lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, str]]:
         """Yield every line of a file, blank lines included."""
         for number, lines in read_blocks(file, self.decoding, report):
             for row, line in enumerate(lines, number):
@@ -253,38 +250,43 @@ class PairFiles:
 
     def _row_pairs(self, report: ReadReport) -> Iterator[Pair]:
         layout = self.layout
-        read = self._objects if self.sniffed.format == "jsonl" else self._rows
-        rows = chain.from_iterable(read(file, report) for file in self.inputs)
-        if layout.kinds == ("text",):
-            source, target = layout.indices
-            for place, cells in rows:
-                yield Pair(cells[source], cells[target], place)
-            return
-        for place, cells in rows:
-            yield Pair(*layout.pair(cells), place)
+        one_text, (source, *_, target) = layout.kinds == ("text",), layout.indices
+        for place, cells, fault in self.rows(report):
+            if fault is None:
+                yield (
+                    Pair(cells[source], cells[target], place)
+                    if one_text
+                    else Pair(*layout.pair(cells), place)
+                )
+            elif fault.reason is Reason.BAD_ROW and not self.rules.skip_bad_rows:
+                raise InputError(f"{fault.message}; {self._way_out(place, cells)}")
+            elif fault.reason is not None:
+                report.add(fault.reason, place, fault.message)
 
-    def rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
-        """Yield every row of a file with all its cells, headers, blank and bad rows included."""
-        if self.sniffed.quoting:
-            return self._quoted_rows(file, report)
-        delimiter = self.sniffed.delimiter
-        return ((place, line.split(delimiter)) for place, line in self.lines(file, report))
+    def rows(self, report: ReadReport) -> Iterator[Row]:
+        """Yield every row of the files with all its cells, headers, blank and bad rows included."""
+        if self.targets:
+            return ((place, [source, target], None) for source, target, place in self.line_pairs(report))
+        read = self._objects if self.sniffed.format == "jsonl" else self._table_rows
+        return chain.from_iterable(read(file, report) for file in self.inputs)
 
-    def _rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
-        width, header = self.sniffed.width, self.sniffed.header
-        for place, cells in self.rows(file, report):
-            if header and self.is_header(place, cells):
+    def _table_rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
+        width, header, delimiter = self.sniffed.width, self.sniffed.header, self.sniffed.delimiter
+        rows = ((place, line.split(delimiter)) for place, line in self._lines(file, report))
+        for place, cells in self._quoted_rows(file, report) if self.sniffed.quoting else rows:
+            if header and self._is_header(place, cells):
                 header = False
+                yield place, cells, Fault(None)
             elif len(cells) == width:
-                yield place, cells
+                yield place, cells, None
             elif not any(cell.strip() for cell in cells):
-                report.add(Reason.BLANK_PAIR, place)
-            elif self.rules.skip_bad_rows:
-                report.add(Reason.BAD_ROW, place, self._wrong_width(place, cells))
+                yield place, cells, Fault(Reason.BLANK_PAIR)
             else:
-                raise InputError(f"{self._wrong_width(place, cells)}; {self._hint(place, cells)}")
+                mark = "a tab" if delimiter == "\t" else repr(delimiter)
+                columns = f"{pluralize(len(cells), 'column')} instead of {width:,}, separated by {mark}"
+                yield place, cells, Fault(Reason.BAD_ROW, f"{place}: {columns}")
 
-    def is_header(self, place: Place, cells: list[str]) -> bool:
+    def _is_header(self, place: Place, cells: list[str]) -> bool:
         """Return whether a row before the first pair is the header or blank; anything else is an error."""
         names = [cell.strip() for cell in cells]
         if any(names) and names != list(self.sniffed.names):
@@ -292,7 +294,7 @@ class PairFiles:
             raise InputError(f"{place}: the header must be {expected}, as in {self.inputs[0].name}")
         return any(names)
 
-    def _quoted_rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
+    def _quoted_rows(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[str]]]:
         """Yield rows whose cells may hold delimiters, quotes and line breaks (replaced with spaces)."""
         lines = (line for _, block in read_blocks(file, self.decoding, report) for line in block)
         reader, first = quoted(lines, self.sniffed.delimiter), 1
@@ -313,26 +315,18 @@ class PairFiles:
                 "as text with data.quoting=false"
             ) from error
 
-    def _wrong_width(self, place: Place, cells: list[str]) -> str:
-        width, delimiter = self.sniffed.width, self.sniffed.delimiter
-        mark = "a tab" if delimiter == "\t" else repr(delimiter)
-        return f"{place}: {pluralize(len(cells), 'column')} instead of {width:,}, separated by {mark}"
-
-    def _hint(self, place: Place, cells: list[str]) -> str:
-        """Return the way out at a row of another width; quoting is tried if the files can be read again."""
-        if self.sniffed.quoting:
+    def _way_out(self, place: Place, cells: list[str]) -> str:
+        """Return the way out at a bad row; quoting is tried if the files can be read again."""
+        if self.sniffed.quoting or self.sniffed.format == "jsonl":
             return _FIX_OR_SKIP
         if self.single_pass:
             quotes = any(cell.startswith('"') for cell in cells)
             return _FIX_OR_SKIP + (". If quotes enclose cells, set data.quoting=true" if quotes else "")
-        again = PairFiles(
-            [file.path for file in self.inputs],
-            options=replace(self.options, quoting=True),
-            decoding=self.decoding,
-            rules=replace(self.rules, skip_bad_rows=False),
-        )
+        paths, options = [file.path for file in self.inputs], replace(self.options, quoting=True)
         try:
-            for at, _ in chain.from_iterable(again._rows(file, ReadReport()) for file in again.inputs):
+            for at, _, fault in PairFiles(paths, options=options, decoding=self.decoding).rows(ReadReport()):
+                if fault is not None and fault.reason is Reason.BAD_ROW:
+                    return _FIX_OR_SKIP
                 if at.file == place.file and at.line > place.line:
                     break
         except InputError:
@@ -340,24 +334,18 @@ class PairFiles:
         return "quotes enclose cells here; set data.quoting=true, and the line fits"
 
     def _objects(self, file: Input, report: ReadReport) -> Iterator[Row]:
-        for place, line in self.lines(file, report):
+        assert self.sniffed.columns is not None
+        keys, on_bad_bytes = self.sniffed.columns.keys, self.decoding.on_bad_bytes
+        for place, line in self._lines(file, report):
             if not line or line.isspace():
-                report.add(Reason.BLANK_PAIR, place)
+                yield place, [line], Fault(Reason.BLANK_PAIR)
                 continue
             try:
-                cells = self.object_cells(line, place, report)
+                cells = cells_of(parse_object(line, place), keys, place)
+                row: Row = place, [cleaned(cell, place, on_bad_bytes, report) for cell in cells], None
             except InputError as error:
-                if not self.rules.skip_bad_rows:
-                    raise InputError(f"{error}; {_FIX_OR_SKIP}") from error
-                report.add(Reason.BAD_ROW, place, str(error))
-                continue
-            yield place, cells
-
-    def object_cells(self, line: str, place: Place, report: ReadReport) -> list[str]:
-        """Return the cells of a line of JSON, the target last."""
-        assert self.sniffed.columns is not None
-        cells = cells_of(parse_object(line, place), self.sniffed.columns.keys, place)
-        return [cleaned(cell, place, self.decoding.on_bad_bytes, report) for cell in cells]
+                row = place, [line], Fault(Reason.BAD_ROW, str(error))
+            yield row
 
 
 def source_from_cells(cells: Sequence[str], kinds: Sequence[FieldKind]) -> str:
@@ -370,11 +358,6 @@ def read_lines(path: Path, report: ReadReport, decoding: Decoding | None = None)
     """Yield the inputs for prediction: one for each line, blank lines included."""
     for _, lines in read_blocks(Input(path), decoding or Decoding(), report):
         yield from lines
-
-
-def _holds_pairs(lines: Sequence[str]) -> bool:
-    """Return whether most lines have a tab or begin an object; some lines of running text can, too."""
-    return 2 * sum("\t" in line or line.startswith("{") for line in lines) > len(lines)
 
 
 def _inputs(paths: Path | Sequence[Path | Input]) -> tuple[Input, ...]:

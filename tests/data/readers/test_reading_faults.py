@@ -226,7 +226,7 @@ def test_bad_rows_can_be_skipped_and_are_counted(tmp_path):
 def test_the_longest_length_is_reported_if_all_are_too_long(tmp_path):
     path = write(tmp_path, "a.tsv", "abc\tabcdefgh\n")
     message = fault(path, rules=SkipRules(max_length=2))
-    assert "the longest side has 8 code points and the limit is 2" in message
+    assert "the longest side has 8 code points (limit 2)" in message
 
 
 def test_an_open_quote_is_reported_with_its_first_row(tmp_path):
