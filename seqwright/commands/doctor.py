@@ -39,25 +39,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from seqwright.data.checks.doctor import diagnose
+    from seqwright.data.corpus import task_class
+    from seqwright.data.readers.files import Input
 
     paths, changes = _paths_and_changes(options)
-    data = _data_config(changes)
-    drop = _drop(options)
-    found = diagnose(paths, data, options.test)
+    data, drop, pipe = _data_config(changes), _drop(options), any(Input(path).single_pass for path in paths)
+    found = diagnose(paths, data, options.test, task_class("text_to_text"))
     if not options.json:
         print(*found.lines(), sep="\n", flush=True)
     result = _repair(options.fix, found, drop) if options.fix is not None else None
     errors = _remaining_errors(found, result, options.test, changes)
-    following = _next_command(options.test, found, result, errors, paths, changes)
+    following = None if pipe else _next_command(options.test, found, result, errors, paths, changes)
     command = shlex.join(["seqwright", *following]) if following else None
     if options.json:
         fixed = result and {**vars(result), "errors": [each.to_json() for each in errors]}
         print(json.dumps({**found.to_json(), "fixed": fixed, "next": command}, default=str))
         return
-    if command is None and found.files.single_pass:
-        command = "save the input to a file, which training can read several times"
-    command = command or "fix the errors, and run the doctor again"
-    print(*_result_lines(result, errors), f"next: {command}", sep="\n")
+    if result is not None:
+        kept = f"{result.copy} has {result.kept:,} of {result.rows:,} rows"
+        print(kept + (f"; {result.listed} lists the changes:" if result.remedies else ", all unchanged"))
+        for remedy, count in result.remedies.most_common():
+            print(f"  {count:,} {remedy}")
+        for each in errors:
+            print(f"{result.copy}: {each.line()}")
+    way_out = "fix the errors, and run the doctor again"
+    if pipe:
+        way_out = "save the input to a file, which training can read several times"
+    print(f"next: {command or way_out}")
 
 
 def _paths_and_changes(options: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -103,6 +111,7 @@ def _repair(copy: str, found: DoctorReport, drop: list[str]) -> RepairResult:
     from pathlib import Path
 
     from seqwright.data.checks.repair import repair
+    from seqwright.data.readers.pairs import PairFiles
     from seqwright.errors import InputError
 
     refused = {
@@ -112,36 +121,28 @@ def _repair(copy: str, found: DoctorReport, drop: list[str]) -> RepairResult:
     for each in found.findings:
         if each.name in refused and each.severity == "error":
             raise InputError(f"{each.places[0]}: {refused[each.name]}; {each.way_out}")
-    held_out = [found.held_out] if found.held_out is not None else []
+    assert isinstance(found.files, PairFiles)
+    held_out = [found.held_out] if isinstance(found.held_out, PairFiles) else []
     return repair(found.files, Path(copy), held_out=held_out, drop=drop)
 
 
 def _remaining_errors(
     found: DoctorReport, result: RepairResult | None, tests: list[str], changes: list[str]
 ) -> list[Finding]:
-    """Return the errors that would stop training: those of the copy, if there is one. Only a copy with few
-    sources can have errors.
-    """
+    """Return the errors that would stop training: those of the copy, if there is one."""
     from dataclasses import replace
 
     from seqwright.data.checks.doctor import diagnose
     from seqwright.data.split import ENOUGH
 
     if result is not None:
-        if min(result.kept, found.statistics.sources) >= ENOUGH:
+        if (
+            min(result.kept, found.statistics.distinct) >= ENOUGH
+        ):  # only a copy with few sources can have errors
             return []
         data = _data_config(_copy_options(result, changes))
-        found = diagnose([str(result.copy)], replace(data, test=(*data.test, *tests)))
+        found = diagnose([str(result.copy)], replace(data, test=(*data.test, *tests)), task=found.task)
     return [each for each in found.findings if each.severity == "error"]
-
-
-def _result_lines(result: RepairResult | None, errors: list[Finding]) -> list[str]:
-    if result is None:
-        return []
-    kept = f"{result.copy} has {result.kept:,} of {result.rows:,} rows"
-    kept += f"; {result.listed} lists the changes:" if result.remedies else ", all unchanged"
-    remedies = (f"  {count:,} {remedy}" for remedy, count in result.remedies.most_common())
-    return [kept, *remedies, *(f"{result.copy}: {each}" for each in errors)]
 
 
 def _next_command(
@@ -158,8 +159,6 @@ def _next_command(
     held_out = [part for path in tests for part in ("--test", path)]
     if result is not None:
         return None if errors else ["train", str(result.copy), *_copy_options(result, changes), *held_out]
-    if found.files.single_pass:
-        return None
     if found.options:
         return ["doctor", *paths, *changes, *found.options, *held_out]
     if any(each.name not in REPAIRED for each in errors):

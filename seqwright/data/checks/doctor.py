@@ -1,4 +1,4 @@
-"""The doctor: every check of files of pairs that is possible before training.
+"""The doctor: every check of a task's files that is possible before training.
 
     print(*diagnose(["pairs.tsv"], DataConfig()).lines(), sep="\\n")
 
@@ -25,10 +25,13 @@ from seqwright.data.checks.findings import (
 )
 from seqwright.data.checks.repair import DROPS, REPAIRED
 from seqwright.data.checks.statistics import RARE, LengthHistogram, Statistics, StatisticsBuilder, TextColumn
-from seqwright.data.read_report import ReadReport, Reason
+from seqwright.data.corpus import task_class
+from seqwright.data.read_report import Pair, ReadReport, Reason
+from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, guess_encoding, is_wide, read_blocks
 from seqwright.data.readers.pairs import PairFiles, open_pairs
 from seqwright.data.split import ENOUGH, HeldOut, divisible, place_of
+from seqwright.data.task import Kind, Reader, Task
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import SeqwrightError
 
@@ -41,29 +44,32 @@ GUESSED_FROM = 1000  # lines
 class DoctorReport:
     """The statistics and findings of the training files, and their overlap with the test files."""
 
-    files: PairFiles
-    held_out: PairFiles | None
+    task: type[Task[Any, Any]]
+    files: Reader[Any]
+    held_out: Reader[Any] | None
     statistics: Statistics
     findings: tuple[Finding, ...]  # the most severe first
     options: tuple[str, ...]  # reading options that seem to be missing
 
     def to_json(self) -> dict[str, Any]:
+        columns = self.files.sniffed.columns if isinstance(self.files, PairFiles) else self.files.columns
         return {
             "format": FORMAT,
             "name": self.files.name,
-            "form": list(self.files.sniffed.reasons),
-            "columns": str(self.files.sniffed.columns or "") or None,
-            "pairs": self.statistics.pairs,
-            "sources": self.statistics.sources,
+            "form": list(self.files.form),
+            "columns": str(columns or "") or None,
+            "pairs": self.statistics.examples,
+            "sources": self.statistics.distinct,
             **{name: column.to_json() for name, column in self.statistics.columns.items()},
             "findings": [found.to_json() for found in self.findings],
             "verdict": self.verdict,
         }
 
     def lines(self) -> Iterator[str]:
-        pairs, sources = self.statistics.pairs, self.statistics.sources
-        yield f"{self.files.name}: {pluralize(pairs, 'pair')}, {pluralize(sources, 'distinct source')}"
-        yield f"  {'; '.join(self.files.sniffed.reasons)}"
+        examples = pluralize(self.statistics.examples, self.task.noun)
+        groups = pluralize(self.statistics.distinct, f"distinct {self.task.group_noun}")
+        yield f"{self.files.name}: {examples}, {groups}"
+        yield f"  {'; '.join(self.files.form)}"
         for name, column in self.statistics.columns.items():
             yield from _column_lines(name, column)
         for found in self.findings:
@@ -84,38 +90,46 @@ class DoctorReport:
         return f"{counted or 'no findings'}: ready for training"
 
 
-def diagnose(paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = ()) -> DoctorReport:
-    """Read `held_out`, then `paths`, once each. Only the held-out sources are kept in memory.
+def diagnose(
+    paths: Sequence[str],
+    data: DataConfig,
+    held_out: Sequence[str] = (),
+    task: type[Task[Any, Any]] | None = None,
+) -> DoctorReport:
+    """Read `held_out`, then `paths`, once each. Only the groups of `held_out` are kept in memory.
 
-    If rows do not fit the columns, the files are read once more with quoting.
+    If rows do not fit the columns, the files are read once more with quoting. Without a task, the files hold
+    pairs of texts.
     """
+    task = task or task_class("text_to_text")
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
-    files, report, builder = open_pairs(paths, lenient), ReadReport(), StatisticsBuilder()
-    columns = files.sniffed.columns
-    if columns is not None and len(columns.source) > 1:
-        lenient = replace(lenient, columns=str(columns))  # the held-out files get the same kinds of fields
-    others = open_pairs(held_out, lenient) if held_out else None
-    waiting = HeldOut(others.read(ReadReport())) if others else None
-    first: set[float] = set()  # split positions of the first distinct sources, until there are enough
-    for source, target, place in files.read(report):
-        builder.add((source, target), place)
-        if waiting is not None:
-            waiting.meet(source)
+    files, report = task.reader(paths, lenient), ReadReport()
+    if files.columns is not None:
+        lenient = replace(lenient, columns=files.columns)  # the held-out files get the same kinds of fields
+    others = task.reader(held_out, lenient) if held_out else None
+    tests = others.read(ReadReport()) if others else iter(())
+    waiting = HeldOut(Pair(task.group(example), None, example.place) for example in tests)
+    builder = StatisticsBuilder(role.name for role in task.roles if role.kind is Kind.TEXT)
+    first: set[float] = set()  # split positions of the first distinct groups, until there are enough
+    for example in files.read(report):
+        group = task.group(example)
+        builder.add(tuple(task.texts(example)), example.place)
+        if others is not None:
+            waiting.meet(group)
         if len(first) < ENOUGH:
-            first.add(place_of(source, data.split))
+            first.add(place_of(group, data.split))
     statistics = builder.build()
-    encoding = _guessed_encoding(files, report, data)
+    encoding = _guessed_encoding(paths, report, data)
     unquotable = _bad_rows_if_quoted(paths, files, report, data)
     found = [*_reading_findings(report, data, encoding, unquotable), *statistics.findings]
     if len(first) < ENOUGH and not data.valid:
         tested = bool(held_out or data.test)
         found.append(few_finding(len(first), stops=not divisible(first, tested=tested)))
-    if waiting is not None:
-        (overlap,) = waiting.overlaps()
-        found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
+    (overlap,) = waiting.overlaps()
+    found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
     options = [f"data.encoding={encoding}"] if encoding is not None else []
     options += ["data.quoting=true"] if unquotable is not None and not data.skip_bad_rows else []
-    return DoctorReport(files, others, statistics, tuple(by_severity(found)), tuple(options))
+    return DoctorReport(task, files, others, statistics, tuple(by_severity(found)), tuple(options))
 
 
 def _reading_findings(
@@ -135,12 +149,13 @@ def _reading_findings(
 
 
 def _bad_rows_if_quoted(
-    paths: Sequence[str], files: PairFiles, report: ReadReport, data: DataConfig
+    paths: Sequence[str], files: Reader[Any], report: ReadReport, data: DataConfig
 ) -> int | None:
     """Return the number of rows that do not fit even with quoting; None if quoting does not help."""
     before, again = report[Reason.BAD_ROW], ReadReport()
-    detected = files.sniffed
-    if not before or detected.quoting or detected.format == "jsonl" or files.single_pass:
+    if not before or not isinstance(files, PairFiles) or files.single_pass:
+        return None
+    if files.sniffed.quoting or files.sniffed.format == "jsonl":
         return None
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True, quoting=True)
     try:
@@ -152,12 +167,12 @@ def _bad_rows_if_quoted(
     return again[Reason.BAD_ROW] if again[Reason.BAD_ROW] < before else None
 
 
-def _guessed_encoding(files: PairFiles, report: ReadReport, data: DataConfig) -> str | None:
+def _guessed_encoding(paths: Sequence[str], report: ReadReport, data: DataConfig) -> str | None:
     """Return the likely encoding of the first lines that cannot be decoded, if they can be read again."""
     if data.on_bad_bytes == "replace" or not report[Reason.BAD_BYTES] or is_wide(data.encoding):
         return None
     place = report.counts[Reason.BAD_BYTES].places[0]
-    file = next(file for file in files.all_inputs if file.name == place.file)
+    file = next(file for file in map(Input, paths) if file.name == place.file)
     if file.single_pass:
         return None
     lines: list[str] = []
@@ -181,13 +196,11 @@ def _column_lines(name: str, column: TextColumn) -> Iterator[str]:
 
 
 def _range(lengths: LengthHistogram, unit: str) -> str:
-    shortest = min(lengths.counts, default=0)
+    shortest, longest = min(lengths.counts, default=0), pluralize(lengths.longest, unit)
     if shortest == lengths.longest:
-        return f"{pluralize(shortest, unit)} each"
-    return (
-        f"{shortest:,} to {pluralize(lengths.longest, unit)}, {lengths.mean:.1f} on average, "
-        f"99% up to {lengths.quantile(0.99):,}"
-    )
+        return f"{longest} each"
+    most = f"99% up to {lengths.quantile(0.99):,}"
+    return f"{shortest:,} to {longest}, {lengths.mean:.1f} on average, {most}"
 
 
 def _finding_lines(found: Finding) -> Iterator[str]:
@@ -196,11 +209,9 @@ def _finding_lines(found: Finding) -> Iterator[str]:
     yield f"{found.severity}: {found.sentence}{where}"
     for texts, place in found.examples:
         yield f"  {place}: {' → '.join(map(excerpt, texts))}"
-    yield f"  {found.way_out}{_fix_hint(found.name)}"
-
-
-def _fix_hint(name: str) -> str:
-    """Return how a repaired copy avoids the finding; carriage returns at line ends are no fault."""
-    if name in DROPS:
-        return f" (--fix OUT --drop {name} does this)"
-    return " (--fix does this)" if name in REPAIRED - {Reason.CARRIAGE_RETURN.name.lower()} else ""
+    hint = ""
+    if found.name in DROPS:
+        hint = f" (--fix OUT --drop {found.name} does this)"
+    elif found.name in REPAIRED and found.name != "carriage_return":  # at the end of a line, it is no fault
+        hint = " (--fix does this)"
+    yield f"  {found.way_out}{hint}"

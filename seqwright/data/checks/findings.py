@@ -39,15 +39,10 @@ class Finding:
             ],
         }
 
-    def __str__(self) -> str:
-        return self._line(", ".join(map(str, self.places)))
-
     def line(self) -> str:
         """Return one line with the first place only."""
-        return self._line(f"first at {self.places[0]}" if self.places else "")
-
-    def _line(self, where: str) -> str:
-        return f"{self.severity}: {self.sentence}{f' ({where})' if where else ''}; {self.way_out}"
+        where = f" (first at {self.places[0]})" if self.places else ""
+        return f"{self.severity}: {self.sentence}{where}; {self.way_out}"
 
 
 NEVER = 2.0  # more than any share
@@ -97,8 +92,7 @@ FINDING_TEXTS = {
         0.01,
     ),
     "free_lengths": FindingText(
-        "pairs with one side more than 9 times as long as usual, in data whose lengths hardly correlate: "
-        "{count} ({share})",
+        "pairs with a side over 9 times as long as usual, where lengths hardly correlate: {count} ({share})",
         "expected in dialogue, where replies have any length; otherwise check that the sides belong together",
         1.0,
     ),
@@ -155,41 +149,34 @@ FINDING_TEXTS = {
     ),
 }
 
+# the ways out where training stops by default
 STOPS = {
     Reason.BAD_ROW: "training stops there: fix them, or skip them with data.skip_bad_rows=true",
     Reason.BAD_BYTES: "training stops there: set the right data.encoding, or data.on_bad_bytes=replace",
     Reason.NUL: "training stops there: remove them, or set data.on_bad_bytes=replace",
 }
-"""The ways out where training stops by default."""
-
 _WAYS_OUT = {
     "skipped": "training skips them; fix or remove them",
     "changed": "training reads the changed text; fix it if that is wrong",
-    Reason.TOO_LONG: (
-        "a side has more characters than data.max_length tokens can have; training skips them; raise "
-        "data.max_length, or remove them"
-    ),
+    Reason.TOO_LONG: "training skips sides far longer than data.max_length tokens; raise it, or remove them",
     Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; this is normal",
 }
 
 
 def finding(
     name: str, seen: Occurrences, total: int, columns: tuple[str, ...] = (), **values: str | int
-) -> Finding:
+) -> Finding | None:
+    """Return a finding of FINDING_TEXTS, or None if nothing was seen."""
+    if not seen.count:
+        return None
     sentence, way_out, warn_from = FINDING_TEXTS[name]
     share = seen.count / max(1, total)
     rows = {1: "texts", 2: "pairs"}.get(len(columns), "examples")
     words = {"rows": rows, "count": f"{seen.count:,}", "share": f"{share:.1%}", "total": f"{total:,}"}
-    return Finding(
-        name=name,
-        severity="warning" if share >= warn_from else "note",
-        count=seen.count,
-        places=tuple(seen.places),
-        sentence=sentence.format(**words, **values),
-        way_out=way_out,
-        examples=tuple(seen.examples),
-        columns=columns,
-    )
+    severity: Severity = "warning" if share >= warn_from else "note"
+    places, examples = tuple(seen.places), tuple(seen.examples)
+    sentence = sentence.format(**words, **values)
+    return Finding(name, severity, seen.count, places, sentence, way_out, examples, columns)
 
 
 def reading_findings(report: ReadReport, stops: Collection[Reason] = ()) -> list[Finding]:
@@ -200,59 +187,46 @@ def reading_findings(report: ReadReport, stops: Collection[Reason] = ()) -> list
         severity: Severity = "error" if reason in stops else "warning" if action == "skipped" else "note"
         sentence = f"lines {action} ({detail}): {seen.count:,}"
         way_out = STOPS[reason] if reason in stops else _WAYS_OUT.get(reason, _WAYS_OUT[action])
-        found.append(
-            Finding(reason.name.lower(), severity, seen.count, tuple(seen.places), sentence, way_out)
-        )
+        name, places = reason.name.lower(), tuple(seen.places)
+        found.append(Finding(name, severity, seen.count, places, sentence, way_out))
     return found
 
 
 def left_out_finding(seen: Occurrences, total: int, longest: int, limit: int, part: str) -> Finding | None:
     """Return the pairs of a split with too many tokens; `longest` is the length of the longest side."""
-    if not seen.count:
-        return None
     return finding("left_out", seen, total, part=part, limit=limit, longest=longest)
 
 
 def leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
-    if not found.leaked:
-        return None
     return finding("leaks", Occurrences(found.leaked, list(found.places)), found.held_out, part=held_out)
 
 
-def near_leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
-    if not found.near:
-        return None
+def near_leak_finding(found: Overlap) -> Finding | None:
     seen = Occurrences(found.near, list(found.near_places))
-    return finding("near_leaks", seen, found.held_out, part=held_out)
+    return finding("near_leaks", seen, found.held_out, part="test")
 
 
 def quoted_finding(seen: Occurrences, left: int, *, stops: bool) -> Finding:
     """Return the rows that fit the columns only with quoting; `left` rows do not fit even then."""
-    fit = f"all but {left:,} fit" if left else "all of them fit"
-    way_out = f"set data.quoting=true, and {fit}"
-    return Finding(
-        name="quoted",
-        severity="error" if stops else "warning",
-        count=seen.count,
-        places=tuple(seen.places),
-        sentence=f"lines that fit the columns only if quotes enclose cells: {seen.count:,}",
-        way_out=f"training stops there: {way_out}; if the quotes are text, data.skip_bad_rows=true skips them"
-        if stops
-        else f"training skips them; {way_out}",
-    )
+    sentence = f"lines that fit the columns only if quotes enclose cells: {seen.count:,}"
+    way_out = f"set data.quoting=true, and {f'all but {left:,}' if left else 'all of them'} fit"
+    if stops:
+        way_out = f"training stops there: {way_out}; if the quotes are text, set data.skip_bad_rows=true"
+    else:
+        way_out = f"training skips them; {way_out}"
+    return Finding("quoted", _error_if(stops), seen.count, tuple(seen.places), sentence, way_out)
 
 
 def few_finding(sources: int, *, stops: bool) -> Finding:
     """Return the finding for a data set with few sources; `stops`: a validation split is impossible."""
     few, stop = ("too few", "training stops: ") if stops else ("few", "")
-    return Finding(
-        name="few",
-        severity="error" if stops else "warning",
-        count=sources,
-        places=(),
-        sentence=f"{few} distinct sources for a validation and a test split: {sources}",
-        way_out=f"{stop}add data up to {ENOUGH} sources or more, or pass --valid and --test files",
-    )
+    sentence = f"{few} distinct sources for a validation and a test split: {sources}"
+    way_out = f"{stop}add data up to {ENOUGH} sources or more, or pass --valid and --test files"
+    return Finding("few", _error_if(stops), sources, (), sentence, way_out)
+
+
+def _error_if(stops: bool) -> Severity:
+    return "error" if stops else "warning"
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

@@ -48,15 +48,17 @@ class LengthRatios:
         """Return the long pairs whose ratio is far from the median: a number and its name never have equal
         lengths, and that is normal.
         """
-        usual, limit = self._median(), BINS * math.log(LENGTH_RATIO)
+        usual, limit = quantile(self._ratios, 0.5), BINS * math.log(LENGTH_RATIO)
         far = [ratio for ratio in self._long if abs(ratio - usual) > limit]
         rows = [row for _, row in sorted(each for ratio in far for each in self._first[ratio])]
         return Occurrences.starting_with(rows, sum(self._long[ratio] for ratio in far))
 
-    def _median(self) -> int:
-        seen = 0
-        for ratio in sorted(self._ratios):
-            seen += self._ratios[ratio]
-            if 2 * seen >= self.pairs:
-                return ratio
-        return 0
+
+def quantile(counts: Counter[int], share: float) -> int:
+    """Return the smallest value that at least this share of all values do not exceed."""
+    seen = 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if seen >= share * counts.total():
+            return value
+    return 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from seqwright.data.checks.duplicates import DuplicateCounter
 from seqwright.data.checks.findings import FINDING_TEXTS, Finding, finding
-from seqwright.data.checks.length_ratio import LengthRatios
+from seqwright.data.checks.length_ratio import LengthRatios, quantile
 from seqwright.data.checks.misaligned import lag_in_window
 from seqwright.data.checks.swapped import Reservoir, find_swapped
 from seqwright.data.fields import has_fields, split_parts
@@ -61,12 +61,7 @@ class LengthHistogram:
 
     def quantile(self, share: float) -> int:
         """Return the smallest length that at least this share of the texts do not exceed."""
-        needed, seen = share * self.counts.total(), 0
-        for length in sorted(self.counts):
-            seen += self.counts[length]
-            if seen >= needed:
-                return length
-        return 0
+        return quantile(self.counts, share)
 
 
 class TextColumn:
@@ -199,13 +194,12 @@ class StatisticsBuilder:
         if not self._accents.mixed:
             del seen["mixed_normalisation"]
         names = tuple(self.columns)
+        findings = (finding(name, found, self.examples, names) for name, found in seen.items())
         return Statistics(
             examples=self.examples,
             distinct=self._duplicates.sources,
             columns=self.columns,
-            findings=tuple(
-                finding(name, found, self.examples, names) for name, found in seen.items() if found.count
-            ),
+            findings=tuple(filter(None, findings)),
         )
 
 

@@ -97,7 +97,7 @@ def test_one_bad_pair_is_found_at_its_place(name, pairs):
     assert found[name].count == 1
     assert found[name].places == (Place("a.tsv", 7),)
     assert found[name].examples == (TextRow(pairs[6][:2], pairs[6].place),)
-    assert "a.tsv:7" in str(found[name])
+    assert "a.tsv:7" in found[name].line()
 
 
 def test_decomposed_text_alone_is_not_mixed():
