@@ -80,9 +80,8 @@ class Tokenizer(ABC):
         self._ids = {entry: self._first + k for k, entry in enumerate(self.vocabulary.entries)}
         if len(self._ids) < len(self.vocabulary.entries):
             twice = [entry for entry, count in Counter(self.vocabulary.entries).items() if count > 1]
-            raise ModelError(
-                f"the tokenizer has duplicate entries: {', '.join(map(repr, twice[:5]))}; train it again"
-            )
+            entries = ", ".join(map(repr, twice[:5]))
+            raise ModelError(f"the tokenizer has duplicate entries: {entries}; train it again")
 
     # Methods of each kind -------------------------------------------------------------------------
 
@@ -157,7 +156,10 @@ class Tokenizer(ABC):
             elif FIRST <= number < self._first:
                 raw.append(number - FIRST)
             elif number >= FIRST:
-                entry = self._entry(number)
+                if number >= self.size:
+                    rule = f"id {number} is outside the tokenizer's {self.size} ids"
+                    raise InputError(f"{rule}; is it from another tokenizer?")
+                entry = self.vocabulary.entries[number - self._first]
                 if entry[0] in (FIELD, SYMBOL):
                     parts += [self._join(pieces) if pieces else "", entry]
                     pieces = []
@@ -166,13 +168,6 @@ class Tokenizer(ABC):
         if raw:
             pieces.append(raw.decode("utf-8", "replace"))
         return "".join([*parts, self._join(pieces) if pieces else ""])
-
-    def _entry(self, number: int) -> str:
-        if number >= self.size:
-            raise InputError(
-                f"id {number} is outside the tokenizer's {self.size} ids; is it from another tokenizer?"
-            )
-        return self.vocabulary.entries[number - self._first]
 
     def _with_markers(self, parts: list[str], encoded: Iterator[list[int]]) -> list[int]:
         if len(parts) == 1:
@@ -192,9 +187,8 @@ class Tokenizer(ABC):
         markers: set[str] = set()
         vocabulary = self._learn(_plain_parts(texts, markers))
         if not (vocabulary.entries or markers or self.byte_fallback):
-            raise InputError(
-                f"no text to train a {self.kind} tokenizer; all texts are empty, or their parts too rare"
-            )
+            rule = "all texts are empty, or their parts are too rare"
+            raise InputError(f"no text to train a {self.kind} tokenizer; {rule}")
         return self._with(_appended(vocabulary, sorted(markers)))
 
     def grown(self, texts: Iterable[str]) -> Self:
@@ -215,9 +209,8 @@ class Tokenizer(ABC):
             ids = self.encode(text)
             tokens += len(ids)
             if UNK in ids:
-                found.update(
-                    p.text for p, number in zip(self.pieces(text), ids, strict=True) if number == UNK
-                )
+                pieces = zip(self.pieces(text), ids, strict=True)
+                found.update(piece.text for piece, number in pieces if number == UNK)
         return Unknown(tokens, found.total(), tuple(ranked(found)[:examples]))
 
     # Saving ---------------------------------------------------------------------------------------
@@ -281,9 +274,8 @@ def utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"unpaired surrogate at position {error.start + 1} of {text[:40]!a}; replace it"
-        ) from error
+        message = f"unpaired surrogate at position {error.start + 1} of {text[:40]!a}; replace it"
+        raise InputError(message) from error
 
 
 def _plain_parts(texts: Iterable[str], markers: set[str]) -> Iterator[str]:
@@ -308,6 +300,5 @@ def _vocabulary(value: Mapping[str, Any]) -> Vocabulary:
         raise ModelError(f"it has {len(entries)} entries, but another number of scores")
     if not isinstance(merges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in merges):
         raise ModelError("its merges are not a list of pairs")
-    return Vocabulary(
-        tuple(entries), tuple((left, right) for left, right in merges), tuple(map(float, scores))
-    )
+    pairs = tuple((left, right) for left, right in merges)
+    return Vocabulary(tuple(entries), pairs, tuple(map(float, scores)))

@@ -37,10 +37,8 @@ class ColumnSelector:
         if self.key.isdecimal():
             raise InputError(f"{where} has {width} columns and no column {self.key}; count from 1")
         if names is None:
-            raise InputError(
-                f"{where} has no header, so column {self.key!r} cannot be found by name; use numbers, as in "
-                "1:2, or set data.header=true"
-            )
+            rule = f"{where} has no header, so column {self.key!r} cannot be found by name"
+            raise InputError(f"{rule}; use numbers, as in 1:2, or set data.header=true")
         raise InputError(f"{where}: {unknown_name('column', self.key, names)}")
 
 
@@ -81,12 +79,9 @@ class PairColumns:
 def parse_columns(text: str) -> PairColumns:
     left, colon, right = text.rpartition(":")
     if not colon:
-        raise ConfigError(
-            f"columns {text!r} have no colon before the target column; write them as in 1:2 or 1,3+:2"
-        )
-    columns = PairColumns(
-        tuple(_parse_column(part, text) for part in left.split(",")), _parse_column(right, text)
-    )
+        raise ConfigError(f"columns {text!r} have no colon before the target; write them as in 1:2 or 1,3+:2")
+    source = tuple(_parse_column(part, text) for part in left.split(","))
+    columns = PairColumns(source, _parse_column(right, text))
     if "," in right or columns.target.kind != "unspecified":
         raise ConfigError(f"columns {text!r} must be sources, a colon and one target, as in 1:2 or 1,3+:2")
     _refuse_repeated(columns.keys, columns.keys, text)
@@ -107,9 +102,7 @@ def _refuse_repeated(positions: Sequence[object], keys: Sequence[str], text: str
             continue
         name = " = ".join(dict.fromkeys((keys[first], keys[number])))  # a header can make 1 and word equal
         if number == len(positions) - 1:
-            raise ConfigError(
-                f"columns {text!r} use {name} as source and as target; the target would be given away"
-            )
+            raise ConfigError(f"columns {text!r} use {name} as source and as target; choose another source")
         raise ConfigError(f"columns {text!r} use {name} twice in the source; name each column once")
 
 
@@ -118,7 +111,6 @@ def _parse_column(part: str, whole: str) -> ColumnSelector:
     kind = _KINDS.get(part[-1:], "unspecified")
     key = part if kind == "unspecified" else part[:-1]
     if not key or (key.isdecimal() and int(key) == 0):
-        raise ConfigError(
-            f"columns {whole!r} contain {part!r}; each column is a number from 1 or a name, as in 1,3+:2"
-        )
+        rule = "each column is a number from 1 or a name, as in 1,3+:2"
+        raise ConfigError(f"columns {whole!r} contain {part!r}; {rule}")
     return ColumnSelector(key, kind)

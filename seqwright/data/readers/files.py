@@ -14,7 +14,6 @@ from seqwright.errors import InputError
 
 BLOCK = 1 << 20
 COMPRESSED_BLOCK = 1 << 16
-
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
 
@@ -26,31 +25,27 @@ class Input:
         self.name = "standard input" if self.path == "-" else self.path
         self.single_pass = self.path == "-" or not _is_regular(self.path)
         self._started: Iterator[bytes] | None = None
-        self._head: list[bytes] = []
+        self._head = b""
         self._used = False
 
     def head(self, size: int) -> bytes:
         """Return at least the first `size` bytes, or all if there are fewer; `blocks` still yields them."""
         if not self.single_pass:
             return _take(self._open_blocks(), size)
-        if self._used:
-            raise self._second_pass()
-        if self._started is None:
-            self._started = self._open_blocks()
-        missing = size - sum(map(len, self._head))
-        if missing > 0:
-            self._head.append(_take(self._started, missing))
-        return b"".join(self._head)
+        self._check_unused()
+        self._started = self._started or self._open_blocks()
+        self._head += _take(self._started, size - len(self._head))
+        return self._head
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the decompressed bytes."""
         if not self.single_pass:
             yield from self._open_blocks()
             return
-        if self._used:
-            raise self._second_pass()
+        self._check_unused()
         self._used = True
-        yield from self._head
+        if self._head:
+            yield self._head
         yield from self._started or self._open_blocks()
 
     def _open_blocks(self) -> Iterator[bytes]:
@@ -60,8 +55,9 @@ class Input:
             except OSError as error:
                 raise InputError(f"{self.name} cannot be read: {error.strerror or error}") from error
 
-    def _second_pass(self) -> InputError:
-        return InputError(f"{self.name} is a pipe and can be read only once; save it to a file first")
+    def _check_unused(self) -> None:
+        if self._used:
+            raise InputError(f"{self.name} is a pipe and can be read only once; save it to a file first")
 
 
 def _is_regular(path: str) -> bool:
@@ -112,9 +108,8 @@ def _decompressed(stream: BinaryIO, name: str) -> Iterator[bytes]:
         try:
             content = frame.decompress(data)
         except Exception as error:  # zlib.error, LZMAError and ZstdError have no common base
-            raise InputError(
-                f"{name} is a damaged {kind} archive, near byte {position:,}: {error}"
-            ) from error
+            message = f"{name} is a damaged {kind} archive, near byte {position:,}: {error}"
+            raise InputError(message) from error
         if content:
             yield content
         position += len(data) - (len(frame.unused_data) if frame.eof else 0)
@@ -136,7 +131,6 @@ def _decompressor(kind: str, name: str) -> Callable[[], Any]:
     try:
         import zstandard
     except ImportError as error:
-        raise InputError(
-            f"{name} is compressed with zstd; install seqwright[zstd], or decompress it first"
-        ) from error
+        message = f"{name} is compressed with zstd; install seqwright[zstd], or decompress it first"
+        raise InputError(message) from error
     return lambda: zstandard.ZstdDecompressor().decompressobj()

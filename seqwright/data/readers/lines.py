@@ -10,7 +10,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
@@ -23,12 +25,9 @@ OnBadBytes = Literal["error", "replace"]
 BEGINNING = 4096  # bytes that show whether a file is text
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change the character set
 
-_WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+# UTF-32 first: its little-endian mark begins with that of UTF-16
+_WIDE_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
+_WIDE_MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _UNCLEAN = re.compile(f"[\r\n\0{FIELD}{SYMBOL}\ud800-\udfff]")
 _CHANGES = (
     (re.compile(r"\r\n|[\r\n]"), " ", Reason.LINE_BREAK),
@@ -48,9 +47,8 @@ class Decoding:
         try:
             "\n".encode(self.encoding)  # `hex` is a codec, too, but not of text
         except (LookupError, ValueError) as error:
-            raise ConfigError(
-                f"encoding {self.encoding!r} is unknown; try utf-8, cp1252 or gb18030"
-            ) from error
+            message = f"encoding {self.encoding!r} is unknown; try utf-8, cp1252 or gb18030"
+            raise ConfigError(message) from error
         if self.on_bad_bytes not in ("error", "replace"):
             raise ConfigError(f"on_bad_bytes is {self.on_bad_bytes!r}; it can be 'error' or 'replace'")
 
@@ -130,18 +128,15 @@ def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadRepor
 def guess_encoding(data: bytes) -> str:
     """Return a likely encoding of bytes that are not UTF-8: single high bytes look western, runs do not."""
     runs = re.findall(rb"[\x80-\xff]+", data)
-    single = sum(len(run) == 1 for run in runs)
-    if 2 * single >= len(runs):
+    if 2 * sum(len(run) == 1 for run in runs) >= len(runs):
         return "cp1252" if re.search(rb"[\x80-\x9f]", data) else "latin-1"
     high = b"".join(runs)
     if sum(byte >= 0xC0 for byte in high) > 0.9 * len(high) and any(len(run) % 2 for run in runs):
         return "cp1251"
     for name in ("gb18030", "shift_jis", "euc-kr"):
-        try:
+        with suppress(UnicodeDecodeError):
             data.decode(name)
-        except UnicodeDecodeError:
-            continue
-        return name
+            return name
     return "cp1252"
 
 
@@ -155,7 +150,7 @@ def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
     blocks = source.blocks()
     # Enough bytes to recognise a byte order mark, and no more: a short line from a terminal is complete.
     first = next(blocks, b"")
-    while first and any(mark.startswith(first) for mark, _ in _WIDE_MARKS) and (more := next(blocks, b"")):
+    while first and any(mark.startswith(first) for mark in _WIDE_MARKS) and (more := next(blocks, b"")):
         first += more
     if is_wide(decoding.encoding):
         yield from _transcoded(first, blocks, source.name, decoding)
@@ -167,11 +162,10 @@ def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
 
 def _refuse_non_text(first: bytes, name: str) -> None:
     """Raise InputError for wide or binary files. A single NUL in a text is reported with its line later."""
-    for mark, encoding in _WIDE_MARKS:
+    for mark, encoding in _WIDE_MARKS.items():
         if first.startswith(mark):
             raise InputError(
-                f"{name} looks like {encoding.upper()}; set data.encoding={encoding}, or convert it, for "
-                "example with iconv"
+                f"{name} looks like {encoding.upper()}; set data.encoding={encoding}, or convert it"
             )
     beginning = first[:BEGINNING]
     controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
@@ -195,18 +189,15 @@ def _refuse_carriage_returns(count: int, name: str) -> None:
 
 def _transcoded(first: bytes, blocks: Iterator[bytes], name: str, decoding: Decoding) -> Iterator[bytes]:
     errors = "strict" if decoding.on_bad_bytes == "error" else "replace"
-    decoder = codecs.getincrementaldecoder(decoding.encoding)(errors)
-    position, block = 0, first
+    decoder, position = codecs.getincrementaldecoder(decoding.encoding)(errors), 0
     try:
-        while block:
+        for block in chain([first], blocks):
             yield decoder.decode(block).encode()
             position += len(block)
-            block = next(blocks, b"")
         yield decoder.decode(b"", final=True).encode()
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name}: bytes near {position:,} are not {decoding.encoding}: {error.reason}"
-        ) from error
+        message = f"{name}: bytes near {position:,} are not {decoding.encoding}: {error.reason}"
+        raise InputError(message) from error
 
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:

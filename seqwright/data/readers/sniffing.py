@@ -6,9 +6,11 @@ import csv
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from seqwright.config.registry import unknown
 from seqwright.data.fields import symbols_in
 from seqwright.data.read_report import Place
 from seqwright.data.readers.columns import ColumnSelector, FieldKind, PairColumns, parse_columns, unknown_name
@@ -20,10 +22,6 @@ if TYPE_CHECKING:
     from _csv import Reader
 
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
-FORMATS = ("parallel", "tsv", "csv", "jsonl")
-
-# A cell may be a whole line; the default of 131,072 characters would turn a long line into an error.
-CELL_LIMIT = 1 << 30
 
 _KNOWN_PAIRS = (
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
@@ -74,15 +72,15 @@ class FormatOptions:
     quoting: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in (None, *FORMATS):
-            raise ConfigError(f"format {self.format!r} is unknown; the formats are: {', '.join(FORMATS)}")
+        if self.format not in (None, *get_args(Format)):
+            raise ConfigError(unknown("format", str(self.format), list(get_args(Format))))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in "\r\n"):
             raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character")
 
 
 def quoted(lines: Iterable[str], delimiter: str) -> Reader:
     """Return a strict reader of rows with quoted cells (RFC 4180); faults are csv.Error."""
-    csv.field_size_limit(max(CELL_LIMIT, csv.field_size_limit()))
+    csv.field_size_limit(max(1 << 30, csv.field_size_limit()))  # a cell may be a whole line, and very long
     return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
 
 
@@ -97,8 +95,9 @@ def sniff(lines: list[str], name: str, options: FormatOptions) -> FileFormat:
     if detected.format == "jsonl":
         return _json_columns(detected, filled, place, options)
     if quoting:
-        reasons = ("quotes enclose cells",) if any('"' in line for line in filled) else ()
-        detected = replace(detected, quoting=True, reasons=(*detected.reasons, *reasons))
+        detected = replace(detected, quoting=True)
+        if any('"' in line for line in filled):
+            detected = detected.because("quotes enclose cells")
     rows = _rows(filled, detected.delimiter, quoting)
     detected = _header(replace(detected, width=len(rows[0])), rows[0], name, options)
     try:
@@ -119,11 +118,9 @@ def _rows(filled: list[str], delimiter: str, quoting: bool) -> list[list[str]]:
     if not quoting:
         return [line.split(delimiter) for line in filled]
     rows = []
-    try:
+    with suppress(csv.Error):
         for cells in quoted((line.replace("\r", " ") for line in filled), delimiter):
             rows.append(cells)
-    except csv.Error:
-        pass
     return rows or [filled[0].split(delimiter)]
 
 
@@ -173,14 +170,14 @@ def _format(filled: list[str], place: Place, options: FormatOptions, quoting: bo
 def _header(detected: FileFormat, first: list[str], name: str, options: FormatOptions) -> FileFormat:
     """Take the first row for a header only if all cells are well-known names, or if the user names them."""
     cells = [cell.strip() for cell in first]
-    if options.header is not None:
-        if not options.header:
-            return detected.because("no header: requested")
-        return detected.because("header: requested", header=True, names=tuple(cells))
+    if options.header is False:
+        return detected.because("no header: requested")
     keys = parse_columns(options.columns).keys if options.columns else []
     requested = {key for key in keys if not key.isdecimal()}
     lowered = [cell.lower() for cell in cells]
-    if requested and requested <= set(cells):
+    if options.header:
+        reason = "header: requested"
+    elif requested and requested <= set(cells):
         reason = "header: the first row has the names of the requested columns"
     elif len(set(lowered)) == len(lowered) > 1 and set(lowered) <= _HEADER_NAMES:
         reason = f"header: the first row has only names of columns ({', '.join(lowered)})"
@@ -225,12 +222,11 @@ def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tu
     if detected.width == 2:
         return parse_columns("1:2"), "columns 1:2: there are two"
     if detected.width == 3:
-        features = [k for k in range(3) if _are_symbols(_cells_at(rows, k), strict=True)]
-        if len(features) == 1:
-            marked = features[0] + 1
-            left, right = (k for k in (1, 2, 3) if k != marked)
-            columns = parse_columns(f"{left},{marked}+:{right}")
-            return columns, f"columns {columns}: column {marked} holds features"
+        marked = [k for k in (1, 2, 3) if _are_symbols(_cells_at(rows, k - 1), strict=True)]
+        if len(marked) == 1:
+            left, right = (k for k in (1, 2, 3) if k not in marked)
+            columns = parse_columns(f"{left},{marked[0]}+:{right}")
+            return columns, f"columns {columns}: column {marked[0]} holds features"
     first = detected.names or rows[0]
     names = first if all(map(_NAME.fullmatch, first)) else ("word", "sound")
     raise InputError(
@@ -266,7 +262,7 @@ def _json_columns(
     detected: FileFormat, filled: list[str], place: Place, options: FormatOptions
 ) -> FileFormat:
     first = parse_object(filled[0], place)
-    objects = [value for line in filled if (value := _object_or_none(line)) is not None]
+    objects = [value for value in map(_object_or_none, filled) if value is not None]
     if options.columns:
         columns, reason = parse_columns(options.columns), f"keys {options.columns}: requested"
         for key in columns.keys:
@@ -284,13 +280,10 @@ def _json_columns(
 def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
     texts = [key for key, value in first.items() if isinstance(value, str)]
     lowered = {key.lower(): key for key in texts}
-    found = [
-        (lowered[source], lowered[target])
-        for source, target in _NAME_PAIRS
-        if source in lowered and target in lowered
-    ]
-    if found or len(texts) == 2:
-        source, target = found[0] if found else texts
+    known = ([lowered[name] for name in pair] for pair in _NAME_PAIRS if lowered.keys() >= set(pair))
+    found = next(known, texts)
+    if len(found) == 2:
+        source, target = found
         return PairColumns((ColumnSelector(source),), ColumnSelector(target))
     names = names_in(first)
     nested = "" if names == list(first) else "; a dot leads into an object"
@@ -301,12 +294,10 @@ def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
 
 
 def _object_or_none(line: str) -> dict[str, Any] | None:
-    """Return the object on a line, or None if it has none."""
-    try:
+    with suppress(ValueError, RecursionError):
         value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def _json_cells(key: str, objects: list[dict[str, Any]]) -> list[str]:

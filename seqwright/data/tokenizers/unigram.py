@@ -19,11 +19,10 @@ from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordToke
 from seqwright.data.tokenizers.segmentation.tables import count_parts
 from seqwright.errors import ModelError
 
-UNKNOWN_PENALTY = 10.0
-"""Difference between the score of an unknown character and the lowest score, as in the library."""
+UNKNOWN_PENALTY = 10.0  # an unknown character scores so much below the lowest score, as in the library
+KEPT_WAYS = 50_000
 
 Ways = list[tuple[list[str], list[float]]]
-KEPT_WAYS = 50_000
 
 
 class Unigram(SubwordTokenizer):
@@ -47,10 +46,7 @@ class Unigram(SubwordTokenizer):
         if len(scores) != len(entries) or not all(map(math.isfinite, scores)):
             raise ModelError("a unigram tokenizer needs a finite score for each entry; train it again")
         super().__init__(vocabulary, max_size, max_piece, byte_fallback)
-        texts = self._text_ids()
-        self._scores = {
-            piece: self.vocabulary.scores[number - self._first] for piece, number in texts.items()
-        }
+        self._scores = {piece: scores[number - self._first] for piece, number in self._text_ids().items()}
         self._lowest = min(self._scores.values(), default=0.0) - UNKNOWN_PENALTY
         self._ways: dict[str, Ways] = {}
 
@@ -79,9 +75,8 @@ class Unigram(SubwordTokenizer):
         end = len(part)
         while end:
             choices, sums = ways[end - 1]
-            piece = choices[min(bisect_right(sums, draw() * sums[-1]), len(choices) - 1)]
-            pieces.append(piece)
-            end -= len(piece)
+            pieces.append(choices[min(bisect_right(sums, draw() * sums[-1]), len(choices) - 1)])
+            end -= len(pieces[-1])
         return pieces[::-1]
 
     def _forward(self, part: str) -> Ways:
@@ -89,8 +84,7 @@ class Unigram(SubwordTokenizer):
         ways: Ways = []
         totals = [0.0]  # log of the sum over all segmentations up to a position
         for end in range(1, len(part) + 1):
-            choices: list[str] = []
-            logs: list[float] = []
+            choices, logs = list[str](), list[float]()
             for start in range(max(0, end - self.max_piece), end):
                 piece = part[start:end]
                 score = self._scores.get(piece, self._lowest if len(piece) == 1 else None)

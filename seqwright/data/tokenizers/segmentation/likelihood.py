@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from seqwright.data.tokenizer import ranked
 
-CHARACTERS = 2_000_000
-"""Limit of the distinct text, from the most frequent words, for seeds and expectations."""
-WORD_LENGTH = 24
-"""Longer words are cut, so that products of probabilities stay within the range of float64."""
+CHARACTERS = 2_000_000  # of distinct text, from the most frequent words, for seeds and expectations
+WORD_LENGTH = 24  # longer words are cut, so that products of probabilities stay within float64
 SEEDS_PER_PIECE = 10
 KEPT_PER_ROUND = 0.75
 STEPS_PER_ROUND = 2
@@ -31,18 +29,19 @@ def learn_unigram(words: Counter[str], room: int, max_piece: int) -> list[tuple[
     characters = sorted({character for word in words for character in word})
     chunks = _frequent_chunks(words)
     weights = np.array([count for _, count in chunks], float)
-    texts = [text for text, _ in chunks]
-    seeds = _seeds(chunks, max_piece, SEEDS_PER_PIECE * room)
-    pieces = [*characters, *seeds]
+    pieces = [*characters, *_seeds(chunks, max_piece, SEEDS_PER_PIECE * room)]
     protected = np.arange(len(pieces)) < len(characters)
-    corpus, alternatives = Lattices(texts, pieces, max_piece), Lattices(pieces, pieces, max_piece)
+    corpus = Lattices([text for text, _ in chunks], pieces, max_piece)
+    alternatives = Lattices(pieces, pieces, max_piece)
     chances = np.array([len(piece) for piece in pieces], float)
     chances /= chances.sum()
     target = max(room, len(characters))
     while True:
-        for _ in range(STEPS_PER_ROUND):
+        for _ in range(STEPS_PER_ROUND):  # pieces below 0.5 are dropped; characters always stay
             expected = corpus.expected(chances, weights)
-            chances = _normalised(expected, protected)
+            counts = np.where(expected < 0.5, 0.0, expected)
+            counts = np.where(protected, np.maximum(expected, 0.1), counts)
+            chances = counts / counts.sum()
         alive = (chances > 0) | protected
         if alive.sum() <= target:
             break
@@ -63,9 +62,8 @@ class Lattices:
         number = {piece: k for k, piece in enumerate(pieces)}
         flat = array("i")
         for row, text in enumerate(texts):
-            length = len(text)
-            for start in range(length):
-                for end in range(start + 1, min(start + max_piece, length) + 1):
+            for start in range(len(text)):
+                for end in range(start + 1, min(start + max_piece, len(text)) + 1):
                     piece = number.get(text[start:end])
                     if piece is not None:
                         flat.extend((row, start, end, piece))
@@ -110,13 +108,6 @@ class Lattices:
         edges = self.edges[:, order]
         values, firsts = np.unique(edges[column], return_index=True)
         return list(zip(values.tolist(), np.split(edges, firsts[1:], axis=1), strict=True))
-
-
-def _normalised(expected: Array, protected: NDArray[np.bool_]) -> Array:
-    """Return probabilities from expected counts. Pieces below 0.5 are dropped; characters always stay."""
-    counts = np.where(expected < 0.5, 0.0, expected)
-    counts = np.where(protected, np.maximum(expected, 0.1), counts)
-    return counts / counts.sum()
 
 
 def _frequent_chunks(words: Counter[str]) -> list[tuple[str, int]]:

@@ -20,8 +20,7 @@ from seqwright.data.tokenizers.segmentation.spaces import PARTS, parts_of, shift
 from seqwright.errors import ConfigError
 
 UNKNOWN = FIELD
-# sampling cuts longer parts (a line without spaces) at this length, so that its cost stays linear
-SAMPLED_LENGTH = 100
+SAMPLED_LENGTH = 100  # sampling cuts longer parts (a line without spaces), so that its cost stays linear
 
 
 class SubwordTokenizer(Tokenizer):
@@ -30,6 +29,7 @@ class SubwordTokenizer(Tokenizer):
     def __init__(self, vocabulary: Vocabulary | None, max_size: int, max_piece: int, byte_fallback: bool):
         self.max_size, self.max_piece, self.byte_fallback = max_size, max_piece, byte_fallback
         super().__init__(vocabulary)
+        self._room = max_size - self._first  # pieces that can be learned
         if self._room < 1:
             raise ConfigError(f"max_size is {max_size}; it must be at least {self._first + 1}")
         self._library = library_for(self._model())
@@ -41,11 +41,6 @@ class SubwordTokenizer(Tokenizer):
     @abstractmethod
     def _sample(self, part: str, draw: Callable[[], float]) -> list[str]:
         """Return the pieces of a part, drawn with random numbers from [0, 1)."""
-
-    @property
-    def _room(self) -> int:
-        """The number of pieces that can be learned."""
-        return self.max_size - self._first
 
     def _text_ids(self) -> dict[str, int]:
         """Return the ids of the entries that are text."""
@@ -68,10 +63,8 @@ class SubwordTokenizer(Tokenizer):
         return spaced(text)
 
     def encode_sampled(self, text: str, seed: int) -> list[int]:
-        draw = random.Random(seed).random
-        divided = split_parts(text)
-        encoded = (self._sampled_ids(part, draw) for part in divided[::2] if part)
-        return self._with_markers(divided, encoded)
+        draw, divided = random.Random(seed).random, split_parts(text)
+        return self._with_markers(divided, (self._sampled_ids(part, draw) for part in divided[::2] if part))
 
     def _sampled_ids(self, text: str, draw: Callable[[], float]) -> list[int]:
         ids: list[int] = []
@@ -87,11 +80,11 @@ class SubwordTokenizer(Tokenizer):
         whole = spaced(text)
         (encoding,) = self._run(self._library.encode_batch, [text])
         tokens: list[tuple[int, tuple[int, int]]] = []
-        for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+        for number, span in zip(encoding.ids, encoding.offsets, strict=True):
             if number != UNK:
-                tokens.append((number, (start, end)))
+                tokens.append((number, span))
                 continue
-            for k in range(start, end):  # the library may join several
+            for k in range(*span):  # the library may join several
                 tokens += [(spelled, (k, k + 1)) for spelled in self._unknown_ids(whole[k])]
         return tokens
 

@@ -12,9 +12,6 @@ from annotated_types import Gt
 from seqwright.config.registry import Count
 from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, ranked
 
-# above this number of distinct parts, counting drops the rarest, so that memory stays bounded
-COUNTED = 2_000_000
-
 
 class TableTokenizer(Tokenizer):
     """Keeps the parts that occur at least `min_count` times; the most frequent, up to `max_size` ids."""
@@ -41,14 +38,13 @@ class TableTokenizer(Tokenizer):
         return self._cut(text)
 
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
-        parts = [
-            part for part, count in ranked(count_parts(map(self._cut, texts))) if count >= self.min_count
-        ]
+        counts = ranked(count_parts(map(self._cut, texts)))
+        parts = [part for part, count in counts if count >= self.min_count]
         return Vocabulary(tuple(parts if self.max_size is None else parts[: self.max_size - FIRST]))
 
 
-def count_parts(texts: Iterable[Iterable[str]], most: int = COUNTED) -> Counter[str]:
-    """Count the parts in bounded memory: the rarest are dropped when there are too many."""
+def count_parts(texts: Iterable[Iterable[str]], most: int = 2_000_000) -> Counter[str]:
+    """Count the parts in bounded memory: of more than `most` distinct parts, the rarest are dropped."""
     counts: Counter[str] = Counter()
     floor = 1
     for parts in texts:
