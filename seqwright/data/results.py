@@ -21,9 +21,7 @@ UNSURE = "214, 120, 20"  # background colour of a token: the less probable, the 
 
 @dataclass(frozen=True)
 class Reading:
-    """Token counts of a source: all, those unknown to the tokenizer, and those cut off at the end because the
-    source was too long.
-    """
+    """Token counts of a source: all, those unknown to the tokenizer, and those cut off at its end."""
 
     tokens: int = 0
     unknown: int = 0
@@ -130,11 +128,13 @@ class Text(Prediction):
         return (self, *self.alternatives)
 
     def to_json(self) -> dict[str, Any]:
+        alternatives = [other._output_json() for other in self.alternatives]
+        reading = asdict(self.reading)
         return {
             "source": self.source,
             **self._output_json(),
-            "reading": asdict(self.reading),
-            "alternatives": [other._output_json() for other in self.alternatives],
+            "reading": reading,
+            "alternatives": alternatives,
         }
 
     def _output_json(self) -> dict[str, Any]:
@@ -210,14 +210,12 @@ class Predictions(list[P]):
         head = zip(self[0].headings, rows[0], strict=True)
         table = [[cell._replace(text=heading) for heading, cell in head], *rows]
         widths = [max(cell_len(cell.text) for cell in column) for column in zip(*table, strict=True)]
-        lines = []
-        for row in table:
-            padded = []
-            for cell, width in zip(row, widths, strict=True):
-                padding = " " * (width - cell_len(cell.text))
-                padded.append(padding + cell.text if cell.number else cell.text + padding)
-            lines.append("  ".join(padded))
-        return "\n".join([*lines, *rest])
+
+        def padded(cell: Cell, width: int) -> str:
+            padding = " " * (width - cell_len(cell.text))
+            return padding + cell.text if cell.number else cell.text + padding
+
+        return "\n".join([*("  ".join(map(padded, row, widths)) for row in table), *rest])
 
     __str__ = __repr__
 

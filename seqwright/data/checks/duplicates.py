@@ -14,10 +14,8 @@ from seqwright.data.split import text_hash
 DuplicateKind = Literal["duplicates", "conflicts"]
 Flags = NDArray[np.bool_]
 
-DIGEST = 16
-"""Bytes: among ten million texts, two have the same digest with a probability of 10^-24."""
-REMEMBERED = 1000
-"""Further targets of one source that are remembered."""
+DIGEST = 16  # bytes: among ten million texts, two have the same digest with a probability of 10^-24
+REMEMBERED = 1000  # further targets of one source
 
 
 class DuplicateCounter:

@@ -30,15 +30,17 @@ MOSTLY = 0.5  # of the pairs in a window
 RARE = 5
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
-_MOJIBAKE = re.compile("\ufffd|[ÂÃ][\x80-\xbf]|â€|Ð[\x80-\xbf]")
 _LATIN = "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af"
 _ALIKE = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγεικνορτυφ\u0400-\u052f"  # Greek letters that look Latin, and all Cyrillic ones
 _MARKS = "[\u02b0-\u036f]*"  # modifier letters and accents, which occur between letters of the IPA
-_MIXED = re.compile(
-    f"[{_LATIN}]{_MARKS}[{_ALIKE}]|[{_ALIKE}]{_MARKS}[{_LATIN}]"
-    rf"|(?:^|\s)[{_LATIN}]{_MARKS}\s[{_ALIKE}]{_MARKS}(?:\s|$)"  # single letters between spaces: phones
-)
+_BEYOND_ASCII = {
+    "invisible_characters": re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069]"),
+    "mojibake": re.compile("\ufffd|[ÂÃ][\x80-\xbf]|â€|Ð[\x80-\xbf]"),
+    "mixed_scripts": re.compile(
+        f"[{_LATIN}]{_MARKS}[{_ALIKE}]|[{_ALIKE}]{_MARKS}[{_LATIN}]"
+        rf"|(?:^|\s)[{_LATIN}]{_MARKS}\s[{_ALIKE}]{_MARKS}(?:\s|$)"  # single letters between spaces: phones
+    ),
+}
 
 
 class LengthHistogram:
@@ -77,12 +79,8 @@ class TextColumn:
         self.alphabet.update("".join(split_parts(text)[::2]) if has_fields(text) else text)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "characters": self.characters.to_json(),
-            "words": self.words.to_json(),
-            "alphabet": dict(self.alphabet.most_common()),
-            "scripts": self.scripts,
-        }
+        lengths = {"characters": self.characters.to_json(), "words": self.words.to_json()}
+        return {**lengths, "alphabet": dict(self.alphabet.most_common()), "scripts": self.scripts}
 
     @property
     def rare(self) -> list[str]:
@@ -139,8 +137,7 @@ class Statistics:
 class Accents:
     """The normalisation forms in use: accents in one character (NFC), or as separate marks (NFD)."""
 
-    def __init__(self) -> None:
-        self.composed, self.marks = False, False
+    composed = marks = False
 
     @property
     def mixed(self) -> bool:
@@ -195,12 +192,8 @@ class StatisticsBuilder:
             del seen["mixed_normalisation"]
         names = tuple(self.columns)
         findings = (finding(name, found, self.examples, names) for name, found in seen.items())
-        return Statistics(
-            examples=self.examples,
-            distinct=self._duplicates.sources,
-            columns=self.columns,
-            findings=tuple(filter(None, findings)),
-        )
+        distinct = self._duplicates.sources
+        return Statistics(self.examples, distinct, self.columns, tuple(filter(None, findings)))
 
 
 class _Comparison:
@@ -251,19 +244,15 @@ def _oddities(texts: tuple[str, ...]) -> list[str]:
     """Return the names of the findings about one example alone."""
     joined = "\t".join(texts)  # one search for all; no pattern matches a tab
     found = []
-    if '"' in joined and any(
-        text.count('"') % 2 == 1 or (len(text) > 1 and text[0] == text[-1] == '"') for text in texts
-    ):
-        found.append("quotes")
+    if '"' in joined:
+        quoted = (
+            text.count('"') % 2 == 1 or (len(text) > 1 and text[0] == text[-1] == '"') for text in texts
+        )
+        found += ["quotes"] if any(quoted) else []
     if CONTROLS.search(joined):
         found.append("control_characters")
     if not joined.isascii():
-        if _INVISIBLE.search(joined):
-            found.append("invisible_characters")
-        if _MOJIBAKE.search(joined):
-            found.append("mojibake")
-        if _MIXED.search(joined):
-            found.append("mixed_scripts")
+        found += [name for name, pattern in _BEYOND_ASCII.items() if pattern.search(joined)]
     if any(len(text) != len(" ".join(text.split())) for text in texts):  # faster than a pattern
         found.append("spacing")
     return found

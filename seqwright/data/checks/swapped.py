@@ -11,8 +11,7 @@ from seqwright.data.read_report import TextRow
 
 SAMPLE = 2000
 SAMPLED_CHARACTERS = 200
-MARGIN = 10.0
-"""In nats: the swapped reading must be e^10 times as likely."""
+MARGIN = 10.0  # nats: the swapped reading must be e^10 times as likely
 
 Bigrams = Counter[tuple[str, str]]
 
@@ -49,20 +48,14 @@ def find_swapped(rows: list[TextRow]) -> list[TextRow]:
     def support(own: Bigrams, other: Bigrams, home: int, away: int) -> float:
         """Return log P(own | home without own) − log P(own | away without other), smoothed by one half."""
         home_total, away_total = totals[home] - own.total() + 1, totals[away] - other.total() + 1
-        return sum(
-            count
-            * (
-                math.log((counts[home][pair] - count + 0.5) / home_total)
-                - math.log((counts[away][pair] - other[pair] + 0.5) / away_total)
-            )
-            for pair, count in own.items()
-        )
+        total = 0.0
+        for pair, count in own.items():
+            at_home = math.log((counts[home][pair] - count + 0.5) / home_total)
+            total += count * (at_home - math.log((counts[away][pair] - other[pair] + 0.5) / away_total))
+        return total
 
-    found = [
-        row
-        for row, (left, right) in zip(rows, sides, strict=True)
-        if support(left, right, 0, 1) + support(right, left, 1, 0) < -MARGIN
-    ]
+    supports = [support(left, right, 0, 1) + support(right, left, 1, 0) for left, right in sides]
+    found = [row for row, value in zip(rows, supports, strict=True) if value < -MARGIN]
     return sorted(found, key=lambda row: row.place)
 
 

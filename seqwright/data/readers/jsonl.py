@@ -32,10 +32,9 @@ def parse_object(line: str, place: Place) -> dict[str, Any]:
         raise InputError(f"{place}: not JSON at column {error.colno}: {error.msg}") from error
     except _NotStrict as error:
         raise InputError(f"{place}: {error} at column {line.rfind(error.text) + 1}") from error
-    except RecursionError as error:
-        raise InputError(f"{place}: not usable at column 1: nested too deeply") from error
-    except ValueError as error:  # an integer with more digits than Python converts
-        raise InputError(f"{place}: not usable at column 1: {error}") from error
+    except (RecursionError, ValueError) as error:  # an integer with more digits than Python converts
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError(f"{place}: not usable at column 1: {reason}") from error
     if not isinstance(value, dict):
         raise InputError(f"{place}: expected a JSON object at column 1, not {_described(value)}")
     return value
@@ -70,11 +69,9 @@ def cells_of(value: dict[str, Any], names: Sequence[str], place: Place) -> list[
         if isinstance(cell, list) and all(isinstance(symbol, str) for symbol in cell):
             cell = ";".join(cell)
         if isinstance(cell, dict) and cell:
-            keys = "key" if len(cell) == 1 else "keys"
-            raise InputError(
-                f"{place}: expected text under {name!r}, not an object with the {keys} {shorten_list(cell)}; "
-                f"name one of them, as in {name}.{next(iter(cell))[:40]}"
-            )
+            keys = f"the key{'s' if len(cell) > 1 else ''} {shorten_list(cell)}"
+            way_out = f"name one of them, as in {name}.{next(iter(cell))[:40]}"
+            raise InputError(f"{place}: expected text under {name!r}, not an object with {keys}; {way_out}")
         if not isinstance(cell, str):
             raise InputError(f"{place}: expected text under {name!r}, not {_described(cell)}")
         cells.append(cell)
@@ -94,7 +91,11 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _described(value: object) -> str:
-    if value is None:
-        return "null"
-    names: dict[type, str] = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
-    return names.get(type(value), "a number")
+    names = {
+        "dict": "an object",
+        "list": "an array",
+        "str": "a string",
+        "bool": "a boolean",
+        "NoneType": "null",
+    }
+    return names.get(type(value).__name__, "a number")
