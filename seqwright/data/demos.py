@@ -29,10 +29,8 @@ def pronounce() -> Demo:
     """Return words and their phonemes: the CMU Pronouncing Dictionary without stress."""
     dictionary = _dictionary()
     known = {word for word, _ in _pronunciations(dictionary)}
-    invented = (
-        "seqwright attentively transformerless vaswanian softmaxing backpropagation tokenizing blogosphere "
-        "quizzaciously brillig"
-    )
+    invented = "seqwright attentively transformerless vaswanian softmaxing backpropagation tokenizing "
+    invented += "blogosphere quizzaciously brillig"
     return Demo(
         "how to pronounce English words",
         f"the CMU Pronouncing Dictionary, {len(known):,} words, stress removed",

@@ -93,9 +93,9 @@ class Tokenizer(ABC):
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return the span of each of those ids in its text."""
 
-    @abstractmethod
     def _join(self, pieces: list[str]) -> str:
         """Return the text of consecutive pieces; the inverse of `_encode_texts`."""
+        return "".join(pieces)
 
     @abstractmethod
     def _learn(self, texts: Iterator[str]) -> Vocabulary: ...

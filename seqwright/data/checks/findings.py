@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -59,94 +60,66 @@ class FindingText(NamedTuple):
     warn_from: float
 
 
+# name and `warn_from` of each finding, its sentence, its way out
+_TABLE = """
+copies 0.1
+    pairs whose target equals their source: {count} ({share})
+    remove them unless copying is the task
+duplicates 0.1
+    duplicate {rows}: {count} ({share})
+    remove them
+conflicts 0.5
+    pairs whose source occurs earlier with another target: {count} ({share})
+    fine if several targets are correct; otherwise keep the correct one
+misaligned 0
+    windows of 500 pairs whose lengths match better with one side shifted by a few lines: {count}
+    look for a missing or added line before the first window
+chained 1
+    windows of 500 pairs in which most targets are the sources of neighbouring pairs: {count}
+    expected in dialogue, where a reply is the next turn; otherwise one side is shifted by a few lines
+swapped 0.01
+    pairs that look as if source and target were swapped: about {count} ({share})
+    swap or remove them
+length_ratio 0.01
+    pairs whose length ratio differs from the usual one by a factor of more than 9: {count} ({share})
+    check that source and target belong together
+free_lengths 1
+    pairs with a side over 9 times as long as usual, where lengths hardly correlate: {count} ({share})
+    expected in dialogue, where replies have any length; otherwise check that the sides belong together
+quotes 0.2
+    {rows} with double quotes around a text, or with an odd number of them: {count} ({share})
+    if the file is quoted CSV, set data.quoting=true; otherwise the quotes are text and correct
+control_characters 0.01
+    {rows} with control characters, U+FEFF, or the line ends U+2028, U+2029, U+0085: {count} ({share})
+    they are kept as text; remove them if they have no meaning
+invisible_characters 0.1
+    {rows} with zero-width or direction-changing characters: {count} ({share})
+    some scripts need them; remove them elsewhere
+mojibake 0
+    {rows} with U+FFFD or sequences such as Ã© from a wrong encoding: {count} ({share})
+    convert the original file again
+mixed_scripts 0.1
+    {rows} with Latin and Greek or Cyrillic letters in one word, which look alike: {count} ({share})
+    write each word in one script, unless the mix is intended: for a model the letters differ
+mixed_normalisation 0
+    {rows} with accents as separate characters, while others have composed ones: {count} ({share})
+    convert the text to one normalisation form, usually NFC
+spacing 0.2
+    {rows} with leading, trailing or repeated spaces: {count} ({share})
+    remove them unless they have a meaning
+left_out 0
+    {part} pairs with a side of more than {limit:,} tokens: {count} of {total}, the longest has {longest:,}
+    they are left out; raise data.max_length, or shorten them
+leaks 0
+    {part} pairs whose source is in training: {count} of {total}
+    remove them from training, or the scores will be too good
+near_leaks never
+    {part} pairs whose source is in training except for case or spaces: {count} of {total}
+    decide whether such sources are new enough for a test
+"""
 FINDING_TEXTS = {
-    "copies": FindingText(
-        "pairs whose target equals their source: {count} ({share})",
-        "remove them unless copying is the task",
-        0.1,
-    ),
-    "duplicates": FindingText("duplicate {rows}: {count} ({share})", "remove them", 0.1),
-    "conflicts": FindingText(
-        "pairs whose source occurs earlier with another target: {count} ({share})",
-        "fine if several targets are correct; otherwise keep the correct one",
-        0.5,
-    ),
-    "misaligned": FindingText(
-        "windows of 500 pairs whose lengths match better with one side shifted by a few lines: {count}",
-        "look for a missing or added line before the first window",
-        0.0,
-    ),
-    "chained": FindingText(
-        "windows of 500 pairs in which most targets are the sources of neighbouring pairs: {count}",
-        "expected in dialogue, where a reply is the next turn; otherwise one side is shifted by a few lines",
-        1.0,
-    ),
-    "swapped": FindingText(
-        "pairs that look as if source and target were swapped: about {count} ({share})",
-        "swap or remove them",
-        0.01,
-    ),
-    "length_ratio": FindingText(
-        "pairs whose length ratio differs from the usual one by a factor of more than 9: {count} ({share})",
-        "check that source and target belong together",
-        0.01,
-    ),
-    "free_lengths": FindingText(
-        "pairs with a side over 9 times as long as usual, where lengths hardly correlate: {count} ({share})",
-        "expected in dialogue, where replies have any length; otherwise check that the sides belong together",
-        1.0,
-    ),
-    "quotes": FindingText(
-        "{rows} with double quotes around a text, or with an odd number of them: {count} ({share})",
-        "if the file is quoted CSV, set data.quoting=true; otherwise the quotes are text and correct",
-        0.2,
-    ),
-    "control_characters": FindingText(
-        "{rows} with control characters, U+FEFF, or the line ends U+2028, U+2029, U+0085: {count} ({share})",
-        "they are kept as text; remove them if they have no meaning",
-        0.01,
-    ),
-    "invisible_characters": FindingText(
-        "{rows} with zero-width or direction-changing characters: {count} ({share})",
-        "some scripts need them; remove them elsewhere",
-        0.1,
-    ),
-    "mojibake": FindingText(
-        "{rows} with U+FFFD or sequences such as Ã© from a wrong encoding: {count} ({share})",
-        "convert the original file again",
-        0.0,
-    ),
-    "mixed_scripts": FindingText(
-        "{rows} with Latin and Greek or Cyrillic letters in one word, which look alike: {count} ({share})",
-        "write each word in one script, unless the mix is intended: for a model the letters differ",
-        0.1,
-    ),
-    "mixed_normalisation": FindingText(
-        "{rows} with accents as separate characters, while others have composed ones: {count} ({share})",
-        "convert the text to one normalisation form, usually NFC",
-        0.0,
-    ),
-    "spacing": FindingText(
-        "{rows} with leading, trailing or repeated spaces: {count} ({share})",
-        "remove them unless they have a meaning",
-        0.2,
-    ),
-    "left_out": FindingText(
-        "{part} pairs with a side of more than {limit:,} tokens: {count} of {total}, the longest has "
-        "{longest:,}",
-        "they are left out; raise data.max_length, or shorten them",
-        0.0,
-    ),
-    "leaks": FindingText(
-        "{part} pairs whose source is in training: {count} of {total}",
-        "remove them from training, or the scores will be too good",
-        0.0,
-    ),
-    "near_leaks": FindingText(
-        "{part} pairs whose source is in training except for case or spaces: {count} of {total}",
-        "decide whether such sources are new enough for a test",
-        NEVER,
-    ),
+    name: FindingText(sentence, way_out, NEVER if share == "never" else float(share))
+    for name, share, sentence, way_out in re.findall(r"(\w+) (\S+)\n    (.+)\n    (.+)\n", _TABLE)
 }
 
 # the ways out where training stops by default

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lzma
 import os
-import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,7 +22,8 @@ class Input:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = os.fspath(path)
         self.name = "standard input" if self.path == "-" else self.path
-        self.single_pass = self.path == "-" or not _is_regular(self.path)
+        reopened = os.path.isfile(self.path) or os.path.isdir(self.path) or not os.path.exists(self.path)
+        self.single_pass = self.path == "-" or not reopened  # opening a missing file raises the error
         self._started: Iterator[bytes] | None = None
         self._head = b""
         self._used = False
@@ -58,14 +58,6 @@ class Input:
     def _check_unused(self) -> None:
         if self._used:
             raise InputError(f"{self.name} is a pipe and can be read only once; save it to a file first")
-
-
-def _is_regular(path: str) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return True  # opening it raises the error
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def _open(path: str, name: str) -> BinaryIO:

@@ -91,11 +91,5 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _described(value: object) -> str:
-    names = {
-        "dict": "an object",
-        "list": "an array",
-        "str": "a string",
-        "bool": "a boolean",
-        "NoneType": "null",
-    }
-    return names.get(type(value).__name__, "a number")
+    names: dict[type, str] = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+    return "null" if value is None else names.get(type(value), "a number")

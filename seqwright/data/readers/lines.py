@@ -227,7 +227,14 @@ def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decodin
                 f"{name}:{at}: byte 0x{byte:02x} at offset {offset + error.start:,} is not {encoding}; "
                 f"it may be {guess}: set data.encoding={guess}, or data.on_bad_bytes=replace"
             ) from error
-        text = _replaced(data, name, number, encoding, report)
+        lines = []
+        for row, line in enumerate(data.split(b"\n"), number):
+            try:
+                lines.append(line.decode(encoding))
+            except UnicodeDecodeError:
+                lines.append(line.decode(encoding, "replace"))
+                report.add(Reason.BAD_BYTES, Place(name, row))
+        text = "\n".join(lines)
     if wide and decoding.on_bad_bytes == "replace" and REPLACEMENT in text:
         for row, line in enumerate(text.split("\n"), number):
             if REPLACEMENT in line:
@@ -238,14 +245,3 @@ def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decodin
         cleaned(line, Place(name, row), decoding.on_bad_bytes, report)
         for row, line in enumerate(text.split("\n"), number)
     )
-
-
-def _replaced(data: bytes, name: str, number: int, encoding: str, report: ReadReport) -> str:
-    lines = []
-    for row, line in enumerate(data.split(b"\n"), number):
-        try:
-            lines.append(line.decode(encoding))
-        except UnicodeDecodeError:
-            lines.append(line.decode(encoding, "replace"))
-            report.add(Reason.BAD_BYTES, Place(name, row))
-    return "\n".join(lines)

@@ -18,9 +18,6 @@ class Bytes(Tokenizer):
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return [(k, k + 1) for k, character in enumerate(text) for _ in utf8(character)]
 
-    def _join(self, pieces: list[str]) -> str:
-        return "".join(pieces)
-
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
         for _ in texts:  # collects the markers
             pass

@@ -20,6 +20,3 @@ class Characters(TableTokenizer):
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return list(pairwise(accumulate(map(len, self._cut(text)), initial=0)))
-
-    def _join(self, pieces: list[str]) -> str:
-        return "".join(pieces)
