@@ -19,22 +19,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"{parser.description} The exit code is 0 if the files are readable, even with faults."
     )
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="FILE | data.key=value",
-        help="files of pairs, or a source and a target file; reading options, as for training",
-    )
-    parser.add_argument("--test", action="append", default=[], metavar="F", help="file of test pairs")
-    parser.add_argument(
-        "--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target"
-    )
-    parser.add_argument("--encoding", metavar="NAME", help="of the files (default: utf-8)")
-    parser.add_argument("--fix", metavar="OUT", help="write a repaired copy to OUT, and OUT.removed.tsv")
-    parser.add_argument(
-        "--drop", default="", metavar="copies,conflicts", help="with --fix: also remove these pairs"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add = parser.add_argument
+    files = "files of pairs, or a source and a target file; reading options, as for training"
+    add("inputs", nargs="+", metavar="FILE | data.key=value", help=files)
+    add("--test", action="append", default=[], metavar="F", help="file of test pairs")
+    add("--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target")
+    add("--encoding", metavar="NAME", help="of the files (default: utf-8)")
+    add("--fix", metavar="OUT", help="write a repaired copy to OUT, and OUT.removed.tsv")
+    add("--drop", default="", metavar="copies,conflicts", help="with --fix: also remove these pairs")
+    add("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -114,13 +107,10 @@ def _repair(copy: str, found: DoctorReport, drop: list[str]) -> RepairResult:
     from seqwright.data.readers.pairs import PairFiles
     from seqwright.errors import InputError
 
-    refused = {
-        "bad_bytes": "no copy is written of bytes that cannot be decoded",
-        "quoted": "no copy is written without the rows that fit if quotes enclose cells",
-    }
+    refused = {"bad_bytes": "of bytes that cannot be decoded", "quoted": "without rows that quotes would fit"}
     for each in found.findings:
         if each.name in refused and each.severity == "error":
-            raise InputError(f"{each.places[0]}: {refused[each.name]}; {each.way_out}")
+            raise InputError(f"{each.places[0]}: no copy is written {refused[each.name]}; {each.way_out}")
     assert isinstance(found.files, PairFiles)
     held_out = [found.held_out] if isinstance(found.held_out, PairFiles) else []
     return repair(found.files, Path(copy), held_out=held_out, drop=drop)

@@ -37,8 +37,10 @@ class ColumnSelector:
         if self.key.isdecimal():
             raise InputError(f"{where} has {width} columns and no column {self.key}; count from 1")
         if names is None:
-            rule = f"{where} has no header, so column {self.key!r} cannot be found by name"
-            raise InputError(f"{rule}; use numbers, as in 1:2, or set data.header=true")
+            raise InputError(
+                f"{where} has no header, so column {self.key!r} cannot be found by name; use numbers, as in "
+                "1:2, or set data.header=true"
+            )
         raise InputError(f"{where}: {unknown_name('column', self.key, names)}")
 
 

@@ -69,9 +69,11 @@ def cells_of(value: dict[str, Any], names: Sequence[str], place: Place) -> list[
         if isinstance(cell, list) and all(isinstance(symbol, str) for symbol in cell):
             cell = ";".join(cell)
         if isinstance(cell, dict) and cell:
-            keys = f"the key{'s' if len(cell) > 1 else ''} {shorten_list(cell)}"
-            way_out = f"name one of them, as in {name}.{next(iter(cell))[:40]}"
-            raise InputError(f"{place}: expected text under {name!r}, not an object with {keys}; {way_out}")
+            keys = "key" if len(cell) == 1 else "keys"
+            raise InputError(
+                f"{place}: expected text under {name!r}, not an object with the {keys} {shorten_list(cell)}; "
+                f"name one of them, as in {name}.{next(iter(cell))[:40]}"
+            )
         if not isinstance(cell, str):
             raise InputError(f"{place}: expected text under {name!r}, not {_described(cell)}")
         cells.append(cell)

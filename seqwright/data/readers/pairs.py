@@ -117,7 +117,7 @@ class PairFiles:
             raise ConfigError("format parallel needs two sides; name the target files, too")
         if self.targets and self.options.format not in (None, "parallel"):
             raise ConfigError(
-                f"format {self.options.format} has both sides in one file; omit the target files"
+                f"format {self.options.format} has both sides in one file; name no target files"
             )
 
     @property
@@ -173,9 +173,16 @@ class PairFiles:
 
     def read(self, report: ReadReport) -> Iterator[Pair]:
         """Yield the pairs in order. `report` counts skipped and changed lines; no pair at all is an error."""
-        limit, kept, longest = self.rules.max_length, 0, 0
-        for pair in self.line_pairs(report) if self.targets else self._row_pairs(report):
-            source, target, place = pair
+        layout, limit, kept, longest = self.layout, self.rules.max_length, 0, 0
+        one_text, (first, *_, last) = layout.kinds == ("text",), layout.indices
+        for place, cells, fault in self.rows(report):
+            if fault is not None:
+                if fault.reason is Reason.BAD_ROW and not self.rules.skip_bad_rows:
+                    raise InputError(f"{fault.message}; {self._way_out(place, cells)}")
+                if fault.reason is not None:
+                    report.add(fault.reason, place, fault.message)
+                continue
+            source, target = (cells[first], cells[last]) if one_text else layout.pair(cells)
             if is_blank(source):
                 report.add(Reason.BLANK_PAIR if is_blank(target) else Reason.BLANK_SOURCE, place)
             elif is_blank(target):
@@ -185,39 +192,43 @@ class PairFiles:
                 report.add(Reason.TOO_LONG, place)
             else:
                 kept += 1
-                yield pair
-        if kept:
-            return
+                yield Pair(source, target, place)
+        if not kept:
+            raise self._no_pairs(report, longest)
+
+    def _no_pairs(self, report: ReadReport, longest: int) -> InputError:
         skipped = "; ".join(line for line in report.summary() if " skipped: " in line)
         message = f"{self.name} has no pairs: {skipped or 'it is empty'}"
         if longest:
-            message += (
-                f"; the longest side has {longest:,} code points (limit {limit:,}); raise data.max_length"
-            )
+            limit = f"(limit {self.rules.max_length:,}); raise data.max_length"
+            message += f"; the longest side has {longest:,} code points {limit}"
         bad = report.counts.get(Reason.BAD_ROW)
-        raise InputError(f"{message}; {bad.fault}" if bad else message)
+        return InputError(f"{message}; {bad.fault}" if bad else message)
+
+    def rows(self, report: ReadReport) -> Iterator[Row]:
+        """Yield every row of the files with all its cells, headers, blank and bad rows included."""
+        if self.targets:
+            return self._parallel_rows(report)
+        read = self._objects if self.sniffed.format == "jsonl" else self._table_rows
+        return chain.from_iterable(read(file, report) for file in self.inputs)
+
+    def _lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, str]]:
+        for number, lines in read_blocks(file, self.decoding, report):
+            for row, line in enumerate(lines, number):
+                yield Place(file.name, row), line
 
     # Parallel files -------------------------------------------------------------------------------
 
-    def line_pairs(self, report: ReadReport) -> Iterator[Pair]:
-        """Yield every line of parallel files with its counterpart, blank lines included."""
+    def _parallel_rows(self, report: ReadReport) -> Iterator[Row]:
         self._check_counts()
         sources = chain.from_iterable(self._lines(file, report) for file in self.inputs)
         targets = chain.from_iterable(self._lines(file, report) for file in self.targets)
         for count, (left, right) in enumerate(zip_longest(sources, targets)):
             if left is None or right is None:  # only with a pipe, whose lines cannot be counted before
-                side = self.inputs if left is None else self.targets
-                raise InputError(
-                    f"{_names(side)} ended after {count:,} lines and the other side has more; both need the "
-                    "same number of lines"
-                )
-            yield Pair(left[1], right[1], left[0])
-
-    def _lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, str]]:
-        """Yield every line of a file, blank lines included."""
-        for number, lines in read_blocks(file, self.decoding, report):
-            for row, line in enumerate(lines, number):
-                yield Place(file.name, row), line
+                ended = _names(self.inputs if left is None else self.targets)
+                rule = "and the other side has more; both need the same number of lines"
+                raise InputError(f"{ended} ended after {count:,} lines {rule}")
+            yield left[0], [left[1], right[1]], None
 
     def _check_counts(self) -> None:
         """Raise InputError if the sides have unequal numbers of lines, file by file if possible."""
@@ -226,49 +237,22 @@ class PairFiles:
         groups = [(self.inputs, self.targets)]
         if len(self.inputs) == len(self.targets):
             groups = [((left,), (right,)) for left, right in zip(self.inputs, self.targets, strict=True)]
-        for left, right in groups:
-            left_count, right_count = (
-                sum(count_lines(file, self.decoding) for file in side) for side in (left, right)
-            )
-            if left_count == right_count:
-                continue
-            near = first_shift(self._lengths(left), self._lengths(right)) + 1
-            raise InputError(
-                f"{_names(left)} has {pluralize(left_count, 'line')}, {_names(right)} has {right_count:,}; "
-                f"both need the same number; first suspicious pair near line {near:,}"
-            )
+        for sides in groups:
+            counts = [sum(count_lines(file, self.decoding) for file in side) for side in sides]
+            if counts[0] != counts[1]:
+                left, right = map(_names, sides)
+                near = first_shift(*map(self._lengths, sides)) + 1
+                raise InputError(
+                    f"{left} has {pluralize(counts[0], 'line')}, {right} has {counts[1]:,}; both need the "
+                    f"same number; first suspicious pair near line {near:,}"
+                )
 
     def _lengths(self, side: Iterable[Input]) -> LineLengths:
-        blocks = [
-            np.fromiter(map(len, lines), np.int64, len(lines))
-            for file in side
-            for _, lines in read_blocks(file, replace(self.decoding, on_bad_bytes="replace"), ReadReport())
-        ]
-        return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+        decoding = replace(self.decoding, on_bad_bytes="replace")
+        blocks = (lines for file in side for _, lines in read_blocks(file, decoding, ReadReport()))
+        return np.fromiter((len(line) for lines in blocks for line in lines), np.int64)
 
     # Files with both sides ------------------------------------------------------------------------
-
-    def _row_pairs(self, report: ReadReport) -> Iterator[Pair]:
-        layout = self.layout
-        one_text, (source, *_, target) = layout.kinds == ("text",), layout.indices
-        for place, cells, fault in self.rows(report):
-            if fault is None:
-                yield (
-                    Pair(cells[source], cells[target], place)
-                    if one_text
-                    else Pair(*layout.pair(cells), place)
-                )
-            elif fault.reason is Reason.BAD_ROW and not self.rules.skip_bad_rows:
-                raise InputError(f"{fault.message}; {self._way_out(place, cells)}")
-            elif fault.reason is not None:
-                report.add(fault.reason, place, fault.message)
-
-    def rows(self, report: ReadReport) -> Iterator[Row]:
-        """Yield every row of the files with all its cells, headers, blank and bad rows included."""
-        if self.targets:
-            return ((place, [source, target], None) for source, target, place in self.line_pairs(report))
-        read = self._objects if self.sniffed.format == "jsonl" else self._table_rows
-        return chain.from_iterable(read(file, report) for file in self.inputs)
 
     def _table_rows(self, file: Input, report: ReadReport) -> Iterator[Row]:
         width, header, delimiter = self.sniffed.width, self.sniffed.header, self.sniffed.delimiter
@@ -310,10 +294,8 @@ class PairFiles:
                 clean = [cleaned(cell, place, self.decoding.on_bad_bytes, report) for cell in cells]
                 yield place, clean or [""]
         except csv.Error as error:
-            raise InputError(
-                f"{file.name}:{first}: {error} in the row that begins here; fix its quotes, or read quotes "
-                "as text with data.quoting=false"
-            ) from error
+            fault = f"{error} in the row that begins here; fix its quotes, or set data.quoting=false"
+            raise InputError(f"{file.name}:{first}: {fault}") from error
 
     def _way_out(self, place: Place, cells: list[str]) -> str:
         """Return the way out at a bad row; quoting is tried if the files can be read again."""
