@@ -26,7 +26,7 @@ from seqwright.data.checks.findings import (
 from seqwright.data.checks.repair import DROPS, REPAIRED
 from seqwright.data.checks.statistics import RARE, LengthHistogram, Statistics, StatisticsBuilder, TextColumn
 from seqwright.data.corpus import task_class
-from seqwright.data.read_report import Pair, ReadReport, Reason
+from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, guess_encoding, is_wide, read_blocks
 from seqwright.data.readers.pairs import PairFiles, open_pairs
@@ -96,10 +96,10 @@ def diagnose(
     held_out: Sequence[str] = (),
     task: type[Task[Any, Any]] | None = None,
 ) -> DoctorReport:
-    """Read `held_out`, then `paths`, once each. Only the groups of `held_out` are kept in memory.
+    """Read `held_out`, then `paths`, once each. The default task is text_to_text.
 
-    If rows do not fit the columns, the files are read once more with quoting. Without a task, the files hold
-    pairs of texts.
+    Only the groups of `held_out` are kept in memory. If rows do not fit the columns, the files are read once
+    more with quoting.
     """
     task = task or task_class("text_to_text")
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
@@ -108,7 +108,7 @@ def diagnose(
         lenient = replace(lenient, columns=files.columns)  # the held-out files get the same kinds of fields
     others = task.reader(held_out, lenient) if held_out else None
     tests = others.read(ReadReport()) if others else iter(())
-    waiting = HeldOut(Pair(task.group(example), None, example.place) for example in tests)
+    waiting = HeldOut(tests, key=task.group)
     builder = StatisticsBuilder(role.name for role in task.roles if role.kind is Kind.TEXT)
     first: set[float] = set()  # split positions of the first distinct groups, until there are enough
     for example in files.read(report):
@@ -212,6 +212,6 @@ def _finding_lines(found: Finding) -> Iterator[str]:
     hint = ""
     if found.name in DROPS:
         hint = f" (--fix OUT --drop {found.name} does this)"
-    elif found.name in REPAIRED and found.name != "carriage_return":  # at the end of a line, it is no fault
+    elif found.name in REPAIRED and found.name != "carriage_return":  # normal at the end of a line
         hint = " (--fix does this)"
     yield f"  {found.way_out}{hint}"

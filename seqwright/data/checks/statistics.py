@@ -227,7 +227,7 @@ class _Comparison:
 
     def _close_window(self) -> None:
         lengths = np.array([(len(left), len(right)) for (left, right), _ in self._window])
-        if lag := lag_in_window(lengths[:, 0], lengths[:, 1]):
+        if lag := lag_in_window(*lengths.T):
             chained = not self._copying and self._copied_share(lag) >= MOSTLY
             self._seen["chained" if chained else "misaligned"].add(self._window[0].place)
         self._copying |= self._copied_share(0) >= MOSTLY

@@ -152,12 +152,20 @@ def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
     first = next(blocks, b"")
     while first and any(mark.startswith(first) for mark in _WIDE_MARKS) and (more := next(blocks, b"")):
         first += more
-    if is_wide(decoding.encoding):
-        yield from _transcoded(first, blocks, source.name, decoding)
+    if not is_wide(decoding.encoding):
+        _refuse_non_text(first, source.name)
+        yield from chain([first], blocks)
         return
-    _refuse_non_text(first, source.name)
-    yield first
-    yield from blocks
+    errors = "strict" if decoding.on_bad_bytes == "error" else "replace"
+    decoder, position = codecs.getincrementaldecoder(decoding.encoding)(errors), 0
+    try:
+        for block in chain([first], blocks):
+            yield decoder.decode(block).encode()
+            position += len(block)
+        yield decoder.decode(b"", final=True).encode()
+    except UnicodeDecodeError as error:
+        message = f"{source.name}: bytes near {position:,} are not {decoding.encoding}: {error.reason}"
+        raise InputError(message) from error
 
 
 def _refuse_non_text(first: bytes, name: str) -> None:
@@ -185,19 +193,6 @@ def _refuse_carriage_returns(count: int, name: str) -> None:
             f"{name} has {count:,} carriage returns and no line feed, so it would be read as one line; "
             "convert its line ends, for example with tr '\\r' '\\n'"
         )
-
-
-def _transcoded(first: bytes, blocks: Iterator[bytes], name: str, decoding: Decoding) -> Iterator[bytes]:
-    errors = "strict" if decoding.on_bad_bytes == "error" else "replace"
-    decoder, position = codecs.getincrementaldecoder(decoding.encoding)(errors), 0
-    try:
-        for block in chain([first], blocks):
-            yield decoder.decode(block).encode()
-            position += len(block)
-        yield decoder.decode(b"", final=True).encode()
-    except UnicodeDecodeError as error:
-        message = f"{name}: bytes near {position:,} are not {decoding.encoding}: {error.reason}"
-        raise InputError(message) from error
 
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -228,11 +223,11 @@ def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decodin
                 f"it may be {guess}: set data.encoding={guess}, or data.on_bad_bytes=replace"
             ) from error
         lines = []
-        for row, line in enumerate(data.split(b"\n"), number):
+        for row, raw in enumerate(data.split(b"\n"), number):
             try:
-                lines.append(line.decode(encoding))
+                lines.append(raw.decode(encoding))
             except UnicodeDecodeError:
-                lines.append(line.decode(encoding, "replace"))
+                lines.append(raw.decode(encoding, "replace"))
                 report.add(Reason.BAD_BYTES, Place(name, row))
         text = "\n".join(lines)
     if wide and decoding.on_bad_bytes == "replace" and REPLACEMENT in text:
@@ -241,7 +236,5 @@ def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decodin
                 report.add(Reason.BAD_BYTES, Place(name, row))
     if not ("\r" in text or "\0" in text or FIELD in text or SYMBOL in text):
         return text
-    return "\n".join(
-        cleaned(line, Place(name, row), decoding.on_bad_bytes, report)
-        for row, line in enumerate(text.split("\n"), number)
-    )
+    rows = enumerate(text.split("\n"), number)
+    return "\n".join(cleaned(line, Place(name, row), decoding.on_bad_bytes, report) for row, line in rows)

@@ -112,9 +112,7 @@ def sniff(lines: list[str], name: str, options: FormatOptions) -> FileFormat:
 
 
 def _rows(filled: list[str], delimiter: str, quoting: bool) -> list[list[str]]:
-    """Return the rows on the first lines, at least one. Quoted rows end at the first fault, because the last
-    line may be in the middle of a cell; reading reports real faults.
-    """
+    """Return the rows on the first lines; quoted ones up to a fault, which may be a cell that is cut."""
     if not quoting:
         return [line.split(delimiter) for line in filled]
     rows = []
@@ -203,11 +201,9 @@ def _row_columns(
     else:
         columns, reason = _guess_columns(detected, rows, name)
     indices = columns.indices(list(detected.names) or None, detected.width, name)
-    kinds = []
-    for number, column in enumerate(columns.source):
-        kinds.append(_kind(column, number, _cells_at(rows, indices[number])))
-        if number and column.kind == "unspecified":
-            reason += f"; column {column.key} looks like {kinds[-1]}"
+    kinds = [_kind(column, k, _cells_at(rows, indices[k])) for k, column in enumerate(columns.source)]
+    for column, kind in zip(columns.source[1:], kinds[1:], strict=True):
+        reason += f"; column {column.key} looks like {kind}" if column.kind == "unspecified" else ""
     return detected.because(reason, columns=columns.with_kinds(kinds))
 
 
