@@ -152,10 +152,8 @@ class Text(Prediction):
 
     def __repr__(self) -> str:
         parts = [f"“{_short(self.text)}” for “{_short(self.source)}”", f"probability {self.probability:.3f}"]
-        if self.finish_reason != "end":
-            parts.append(f"cut: {self.finish_reason}")
-        if self.alternatives:
-            parts.append(pluralize(len(self.alternatives), "alternative"))
+        parts += [] if self.complete else [f"cut: {self.finish_reason}"]
+        parts += [pluralize(len(self.alternatives), "alternative")] if self.alternatives else []
         return f"<Text: {', '.join(parts)}>"
 
     def rows(self) -> Iterator[list[Cell]]:

@@ -39,12 +39,14 @@ FORMAT = 1
 RARE_SHOWN = 12
 GUESSED_FROM = 1000  # lines
 
+TaskClass = type[Task[Any, Any]]
+
 
 @dataclass(frozen=True)
 class DoctorReport:
     """The statistics and findings of the training files, and their overlap with the test files."""
 
-    task: type[Task[Any, Any]]
+    task: TaskClass
     files: Reader[Any]
     held_out: Reader[Any] | None
     statistics: Statistics
@@ -91,10 +93,7 @@ class DoctorReport:
 
 
 def diagnose(
-    paths: Sequence[str],
-    data: DataConfig,
-    held_out: Sequence[str] = (),
-    task: type[Task[Any, Any]] | None = None,
+    paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = (), task: TaskClass | None = None
 ) -> DoctorReport:
     """Read `held_out`, then `paths`, once each. The default task is text_to_text.
 
@@ -107,8 +106,7 @@ def diagnose(
     if files.columns is not None:
         lenient = replace(lenient, columns=files.columns)  # the held-out files get the same kinds of fields
     others = task.reader(held_out, lenient) if held_out else None
-    tests = others.read(ReadReport()) if others else iter(())
-    waiting = HeldOut(tests, key=task.group)
+    waiting = HeldOut(others.read(ReadReport()) if others else (), key=task.group)
     builder = StatisticsBuilder(role.name for role in task.roles if role.kind is Kind.TEXT)
     first: set[float] = set()  # split positions of the first distinct groups, until there are enough
     for example in files.read(report):

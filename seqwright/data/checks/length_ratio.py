@@ -45,7 +45,7 @@ class LengthRatios:
         return self.pairs < ENOUGH or spread < 1e-9 or (xy - x * y) / spread >= RELATED
 
     def outliers(self) -> Occurrences:
-        """Return the long pairs whose ratio is far from the median; the names of numbers are always longer."""
+        """Return the long pairs whose ratio is far from the median; names of numbers are always longer."""
         usual, limit = quantile(self._ratios, 0.5), BINS * math.log(LENGTH_RATIO)
         far = [ratio for ratio in self._long if abs(ratio - usual) > limit]
         rows = [row for _, row in sorted(each for ratio in far for each in self._first[ratio])]

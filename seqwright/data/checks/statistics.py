@@ -245,9 +245,7 @@ def _oddities(texts: tuple[str, ...]) -> list[str]:
     joined = "\t".join(texts)  # one search for all; no pattern matches a tab
     found = []
     if '"' in joined:
-        quoted = (
-            text.count('"') % 2 == 1 or (len(text) > 1 and text[0] == text[-1] == '"') for text in texts
-        )
+        quoted = (text.count('"') % 2 or (len(text) > 1 and text[0] == text[-1] == '"') for text in texts)
         found += ["quotes"] if any(quoted) else []
     if CONTROLS.search(joined):
         found.append("control_characters")
