@@ -28,10 +28,13 @@ def visible(text: str) -> str:
         return text
     lonely = unicodedata.category(text[0])[0] == "M" if text else False
     kept = _VISIBLE - {"M"} if lonely or not unicodedata.is_normalized("NFC", text) else _VISIBLE
-    return "".join(
-        character if character == " " or unicodedata.category(character)[0] in kept else _escape(character)
-        for character in text
-    )
+
+    def shown(character: str) -> str:
+        if character == " " or unicodedata.category(character)[0] in kept:
+            return character
+        return character.encode("unicode_escape").decode()
+
+    return "".join(map(shown, text))
 
 
 def pluralize(count: int, one: str, several: str | None = None) -> str:
@@ -45,10 +48,3 @@ def shorten_list(names: Collection[str], most: int = LISTED) -> str:
         visible(name if len(name) <= MOST else f"{name[:MOST]}…") for name in list(names)[:most]
     )
     return listed if len(names) <= most else f"{listed} and {len(names) - most:,} more"
-
-
-def _escape(character: str) -> str:
-    if character == "\t":
-        return "\\t"
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
