@@ -65,7 +65,7 @@ class Prediction(ABC):
         return 1
 
     def details(self) -> dict[str, Any]:
-        """Return what an evaluation records of an output besides its value."""
+        """Return the facts about an output that an evaluation records in addition to its value."""
         return {}
 
     @abstractmethod
