@@ -113,7 +113,7 @@ def test_a_page(runs, tmp_path, capsysbinary):
             2,
             "seqwright: beam is 0; it must be a whole number from 1 to 4096\n",
         ),
-        (["{words}", "ae", "-o", "x.pdf"], 2, "it must end in .html for a page or in .json"),
+        (["{words}", "ae", "-o", "x.pdf"], 2, "it must end in .html for a page or .json"),
         (["{words}", "ae", "-o", "{nowhere}/x.json"], 4, "cannot be written"),
         (["{words}", "ae", "-o", "{folder}"], 4, "is a folder; pass a file name in it"),
         (["{forms}", "ae"], 2, "1 field, but the model takes 2"),

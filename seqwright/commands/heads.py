@@ -20,47 +20,25 @@ MINUTES = 5.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="RUN", help="a run folder")
-    parser.add_argument(
-        "--data",
-        action="append",
-        default=[],
-        metavar="F",
-        help="pairs to analyse (default: the validation split of the run)",
-    )
-    parser.add_argument(
-        "--pairs",
-        type=int,
-        default=500,
-        metavar="N",
-        help="at most N pairs, evenly spaced (default: 500)",
-    )
-    parser.add_argument("--conllu", metavar="F", help="parsed source sentences, to find syntactic heads")
-    parser.add_argument(
-        "--method",
-        choices=("gradient", "ablation"),
-        default="gradient",
-        help="measure of importance: gradient of the loss, or ablation of each head (slower)",
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="M",
-        help="loss, chrf, … (default: the metric of the training)",
-    )
-    parser.add_argument(
-        "--beam", type=int, default=1, metavar="N", help="beam size for the metric (default: 1, greedy)"
-    )
-    parser.add_argument("--curve", action="store_true", help="print the metric as heads are removed")
-    parser.add_argument("--prune", type=int, metavar="N", help="remove the N least important heads")
-    parser.add_argument("--gates", action="store_true", help="learn which heads to keep, by fine-tuning")
-    parser.add_argument("--keep", type=int, metavar="N", help="number of heads that --gates keeps")
-    parser.add_argument(
-        "--minutes", type=float, metavar="M", help=f"training time of --gates (default: {MINUTES:.0f})"
-    )
-    parser.add_argument("--out", metavar="DIR", help="new run folder for the result of --prune or --gates")
+    add = parser.add_argument
+    add("folder", metavar="RUN", help="Run folder.")
+    data = "Pairs to analyse (default: the validation split of the run)."
+    add("--data", action="append", default=[], metavar="F", help=data)
+    add("--pairs", type=int, default=500, metavar="N", help="At most N pairs, evenly spaced (default: 500).")
+    add("--conllu", metavar="F", help="Parsed source sentences, to find syntactic heads.")
+    method = "Measure of importance: gradient of the loss, or ablation of each head (slower)."
+    add("--method", choices=("gradient", "ablation"), default="gradient", help=method)
+    add("--metric", metavar="M", help="loss, chrf, … (default: the metric of the training).")
+    add("--beam", type=int, default=1, metavar="N", help="Beam size for the metric (default: 1, greedy).")
+    add("--curve", action="store_true", help="Print the metric as heads are removed.")
+    add("--prune", type=int, metavar="N", help="Remove the N least important heads.")
+    add("--gates", action="store_true", help="Learn which heads to keep, by fine-tuning.")
+    add("--keep", type=int, metavar="N", help="Number of heads that --gates keeps.")
+    add("--minutes", type=float, metavar="M", help=f"Training time of --gates (default: {MINUTES:.0f}).")
+    add("--out", metavar="DIR", help="New run folder for the result of --prune or --gates.")
     members.argument(parser)
-    parser.add_argument("--threads", type=int, metavar="N", help="number of CPU threads")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add("--threads", type=int, metavar="N", help="Number of CPU threads.")
+    add("--json", action="store_true", help="Print one JSON document.")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -117,30 +95,20 @@ def _check(options: argparse.Namespace) -> None:
 
     from seqwright.errors import ConfigError
 
-    writes = options.gates or options.prune is not None
+    gates, prune, minutes = options.gates, options.prune is not None, options.minutes
     problems = [
-        (
-            options.gates and options.prune is not None,
-            "--prune and --gates exclude each other",
-        ),
-        (writes and not options.out, "the smaller model needs a new folder; pass --out DIR"),
-        (options.out and not writes, "--out requires --prune N or --gates --keep N"),
-        (options.gates and options.keep is None, "--gates requires --keep N, the number of heads to keep"),
-        (
-            not options.gates and options.keep is not None,
-            "--keep requires --gates",
-        ),
-        (not options.gates and options.minutes is not None, "--minutes requires --gates"),
-        (
-            options.minutes is not None and not 0 < options.minutes < math.inf,
-            f"--minutes is {options.minutes}; it must be a finite number above 0",
-        ),
+        (gates and prune, "--prune and --gates exclude each other"),
+        ((gates or prune) and not options.out, "the smaller model needs a new folder; pass --out DIR"),
+        (options.out and not (gates or prune), "--out requires --prune N or --gates --keep N"),
+        (gates and options.keep is None, "--gates requires --keep N, the number of heads to keep"),
+        (not gates and options.keep is not None, "--keep requires --gates"),
+        (not gates and minutes is not None, "--minutes requires --gates"),
         (options.pairs < 1, f"--pairs is {options.pairs}; it must be at least 1"),
-        (
-            options.threads is not None and options.threads < 1,
-            f"--threads is {options.threads}; it must be at least 1",
-        ),
     ]
+    if minutes is not None and not 0 < minutes < math.inf:
+        problems.append((True, f"--minutes is {minutes}; it must be a finite number above 0"))
+    if options.threads is not None and options.threads < 1:
+        problems.append((True, f"--threads is {options.threads}; it must be at least 1"))
     if found := [sentence for wrong, sentence in problems if wrong]:
         raise ConfigError("; ".join(found))
 
@@ -156,12 +124,7 @@ def _pairs(config: Config, options: argparse.Namespace) -> list[Any]:
     return [pairs[number] for number in evenly(len(pairs), options.pairs)]
 
 
-def _table(
-    config: Config,
-    scorer: HeadScorer,
-    pairs: list[Any],
-    options: argparse.Namespace,
-) -> HeadTable:
+def _table(config: Config, scorer: HeadScorer, pairs: list[Any], options: argparse.Namespace) -> HeadTable:
     from pathlib import Path
 
     from seqwright.data.store import Store
@@ -171,13 +134,11 @@ def _table(
     from seqwright.lens.trace.contract import text_task
 
     predictor, store = scorer.predictor, Path(options.folder, "data", "train")
-    counts = (
-        token_counts(Store.open(store), text_task(predictor.task).source.size) if store.exists() else None
-    )
+    size = text_task(predictor.task).source.size
     return analyse(
         predictor,
         pairs,
-        counts=counts,
+        counts=token_counts(Store.open(store), size) if store.exists() else None,
         parses=read_conllu(options.conllu) if options.conllu else (),
         scorer=scorer if options.method == "ablation" else None,
         smoothing=config.training.smoothing,
@@ -186,57 +147,45 @@ def _table(
 
 
 def _write(
-    predictor: Predictor,
-    order: list[Head],
-    scorer: HeadScorer,
-    pairs: list[Any],
-    options: argparse.Namespace,
+    predictor: Predictor, order: list[Head], scorer: HeadScorer, pairs: list[Any], options: argparse.Namespace
 ) -> dict[str, Any] | None:
     """Write the smaller run and describe it; None without --out."""
+    if not options.out:
+        return None
+    from pathlib import Path
+
     from seqwright.data.text_display import pluralize
     from seqwright.errors import ConfigError
+    from seqwright.files import read_json, write_json
     from seqwright.lens.heads.importance import HeadScorer
     from seqwright.lens.heads.l0_pruning import learn_gates
     from seqwright.lens.heads.pruning import write_pruned
+    from seqwright.pipeline import DATA, to_verify
+    from seqwright.prediction.examples import write_examples
     from seqwright.prediction.predictor import load
+    from seqwright.runs.card import write_card
     from seqwright.training.console import Console
 
-    if not options.out:
-        return None
     before = scorer()
     if options.gates:
-        minutes = MINUTES if options.minutes is None else options.minutes
-        console = Console(sys.stderr)
+        minutes, console = MINUTES if options.minutes is None else options.minutes, Console(sys.stderr)
         found = learn_gates(predictor, options.out, keep=options.keep, minutes=minutes, listener=console)
         kept, heads, met = list(found.kept), found.heads, found.met
     else:
-        kept, heads, met = sorted(order[options.prune :]), len(order), True
-        if not 0 < options.prune <= heads:
-            raise ConfigError(
-                f"--prune is {options.prune}; the model has {pluralize(heads, 'head')} that can be removed"
-            )
+        if not 0 < options.prune <= len(order):
+            count = pluralize(len(order), "head")
+            raise ConfigError(f"--prune is {options.prune}; the model has {count} that can be removed")
         write_pruned(predictor, options.out, order[: options.prune])
+        kept, heads, met = sorted(order[options.prune :]), len(order), True
     smaller = load(options.out)
-    _complete(smaller, pairs, options)
-    after = HeadScorer(smaller, pairs, scorer.metric, beam=scorer.beam)()
-    made = {"kept": [head._asdict() for head in kept], "of": heads, "met": met}
-    return {**made, "out": options.out, "metric": scorer.metric, "before": before, "after": after}
-
-
-def _complete(smaller: Predictor, pairs: list[Any], options: argparse.Namespace) -> None:
-    """Add the description of the data, the examples for `verify`, and the model card to the new run."""
-    from pathlib import Path
-
-    from seqwright.files import read_json, write_json
-    from seqwright.pipeline import DATA, to_verify
-    from seqwright.prediction.examples import write_examples
-    from seqwright.runs.card import write_card
-
     described = Path(options.folder, DATA)
     if described.exists():
         write_json(Path(options.out, DATA), read_json(described))
     write_examples(options.out, smaller, to_verify(smaller, pairs))
     write_card(options.out)
+    after = HeadScorer(smaller, pairs, scorer.metric, beam=scorer.beam)()
+    result = {"kept": [head._asdict() for head in kept], "of": heads, "met": met, "out": options.out}
+    return {**result, "metric": scorer.metric, "before": before, "after": after}
 
 
 def _sentence(written: dict[str, Any]) -> str:

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 
 def argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--member", type=int, metavar="N", help="the model of an ensemble to look into (default: 1)"
-    )
+    parser.add_argument("--member", type=int, metavar="N", help="Member of an ensemble (default: 1).")
 
 
 def note_member(folder: str, model: Predictor, number: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from torch import Tensor, nn
 
@@ -17,9 +17,8 @@ class Captured(dict[str, list[Tensor]]):
         try:
             return super().__getitem__(name)
         except KeyError:
-            raise KeyError(
-                f"no attention {name!r} was called; those called are: {', '.join(self) or 'none'}"
-            ) from None
+            called = ", ".join(self) or "none"
+            raise KeyError(f"no attention {name!r} was called; those called are: {called}") from None
 
 
 @contextmanager
@@ -37,12 +36,9 @@ def capture(model: nn.Module) -> Iterator[Captured]:
 @contextmanager
 def recording(model: nn.Module, recorder_for: Callable[[str], Callable[[Look], None]]) -> Iterator[None]:
     """Give every attention of a model its own recorder inside the block."""
-    attentions = {name: part for name, part in model.named_modules() if isinstance(part, Attention)}
-    before = {name: part.recorder for name, part in attentions.items()}
-    try:
-        for name, part in attentions.items():
-            part.recorder = recorder_for(name)
+    with ExitStack() as stack:
+        for name, part in model.named_modules():
+            if isinstance(part, Attention):
+                stack.callback(setattr, part, "recorder", part.recorder)
+                part.recorder = recorder_for(name)
         yield
-    finally:
-        for name, part in attentions.items():
-            part.recorder = before[name]

@@ -28,9 +28,7 @@ def summary(trace: Trace) -> str:
     lines = [f"{visible(as_line(trace.text))} → {_hypothesis(best)}"]
     lines += [f"  or: {_hypothesis(other)}" for other in others]
     if others and not _descending([best, *others]):
-        lines.append(
-            "  (sorted by score, which is normalised by length; p is the probability of the whole output)"
-        )
+        lines.append("  (sorted by score, which is normalised by length; p: probability of the whole output)")
     reference = trace.document["reference"]
     if reference is not None:
         lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
@@ -60,10 +58,8 @@ def _steps(trace: Trace) -> list[str]:
     labels = [_label(piece) for piece in trace.document["output"]["pieces"]]
     width = max(map(cell_len, labels))
     for label, step in zip(labels[:MOST], trace.document["steps"], strict=False):
-        top = "  ".join(
-            f"{visible(names[str(number)])} {math.exp(score):.2f}" for number, score in step["top"][:5]
-        )
-        lines.append(f"  {_padded(label, width)}  {top}")
+        top = [f"{visible(names[str(number)])} {math.exp(score):.2f}" for number, score in step["top"][:5]]
+        lines.append(f"  {_padded(label, width)}  {'  '.join(top)}")
     return [*lines, *_left_out(len(labels), "steps")]
 
 
@@ -80,7 +76,8 @@ def _alignment(trace: Trace) -> list[str]:
     lines = [f"Mean cross-attention of all heads ({SHADES[-1]} = {most:.2f}; rows: output, columns: source)"]
     lines += [" " * (width + 4) + row for row in _header(sources[:MOST])]
     for label, row in zip(outputs[:MOST], weights, strict=False):
-        shades = "".join(2 * _shade(weight, most) for weight in row[:MOST])
+        levels = [int(len(SHADES) * weight / most) if most else 0 for weight in row[:MOST]]
+        shades = "".join(2 * SHADES[min(level, len(SHADES) - 1)] for level in levels)
         lines.append(f"  {_padded(label, width)}  {shades}".rstrip())
     return [*lines, *_left_out(len(sources), "source pieces"), *_left_out(len(outputs), "steps")]
 
@@ -89,19 +86,13 @@ def _header(labels: Sequence[str]) -> list[str]:
     """Labels written from top to bottom above their columns, which are two cells wide."""
     tall = [label[:LETTERS] for label in labels]
     height = max(map(len, tall), default=0)
-    rows = (
-        [label[k - height + len(label)] if height - len(label) <= k else "" for label in tall]
-        for k in range(height)
-    )
+    columns = ([""] * (height - len(label)) + list(label) for label in tall)
+    rows = zip(*columns, strict=True)
     return ["".join(_padded(letter, 2) for letter in row).rstrip() for row in rows]
 
 
 def _label(piece: dict[str, Any]) -> str:
     return END if piece.get("special") == "end" else visible(as_line(piece["text"])).strip() or "·"
-
-
-def _shade(weight: float, most: float) -> str:
-    return SHADES[min(len(SHADES) - 1, int(len(SHADES) * weight / most))] if most else SHADES[0]
 
 
 def _padded(text: str, width: int) -> str:

@@ -109,7 +109,7 @@ def test_the_attention_of_a_recurrent_decoder_is_not_pruned():
     smaller, _ = pruned(model, headed.SMALL | options, [Head("enc", 0, 0)])
     with without_heads(model, [Head("enc", 0, 0)]):
         assert_close(scores(smaller), scores(model))
-    with pytest.raises(ConfigError, match=r"decoder.attention is the attention of a recurrent decoder"):
+    with pytest.raises(ConfigError, match=r"removed from decoder.attention, part of a recurrent decoder"):
         pruned(model, headed.SMALL | options, [Head("cross", 0, 0)])
     with pytest.raises(ConfigError, match="no heads that can be removed"):
         curve(HeadScorer(Predictor(model, headed.task()), PAIRS), [])

@@ -18,24 +18,16 @@ from seqwright.errors import InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, check_sides, sites
 from seqwright.lens.heads.importance import HeadScorer, Progress, ablations, batches_of, gate_gradients
-from seqwright.lens.heads.roles import (
-    FREQUENT,
-    AttentionBatch,
-    Behaviour,
-    HeadStatistics,
-    Links,
-    ranks,
-    rarest,
-)
+from seqwright.lens.heads.roles import FREQUENT, AttentionBatch, Behaviour, HeadStatistics, ranks, rarest
 from seqwright.lens.heads.syntax_roles import Parse, Relation, syntax
 from seqwright.lens.trace.contract import text_task
 from seqwright.models import evaluating
 
 if TYPE_CHECKING:
+    from seqwright.lens.heads.roles import Links
     from seqwright.prediction.predictor import Predictor
 
 FORMAT = 1
-ORDER = ("end", "begin", "positional", "alignment", "syntactic", "rare", "diffuse")  # the main role first
 
 Method = Literal["gradient", "ablation"]
 
@@ -70,10 +62,7 @@ class HeadRow:
     @property
     def roles(self) -> dict[str, float]:
         """All roles of the head, each with the share that decides it; the main role comes first."""
-        found = self.behaviour.roles(self.kind)
-        if best := self.syntactic:
-            found["syntactic"] = best[0].accuracy
-        return {role: found[role] for role in ORDER if role in found}
+        return self.behaviour.roles(self.kind, self.syntactic[0].accuracy if self.syntactic else None)
 
     @property
     def role(self) -> str | None:
@@ -99,10 +88,8 @@ class HeadRow:
         """The role as text: "positional −1, 97 %"."""
         if self.role is None or self.rate is None:
             return "–"
-        detail = ""
-        if self.offset is not None:
-            detail = f" {self.offset:+d}".replace("-", "−")
-        elif self.role == "syntactic":
+        detail = "" if self.offset is None else f" {self.offset:+d}".replace("-", "−")
+        if self.role == "syntactic":
             detail = f" {self.syntactic[0].name}, {self.syntactic[0].direction}"
         return f"{self.role}{detail}, {100 * self.rate:.0f} %"
 
@@ -184,27 +171,24 @@ def analyse(
     every = sites(model)
     check_sides(model)
     batches = batches_of(task, pairs)
-    often = _counted(batches, task.source.size) if counts is None else counts
+    if counts is None:
+        ids = np.concatenate([batch.source.ids[_real(batch.source)].numpy() for batch in batches])
+        often = np.bincount(ids[ids != END], minlength=task.source.size)
+    else:
+        often = counts
     progress("roles")
     statistics = _statistics(predictor, batches, ranks(often), alignments)
     progress("importance by gradient")
     gradients = gate_gradients(model, batches, smoothing=smoothing)
-    normalised = {key: found.normalised() for key, found in gradients.items()}
     lost = {} if scorer is None else ablations(scorer, progress=progress)
     related = syntax(predictor, parses) if parses else {}
-    rows = [
-        HeadRow(
-            *head,
-            behaviour,
-            float(normalised[site.key].by_token[head.head]),
-            float(normalised[site.key].by_example[head.head]),
-            lost.get(head),
-            related.get(head, ()),
-        )
-        for site in every
-        if site.attention.heads
-        for head, behaviour in zip(site.heads, statistics[site.key].behaviours(), strict=True)
-    ]
+    rows = []
+    for key, heads in statistics.items():
+        columns = (heads.behaviours(), *gradients[key].normalised())
+        for number, (behaviour, by_token, by_example) in enumerate(zip(*columns, strict=True)):
+            head = Head(*key, number)
+            importance = float(by_token), float(by_example)
+            rows.append(HeadRow(*head, behaviour, *importance, lost.get(head), related.get(head, ())))
     metric = None if scorer is None else scorer.metric
     return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(every, rows, counts is None)))
 
@@ -216,26 +200,21 @@ def _statistics(
     places = [site for site in sites(predictor.model) if site.attention.heads]
     statistics = {site.key: HeadStatistics(site.kind, site.attention.heads) for site in places}
     for batch in batches:
+        source, target, ids = _real(batch.source).cpu(), _real(batch.target).cpu(), batch.source.ids.cpu()
+        end, begin = (ids == END) & source, torch.arange(target.shape[1]).expand_as(target) == 0
+        rare = rarest(ids, source & ~end, rank)
+        links = None if alignments is None else [alignments[i] for i in batch.index]
         with evaluating(predictor.model), capture(predictor.model) as captured:
             predictor.model.loss(batch)
-            links = None if alignments is None else [alignments[i] for i in batch.index]
             for site in places:
                 weights = torch.cat(captured[site.name], 2).cpu().float()
-                statistics[site.key].add(_attention_batch(site.kind, weights, batch, rank, links))
+                if site.kind == "dec":
+                    found = AttentionBatch(weights, target, target, begin)
+                else:
+                    queries = source if site.kind == "enc" else target
+                    found = AttentionBatch(weights, queries, source, end, rare, links)
+                statistics[site.key].add(found)
     return statistics
-
-
-def _attention_batch(
-    kind: Kind, weights: Tensor, batch: Batch, rank: np.ndarray, links: Sequence[Links] | None
-) -> AttentionBatch:
-    source, target = (_real(side).cpu() for side in (batch.source, batch.target))
-    if kind == "dec":
-        begin = torch.arange(target.shape[1]).expand_as(target) == 0
-        return AttentionBatch(weights, target, target, begin)
-    ids = batch.source.ids.cpu()
-    end = (ids == END) & source
-    rare = rarest(ids, source & ~end, rank)
-    return AttentionBatch(weights, source if kind == "enc" else target, source, end, rare, links)
 
 
 def _real(side: Tokens) -> Tensor:
@@ -243,29 +222,16 @@ def _real(side: Tokens) -> Tensor:
     return torch.ones_like(side.ids, dtype=torch.bool) if side.real is None else side.real
 
 
-def _counted(batches: Iterable[Batch], size: int) -> np.ndarray:
-    """The frequency of each source id in the pairs (V,)."""
-    ids = [batch.source.ids[_real(batch.source)].numpy() for batch in batches]
-    found = np.bincount(np.concatenate(ids), minlength=size)
-    found[END] = 0
-    return found
-
-
 def _notes(places: Sequence[Site], rows: Sequence[HeadRow], own_counts: bool) -> list[str]:
     if not rows:
         return ["The model has no attention heads."]
     notes = []
     if any(not site.stacked and site.attention.heads == 1 for site in places):
-        notes.append(
-            "The attention of the recurrent decoder has one head. Its importance is 1 by definition, and it "
-            "cannot be pruned."
-        )
+        notes.append("The recurrent decoder has one head. Its importance is always 1; it cannot be pruned.")
     if empty := [f"{site.kind} {site.layer}" for site in places if not site.attention.heads]:
         notes.append(f"Layers without heads: {', '.join(empty)}.")
     if all(row.behaviour.rare is None for row in rows):
-        notes.append(
-            f"No source has a token outside the {FREQUENT} most frequent, so no head can have the role rare."
-        )
+        notes.append(f"No source has a token outside the {FREQUENT} most frequent, so no head is rare.")
     elif own_counts:
         notes.append("Token frequencies were counted in these pairs.")
     return notes

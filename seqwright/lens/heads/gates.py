@@ -10,7 +10,7 @@ ablation sets it to 0, importance is the gradient by it, and learned gates are v
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -90,8 +90,7 @@ def sites(model: nn.Module) -> list[Site]:
     """
     if isinstance(model, Ensemble):
         raise ConfigError(
-            f"an ensemble of {len(model.members)} models has no heads of its own; take one member, such as "
-            "seqwright.load(folder).member(1)"
+            f"an ensemble of {len(model.members)} models has no heads of its own; use predictor.member(1)"
         )
     stacked = {part for block in model.modules() if isinstance(block, Block) for part in block.children()}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
@@ -105,14 +104,11 @@ def sites(model: nn.Module) -> list[Site]:
 @contextmanager
 def apply_gates(gates: Mapping[Attention, Tensor]) -> Iterator[None]:
     """Multiply gates (H, 1, 1) or (G, H, Q or 1, 1) into those of the attentions inside the block."""
-    before = {attention: attention.gate for attention in gates}
-    try:
+    with ExitStack() as stack:
         for attention, gate in gates.items():
+            stack.callback(setattr, attention, "gate", attention.gate)
             attention.gate = gate if attention.gate is None else attention.gate * gate
         yield
-    finally:
-        for attention, gate_before in before.items():
-            attention.gate = gate_before
 
 
 @contextmanager
@@ -130,10 +126,8 @@ def closed_gates(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]
         site = known.get((kind, layer))
         if site is None or not 0 <= number < site.attention.heads:
             layers = ", ".join(f"{s.kind} {s.layer} with {s.attention.heads} heads" for s in known.values())
-            raise ConfigError(
-                f"the model has no head {Head(kind, layer, number)}; its layers, counted from 0, are: "
-                f"{layers or 'none'}"
-            )
+            missing = f"the model has no head {Head(kind, layer, number)}"
+            raise ConfigError(f"{missing}; its layers, counted from 0, are: {layers or 'none'}")
         gate = gates.setdefault(site.attention, site.ones(site.attention.heads, 1, 1))
         gate[number] = 0
     return gates

@@ -18,6 +18,7 @@ from seqwright.evaluation.metrics import Better
 from seqwright.lens.heads.gates import Head, LayerKey, Site, apply_gates, sites, without_heads
 from seqwright.lens.trace.contract import TextTask, text_task
 from seqwright.models import Model, eval_mode, evaluating
+from seqwright.nn.attention import Attention
 
 if TYPE_CHECKING:
     from seqwright.prediction.predictor import Predictor
@@ -73,7 +74,11 @@ def gate_gradients(
         for batch in batches:
             for total, slope in zip(totals, _gradients(model, places, batch, smoothing), strict=True):
                 total += torch.stack([slope.abs().sum((0, 2)), slope.sum(2).abs().sum(0)]).double().cpu()
-            counts += torch.tensor([(_queries(site, batch), batch.rows) for site in places])[..., None]
+            tokens = {"enc": batch.source.ids.numel(), "dec": batch.count, "cross": batch.count}
+            if batch.source.lengths is not None:
+                tokens["enc"] = int(batch.source.lengths.sum())
+            queries = [tokens[site.kind] if site.stacked else batch.rows for site in places]
+            counts += torch.tensor([(count, batch.rows) for count in queries])[..., None]
     means = [total / count for total, count in zip(totals, counts, strict=True)]
     return {site.key: GateGradients(*mean) for site, mean in zip(places, means, strict=True)}
 
@@ -82,27 +87,15 @@ def _gradients(model: Model, places: list[Site], batch: Batch, smoothing: float)
     """∂L/∂ξ of each attention (B, H, Q or 1)."""
     lengths = {"enc": batch.source.ids.shape[1], "dec": batch.target.ids.shape[1]}
     lengths["cross"] = lengths["dec"]
+    gates: dict[Attention, Tensor] = {}
     with torch.inference_mode(False), torch.enable_grad():
-        gates = [
-            site.ones(batch.rows, site.attention.heads, lengths[site.kind] if site.stacked else 1, 1)
-            for site in places
-        ]
-        for gate in gates:
-            gate.requires_grad_()
-        with apply_gates(dict(zip((site.attention for site in places), gates, strict=True))):
+        for site in places:
+            queries = lengths[site.kind] if site.stacked else 1
+            gates[site.attention] = site.ones(batch.rows, site.attention.heads, queries, 1).requires_grad_()
+        with apply_gates(gates):
             loss = model.loss(batch, smoothing=smoothing)
-        found = torch.autograd.grad(loss.total, gates)
+        found = torch.autograd.grad(loss.total, list(gates.values()))
     return [slope.squeeze(-1) for slope in found]
-
-
-def _queries(site: Site, batch: Batch) -> int:
-    """Number of queries without padding."""
-    if not site.stacked:
-        return batch.rows
-    if site.kind != "enc":
-        return batch.count
-    lengths = batch.source.lengths
-    return batch.source.ids.numel() if lengths is None else int(lengths.sum())
 
 
 class HeadScorer:
@@ -112,10 +105,8 @@ class HeadScorer:
         self.predictor, self.metric, self.beam = predictor, metric, beam
         task = predictor.task
         self._inputs, self._references, _ = group_items(task, task.labelled(pairs))
-        named = (
-            () if metric == "loss" else task.judge(self._inputs, self._references, metrics=[metric]).metrics
-        )
-        self._metric = next(iter(named), None)
+        judge = None if metric == "loss" else task.judge(self._inputs, self._references, metrics=[metric])
+        self._metric = None if judge is None else judge.metrics[0]
         self.better: Better = "lower" if self._metric is None else self._metric.better
         self._batches = batches_of(text_task(task), pairs)
         longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
@@ -154,9 +145,7 @@ def ablations(
 
 def ascending(importance: Mapping[Head, float], *, keep_best: bool = False) -> list[Head]:
     """Heads from the least to the most important; with `keep_best`, the best of each attention come last."""
-    best: dict[tuple[str, int], Head] = {}
-    for head, value in importance.items():
-        if head[:2] not in best or value > importance[best[head[:2]]]:
-            best[head[:2]] = head
+    falling = sorted(importance, key=importance.__getitem__, reverse=True)
+    best = {head[:2]: head for head in reversed(falling)}  # of equal heads, the first
     last = set(best.values()) if keep_best else set()
     return sorted(importance, key=lambda head: (head in last, importance[head], head))

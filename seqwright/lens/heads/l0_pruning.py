@@ -32,7 +32,7 @@ from seqwright.runs.folder import Run
 from seqwright.training.interrupt import Interrupt
 from seqwright.training.preparation import Prepared, prepare
 from seqwright.training.run import open_or_create
-from seqwright.training.trainer import Listener, Progress, Trainer
+from seqwright.training.trainer import Listener, Trainer
 
 if TYPE_CHECKING:
     from seqwright.prediction.predictor import Predictor
@@ -179,44 +179,31 @@ def learn_gates(
     if not heads:
         raise ConfigError("the model has no Transformer heads, and only these can have learned gates")
     if not 0 <= keep < len(heads):
-        raise ConfigError(
-            f"the model has {len(heads)} heads, and keep is {keep}; it must be from 0 to {len(heads) - 1}"
-        )
+        raise ConfigError(f"keep is {keep}; with {len(heads)} heads it must be from 0 to {len(heads) - 1}")
     known = parse(run.config).to_dict()
-    ends = {"minutes": minutes, "steps": steps, "epochs": None, "patience": None}
-    changes = {**ends, "traces": 0}  # a trace sets gates, too
+    # No traces, which set gates, too.
+    changes = {"minutes": minutes, "steps": steps, "epochs": None, "patience": None, "traces": 0}
     config = parse({**known, "training": {**known["training"], **changes}})
     unfinished = out.with_name(f"{out.name}.gates-{keep}")
-    with interrupt.listening():
-        progress, average = _tune(predictor, config, unfinished, gates, listener, interrupt)
-    kept, met = gates.best(), gates.open_heads <= keep
-    gates.take_weights(average)
-    smaller, description = pruned(model, config.model, set(heads) - set(kept))
-    note = f"{keep} heads of run {run.id} kept by learned gates"
-    made = write_run(predictor, out, smaller, description, note)
-    shutil.rmtree(unfinished)
-    return LearnedGates(made, tuple(sorted(kept)), len(heads), met, progress.step)
-
-
-def _tune(
-    predictor: Predictor,
-    config: Config,
-    folder: Path,
-    gates: GatedModel,
-    listener: Listener,
-    interrupt: Interrupt,
-) -> tuple[Progress, dict[str, Tensor]]:
-    """Train the gates and the weights in a separate run; return the averaged weights of the last step."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    work = open_or_create(config, folder)
-    with work.lock():
-        if work.config != config.to_dict():
-            work.configure(config.to_dict())
-        prepared = _prepared(predictor, config, work, interrupt.check)
-        trainer = Trainer(work, config, prepared, gates, listener=listener, interrupt=interrupt)
-        progress = trainer.train()
-    return progress, gates.weights() if trainer.average is None else trainer.average.weights
+    with interrupt.listening():
+        work = open_or_create(config, unfinished)
+        with work.lock():
+            if work.config != config.to_dict():
+                work.configure(config.to_dict())
+            prepared = _prepared(predictor, config, work, interrupt.check)
+            trainer = Trainer(work, config, prepared, gates, listener=listener, interrupt=interrupt)
+            progress = trainer.train()
+    kept, met = gates.best(), gates.open_heads <= keep
+    if trainer.average is not None:
+        gates.take_weights(trainer.average.weights)
+    smaller, description = pruned(model, config.model, set(heads) - set(kept))
+    made = write_run(
+        predictor, out, smaller, description, f"{keep} heads of run {run.id} kept by learned gates"
+    )
+    shutil.rmtree(unfinished)
+    return LearnedGates(made, tuple(sorted(kept)), len(heads), met, progress.step)
 
 
 def _prepared(predictor: Predictor, config: Config, work: Run, check: Callable[[], None]) -> Prepared:
@@ -230,7 +217,7 @@ def _prepared(predictor: Predictor, config: Config, work: Run, check: Callable[[
     prepared = prepare(config, work.folder, check)
     if prepared.task.fingerprint != task.fingerprint:
         raise ModelError(
-            f"the training files of {run.folder} have changed: they give different tokenizers; restore the "
-            "old files, or prune by importance, which needs no training"
+            f"the training files of {run.folder} have changed and give other tokenizers; restore them, "
+            "or prune by importance, which needs no training"
         )
     return prepared

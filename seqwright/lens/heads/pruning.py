@@ -19,7 +19,7 @@ from torch import Tensor
 from seqwright.config import parse
 from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import Better
-from seqwright.lens.heads.gates import Head, closed_gates, sides, sites, without_heads
+from seqwright.lens.heads.gates import Head, Side, closed_gates, sides, sites, without_heads
 from seqwright.lens.heads.importance import HeadScorer, Progress
 from seqwright.models import Model
 from seqwright.models.building import build_model, resolve
@@ -60,9 +60,8 @@ class Curve:
         names = "".join(f"{name:{BAR + 11}}" for name in ("least important", "random heads"))
         lines = [f"{self.metric}, {self.better} is better, without\n{'':18}{names}".rstrip()]
         for point, mean in zip(self.points, means, strict=True):
-            bars = (
-                f"{value:8.2f} {'█' * round(BAR * value / longest):{BAR}}" for value in (point.value, mean)
-            )
+            both = (point.value, mean)
+            bars = (f"{value:8.2f} {'█' * round(BAR * value / longest):{BAR}}" for value in both)
             lines.append(f"{point.closed:4d} heads {100 * point.share:3.0f} % {'  '.join(bars)}".rstrip())
         return "\n".join(lines)
 
@@ -105,7 +104,9 @@ def pruned(
 
     Its outputs are those of the model with the heads switched off.
     """
-    kept = _kept(model, heads)
+    gates = closed_gates(model, heads)
+    open_ = {site.name: gates.get(site.attention, site.ones(site.attention.heads)) for site in sites(model)}
+    kept = {name: gate.flatten().nonzero().flatten().tolist() for name, gate in open_.items()}
     smaller = _description(model, description, kept)
     fresh = like(model, smaller)
     wanted, weights = fresh.weights(), model.weights()
@@ -119,18 +120,10 @@ def pruned(
 
 def like(model: Model, description: str | Mapping[str, Any]) -> Model:
     """A new model for the same vocabularies, in the same precision."""
-    parts: dict[str, Any] = {
-        {"encoder": "source", "decoder": "target"}[side]: part for side, part in sides(model).items()
-    }
-    vocabularies = {f"{name}_vocabulary": part.embedding.vocabulary for name, part in parts.items()}
+    parts: dict[Side, Any] = {**sides(model)}
+    names: dict[Side, str] = {"encoder": "source_vocabulary", "decoder": "target_vocabulary"}
+    vocabularies = {names[side]: part.embedding.vocabulary for side, part in parts.items()}
     return build_model(description, **vocabularies).to(next(model.parameters()).dtype)
-
-
-def _kept(model: Model, heads: Collection[Head]) -> dict[str, list[int]]:
-    """The numbers of the remaining heads by the name of their attention."""
-    gates = closed_gates(model, heads)
-    open_ = {site.name: gates.get(site.attention, site.ones(site.attention.heads)) for site in sites(model)}
-    return {name: gate.flatten().nonzero().flatten().tolist() for name, gate in open_.items()}
 
 
 def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor:
@@ -146,20 +139,14 @@ def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor
 def _description(
     model: Model, description: str | Mapping[str, Any], kept: Mapping[str, list[int]]
 ) -> dict[str, Any]:
-    result = copy.deepcopy(resolve(description))
-    tables = {"enc": ("encoder", ""), "dec": ("decoder", ""), "cross": ("decoder", "cross_")}
-    every = sites(model)
-    for kind, (part, which) in tables.items():
-        layers = [site for site in every if site.kind == kind]
-        recurrent = [site for site in layers if not site.stacked]
-        if changed := [site.name for site in recurrent if len(kept[site.name]) < site.attention.heads]:
-            raise ConfigError(
-                f"{changed[0]} is the attention of a recurrent decoder, whose heads cannot be removed; "
-                "choose heads of a Transformer"
-            )
-        if layers and not recurrent:
-            result[part][f"{which}heads"] = [len(kept[site.name]) for site in layers]
-            result[part][f"{which}head_size"] = [site.attention.key_size for site in layers]
+    result, layers = copy.deepcopy(resolve(description)), sites(model)
+    for site in layers:
+        if not site.stacked and len(kept[site.name]) < site.attention.heads:
+            raise ConfigError(f"heads cannot be removed from {site.name}, part of a recurrent decoder")
+    for kind, part, which in (("enc", "encoder", ""), ("dec", "decoder", ""), ("cross", "decoder", "cross_")):
+        if stacked := [site for site in layers if site.kind == kind and site.stacked]:
+            result[part][f"{which}heads"] = [len(kept[site.name]) for site in stacked]
+            result[part][f"{which}head_size"] = [site.attention.key_size for site in stacked]
     return result
 
 

@@ -65,8 +65,8 @@ class Behaviour:
     confidence: float
     confidence_with_end: float
     entropy: float
-    spread: float
-    sink: float
+    spread: float = 0.0
+    sink: float = 0.0
     offset: int | None = None
     offset_rate: float | None = None
     rare: float | None = None
@@ -74,42 +74,43 @@ class Behaviour:
     coverage: float | None = None
     alignment_error: float | None = None
 
-    def roles(self, kind: Kind) -> dict[str, float]:
-        """The roles of the head, each with the share that decides it; the main role comes first."""
-        found: dict[str, float] = {}
-        if self.sink >= SINK:
-            found["begin" if kind == "dec" else "end"] = self.sink
-        if self.offset_rate is not None and self.offset_rate >= POSITIONAL:
-            found["positional"] = self.offset_rate
-        if self.coverage is not None and self.coverage >= ALIGNED and self.confidence >= CONFIDENT:
-            found["alignment"] = self.coverage
-        if self.rare is not None and self.rare >= RARE:
-            found["rare"] = self.rare
-        if self.spread >= DIFFUSE:
-            found["diffuse"] = self.spread
-        return found
+    def roles(self, kind: Kind, syntactic: float | None = None) -> dict[str, float]:
+        """The roles of the head, each with the share that decides it; the main role comes first.
+
+        syntactic: the accuracy for the relation that the head follows best, None if it follows none.
+        """
+        conditions = [  # role, share, threshold
+            ("begin" if kind == "dec" else "end", self.sink, SINK),
+            ("positional", self.offset_rate, POSITIONAL),
+            ("alignment", self.coverage if self.confidence >= CONFIDENT else None, ALIGNED),
+            ("syntactic", syntactic, 0.0),
+            ("rare", self.rare, RARE),
+            ("diffuse", self.spread, DIFFUSE),
+        ]
+        return {role: share for role, share, least in conditions if share is not None and share >= least}
 
 
 class HeadStatistics:
     """Sums over batches for the heads of one attention; `behaviours` divides them."""
 
     def __init__(self, kind: Kind, heads: int):
-        self.kind, self.heads = kind, heads
-        self.queries = 0
+        self.kind, self.heads, self.queries = kind, heads, 0
         self.sums: dict[str, Tensor] = {}  # (H,), or (H, distances)
         self.counts: dict[str, Tensor] = {}  # the divisor of each sum
 
     def add(self, batch: AttentionBatch) -> None:
-        inner = batch.weights
+        weights = inner = batch.weights
         if self.kind != "dec":  # the begin token counts as a key, the end token does not
-            inner = inner.masked_fill(batch.sink[:, None, None], 0.0)
+            inner = weights.masked_fill(batch.sink[:, None, None], 0.0)
         most, place = inner.max(-1)  # (B, H, Q)
         real = batch.queries[:, None]  # (B, 1, Q)
         self._mean("confidence", most, real)
-        self._mean("confidence_with_end", batch.weights.amax(-1), real)
-        at_sink = batch.sink.gather(1, batch.weights.argmax(-1).flatten(1)).view_as(place)
-        self._mean("sink", at_sink, real)
-        self._entropy(batch, real)
+        self._mean("confidence_with_end", weights.amax(-1), real)
+        self._mean("sink", batch.sink.gather(1, weights.argmax(-1).flatten(1)).view_as(place), real)
+        entropy, attended = torch.special.entr(weights).sum(-1), (weights > 0).sum(-1)  # (B, H, Q)
+        self._mean("entropy", entropy, real)
+        several = (attended.amax(1, keepdim=True) > 1) & real
+        self._mean("spread", entropy / attended.clamp(min=2).log(), several)
         if self.kind == "cross":
             self._alignment(batch, place)
         else:
@@ -128,13 +129,6 @@ class HeadStatistics:
         self.sums[name] = self.sums.get(name, 0) + total
         self.counts[name] = self.counts.get(name, 0) + count
 
-    def _entropy(self, batch: AttentionBatch, real: Tensor) -> None:
-        entropy = torch.special.entr(batch.weights).sum(-1)
-        self._mean("entropy", entropy, real)
-        seen = (batch.weights > 0).sum(-1)  # (B, H, Q)
-        several = (seen.amax(1, keepdim=True) > 1) & real
-        self._mean("spread", entropy / seen.clamp(min=2).log(), several)
-
     def _offsets(self, batch: AttentionBatch, place: Tensor) -> None:
         """Count how often the largest weight is at offset k, and how often a token is there."""
         keys = batch.keys if self.kind == "dec" else batch.keys & ~batch.sink
@@ -142,9 +136,9 @@ class HeadStatistics:
         hits, chances = [], []
         for k in range(-FURTHEST, FURTHEST + 1):
             there = (here + k).clamp(0, len(here) - 1)
-            able = batch.queries & keys[:, there] & (there == here + k)  # (B, Q)
-            if self.kind == "dec" and k > 0:
-                able = torch.zeros_like(able)
+            able = (
+                batch.queries & keys[:, there] & (there == here + k) & (k <= 0 or self.kind != "dec")
+            )  # (B, Q)
             hits.append(((place - here == k) & able[:, None]).sum((0, 2)))
             chances.append(able.sum())
         self._add("offsets", torch.stack(hits, 1).double(), torch.stack(chances))
@@ -157,13 +151,14 @@ class HeadStatistics:
         for row, (length, source) in enumerate(zip(lengths, sources, strict=True)):
             if not length or not source:
                 continue
-            looked = place[row, :, :length]  # (H, T)
-            distinct = torch.tensor([len(set(head)) for head in looked.tolist()], dtype=torch.float64)
+            attended = place[row, :, :length].tolist()  # (H, T)
+            distinct = torch.tensor([len(set(head)) for head in attended], dtype=torch.float64)
             self._add("coverage", distinct, torch.tensor(min(length, source)))
-            if batch.links is not None:
-                errors = [_misses(head, batch.links[row]) for head in looked.tolist()]
-                wrong, every = torch.tensor(errors, dtype=torch.float64).T
-                self._add("alignment_error", wrong, every)
+            if batch.links is not None:  # AER with all links sure: 1 − 2 |A ∩ S| / (|A| + |S|), |A| = length
+                sure = batch.links[row]
+                hits = [len(sure & {(key, t) for t, key in enumerate(head)}) for head in attended]
+                links = torch.tensor(length + len(sure))
+                self._add("alignment_error", links - 2.0 * torch.tensor(hits, dtype=torch.float64), links)
 
     def behaviours(self) -> list[Behaviour]:
         means = {
@@ -171,40 +166,29 @@ class HeadStatistics:
             for name, total in self.sums.items()
             if name != "offsets" and bool((self.counts[name] > 0).all())
         }
-        offsets = self._best_offsets() if "offsets" in self.sums else [(None, None)] * self.heads
         return [
             Behaviour(
-                **{"spread": 0.0} | {name: values[head] for name, values in means.items()},
-                offset=offsets[head][0],
-                offset_rate=offsets[head][1],
+                **{name: values[head] for name, values in means.items()}, offset=offset, offset_rate=rate
             )
-            for head in range(self.heads)
+            for head, (offset, rate) in enumerate(self._best_offsets())
         ]
 
     def _best_offsets(self) -> list[tuple[int | None, float | None]]:
         """The offset with the highest rate, among those at which half of the queries have a token; the
         smallest one if rates are equal.
         """
-        chances = self.counts["offsets"]
-        rates = self.sums["offsets"] / chances.clamp(min=1)  # (H, distances)
-        usual = [k for k in range(-FURTHEST, FURTHEST + 1) if 2 * int(chances[k + FURTHEST]) >= self.queries]
+        tried = range(-FURTHEST, FURTHEST + 1) if "offsets" in self.sums else ()
+        usual = [k for k in tried if 2 * int(self.counts["offsets"][k + FURTHEST]) >= self.queries]
         if not usual:
             return [(None, None)] * self.heads
+        rates = self.sums["offsets"] / self.counts["offsets"].clamp(min=1)  # (H, distances)
         best = [max(usual, key=lambda k: (float(row[k + FURTHEST]), -abs(k))) for row in rates]
         return [(k, float(row[k + FURTHEST])) for k, row in zip(best, rates, strict=True)]
 
 
-def _misses(looked: Sequence[int], sure: Links) -> tuple[float, float]:
-    """Numerator and denominator of AER with all links sure: (|A| + |S| − 2 |A ∩ S|, |A| + |S|)."""
-    found = {(source, target) for target, source in enumerate(looked)}
-    return len(found) + len(sure) - 2 * len(found & set(sure)), len(found) + len(sure)
-
-
 def ranks(counts: np.ndarray) -> np.ndarray:
     """The frequency rank of each id (V,) from its counts (V,); 0 is the most frequent."""
-    found = np.empty(len(counts), dtype=np.int64)
-    found[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return found
+    return np.argsort(np.argsort(-counts, kind="stable"))
 
 
 def rarest(ids: Tensor, tokens: Tensor, rank: np.ndarray) -> Tensor:
@@ -212,11 +196,7 @@ def rarest(ids: Tensor, tokens: Tensor, rank: np.ndarray) -> Tensor:
     the `FREQUENT` most frequent types, or missing. ids (B, K); tokens (B, K): False for the end and padding.
     """
     by_place = torch.from_numpy(rank)[ids].masked_fill(~tokens, -1)
-    places = torch.full((len(ids), 2), -1)
     worst, first = by_place.max(1)
+    next_worst, second = by_place.scatter(1, first[:, None], -1).max(1)
     rare = worst >= FREQUENT
-    second = by_place.scatter(1, first[:, None], -1).max(1)
-    places[rare, 0] = first[rare]
-    also = rare & (second.values >= 0)
-    places[also, 1] = second.indices[also]
-    return places
+    return torch.stack([first.where(rare, -1), second.where(rare & (next_worst >= 0), -1)], 1)

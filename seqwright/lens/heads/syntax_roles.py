@@ -125,7 +125,7 @@ def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:
     parses = [_parse(name, block) for block in blocks if any(not line.startswith("#") for _, line in block)]
     if not parses:
         raise InputError(
-            f"{name} has no sentences; CoNLL-U has ten columns, and a blank line after each sentence"
+            f"{name} has no sentences; CoNLL-U has ten columns, and a blank line between sentences"
         )
     return parses
 
@@ -134,21 +134,27 @@ def _parse(name: str, block: Sequence[tuple[int, str]]) -> Parse:
     rows = [(f"{name}:{number}", line.split("\t")) for number, line in block if not line.startswith("#")]
     for place, row in rows:
         if len(row) != 10 or not NUMBER.fullmatch(row[0]):
-            raise InputError(
-                f"{place} is not a CoNLL-U row: ten columns separated by tabs, the first one a number"
-            )
+            raise InputError(f"{place} is not a CoNLL-U row: ten columns with tabs, the first one a number")
     words = [(place, row) for place, row in rows if row[0].isdigit()]
-    governors = []
     for place, row in words:
         if not row[6].isdigit() or int(row[6]) > len(words):
-            raise InputError(
-                f"{place} has the head {row[6]!r}, which is neither a word of the sentence nor 0"
-            )
-        governors.append(int(row[6]) - 1)
+            raise InputError(f"{place} has the head {row[6]!r}, neither a word of the sentence nor 0")
+    surface = list(_surface(rows))
+    joined = "".join(row[1] + ("" if "SpaceAfter=No" in row[9] else " ") for _, row, _ in surface)
     given = re.search(r"^# *text *= *(.*)$", "\n".join(line for _, line in block), re.MULTILINE)
-    text = given[1].strip() if given else _joined(rows)
-    relations = tuple(row[7].partition(":")[0] for _, row in words)
-    return Parse(text, _located(text, rows), tuple(governors), relations)
+    text = given[1].strip() if given else joined.rstrip()
+    spans: list[Span] = []
+    end = 0
+    for place, row, count in surface:
+        start = text.find(row[1], end)
+        if start < 0:
+            raise InputError(
+                f"{place}: {row[1]!r} does not occur in the rest of the sentence, {text[end:]!r}"
+            )
+        end = start + len(row[1])
+        spans += [(start, end)] * count  # the words of a range share its span
+    governors = tuple(int(row[6]) - 1 for _, row in words)
+    return Parse(text, tuple(spans), governors, tuple(row[7].partition(":")[0] for _, row in words))
 
 
 def _surface(rows: Sequence[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str], int]]:
@@ -159,23 +165,3 @@ def _surface(rows: Sequence[tuple[str, list[str]]]) -> Iterator[tuple[str, list[
         if not empty and int(first) > last:
             yield place, row, int(end or first) - last
             last = int(end or first)
-
-
-def _joined(rows: Sequence[tuple[str, list[str]]]) -> str:
-    surface = (row[1] + ("" if "SpaceAfter=No" in row[9] else " ") for _, row, _ in _surface(rows))
-    return "".join(surface).rstrip()
-
-
-def _located(text: str, rows: Sequence[tuple[str, list[str]]]) -> tuple[Span, ...]:
-    """The span of each word; the words of a range share a span."""
-    spans: list[Span] = []
-    end = 0
-    for place, row, words in _surface(rows):
-        start = text.find(row[1], end)
-        if start < 0:
-            raise InputError(
-                f"{place}: {row[1]!r} does not occur in the rest of the sentence, {text[end:]!r}"
-            )
-        end = start + len(row[1])
-        spans += [(start, end)] * words
-    return tuple(spans)

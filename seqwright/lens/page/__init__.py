@@ -11,17 +11,13 @@ from typing import Any
 
 from seqwright.errors import InputError
 from seqwright.lens.page.bundle import bundle
+from seqwright.lens.trace.document import FORMAT
 
 HOME = Path(__file__).parent
-FORMAT = 1  # of traces: docs/trace.md
-PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def render(
-    traces: Sequence[Mapping[str, Any]],
-    *,
-    title: str = "",
-    learning: Sequence[Mapping[str, float]] = (),
+    traces: Sequence[Mapping[str, Any]], *, title: str = "", learning: Sequence[Mapping[str, float]] = ()
 ) -> str:
     """The page of one trace, or of several to compare or to play back as checkpoints of one training.
 
@@ -32,24 +28,20 @@ def render(
         raise InputError("a page needs at least one trace; make one with `seqwright look`")
     if other := {trace.get("format") for trace in traces} - {FORMAT}:
         raise InputError(
-            f"a trace has format {other.pop()!r}, and this version shows format {FORMAT}; "
-            "make it again with `seqwright look`"
+            f"a trace has format {other.pop()!r}, not {FORMAT}; make it again with `seqwright look`"
         )
     window = title or str(traces[0]["text"])
     parts = {
         "title": html.escape(window.encode("utf-8", "replace").decode("utf-8")),  # no lone surrogates
-        "style": _read("page.css"),
+        "style": (HOME / "page.css").read_text(encoding="utf-8"),
         "data": in_script({"title": title, "traces": list(traces), "learning": list(learning)}),
         "script": bundle(HOME, "main"),
     }
-    return PLACE.sub(lambda found: parts[found[1]], _read("page.html"))
+    page = (HOME / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], page)
 
 
 def in_script(value: object) -> str:
     """ASCII JSON that is safe inside a <script>, where `<` could end it."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _read(name: str) -> str:
-    return (HOME / name).read_text(encoding="utf-8")

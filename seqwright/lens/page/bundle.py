@@ -37,10 +37,8 @@ def bundle(folder: Path, first: str) -> str:
 def enclose(name: str, text: str) -> str:
     """Wrap a module into a constant that holds its exports."""
     exports = ", ".join(EXPORT.findall(text))
-    text = IMPORT.sub(
-        lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = module_{found[2]};\n", text
-    )
     text = EXPORT.sub("", text)
+    text = IMPORT.sub(lambda m: f"const {{{m[1].replace(' as ', ': ')}}} = module_{m[2]};\n", text)
     if odd := LEFT_OVER.search(text) or SCRIPT_END.search(text):
         raise ValueError(f"{name}.js has {odd[0]!r}, which the bundler does not support")
     return f"const module_{name} = (() => {{\n{text}return {{ {exports} }};\n}})();\n"

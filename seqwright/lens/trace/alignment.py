@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 Link = tuple[int, int]  # the indices of a source piece and an output piece, from 0
 
+Links = Collection[Link]
 
-def alignment_error_rate(
-    found: Collection[Link], sure: Collection[Link], possible: Collection[Link] = ()
-) -> float:
+
+def alignment_error_rate(found: Links, sure: Links, possible: Links = ()) -> float:
     """AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), where sure links are also possible (Och & Ney 2003)."""
     links, certain = set(found), set(sure)
     if not links and not certain:
@@ -44,10 +44,8 @@ def monotonicity(trace: Trace, layer: int | None = None, head: int | None = None
     """
     sources, outputs, weights = _inner(trace, layer, head)
     if not sources or len(outputs) < 2:
-        raise InputError(
-            f"monotonicity needs 1 source piece and 2 output pieces; the trace has {len(sources)} and "
-            f"{len(outputs)}"
-        )
+        counts = f"{len(sources)} and {len(outputs)}"
+        raise InputError(f"monotonicity needs 1 source piece and 2 output pieces; the trace has {counts}")
     centres = weights @ sources / weights.sum(1).clip(min=np.finfo(weights.dtype).tiny)
     return float(np.mean(np.diff(centres) >= 0))
 
@@ -69,7 +67,5 @@ def _inner(trace: Trace, layer: int | None, head: int | None) -> tuple[list[int]
     sides = (trace.document["source"]["pieces"], trace.document["output"]["pieces"])
     if weights.shape != (len(sides[1]), len(sides[0])):
         raise InputError("the weights of this long text are stored in blocks; align a shorter text")
-    sources, outputs = (
-        [k for k, piece in enumerate(side) if piece.get("special") != "end"] for side in sides
-    )
-    return sources, outputs, weights[np.ix_(outputs, sources)]
+    inner = [[k for k, piece in enumerate(side) if piece.get("special") != "end"] for side in sides]
+    return inner[0], inner[1], weights[np.ix_(inner[1], inner[0])]

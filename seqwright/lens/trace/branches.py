@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from seqwright.data.batch import BEGIN, END, PAD
+from seqwright.data.tokenizer import Piece
 from seqwright.lens.trace.contract import Searcher, TextTask, text_task
 from seqwright.lens.trace.pieces import locate
 from seqwright.lens.trace.steps import DecodedPath, rounded
@@ -20,8 +21,7 @@ TOKENS = 32_768  # in all rows of the search together
 WORK = 1e11  # multiplications: seconds on a laptop
 
 
-@dataclass(frozen=True)
-class Alternative:
+class Alternative(NamedTuple):
     """Another token at a step, with its log-probability there."""
 
     step: int
@@ -43,7 +43,6 @@ def branches(
 
     options: those of the search that found the output. A branch is at most about twice as long as the output.
     """
-    task = text_task(predictor.task)
     alternatives = [one for t, step in enumerate(steps) for one in _alternatives(t, step, options)]
     continued = [one for one in alternatives if one.token != END]
     most = min(options.max_length, 2 * len(path.tokens) + 8)
@@ -52,43 +51,32 @@ def branches(
     rows = [path.source[:-1]] * len(prefixes)
     found = predictor.search_tokens(rows, prefixes, greedy) if prefixes else []
     outputs = {one: best for one, (best, *_) in zip(continued, found, strict=True)}
-    return [
-        _entry(task, one, outputs[one] if one in outputs else _ended(one, path, steps, options))
-        for one in alternatives
-    ]
+    for one in alternatives:
+        if one.token == END:  # a search cannot continue after the end token
+            scores = [*(step["log_prob"] for step in steps[: one.step]), one.log_prob]
+            total = math.fsum(scores)
+            score = total / options.penalty(len(scores))
+            outputs[one] = Hypothesis(path.tokens[: one.step], scores, score, total, "end")
+    return [_entry(text_task(predictor.task), one, outputs[one]) for one in alternatives]
 
 
 def _alternatives(t: int, step: Mapping[str, Any], options: BeamOptions) -> list[Alternative]:
     excluded = {step["id"], PAD, BEGIN, *options.banned}
-    others = [
-        Alternative(t, token, score)
-        for token, score in step["top"]
-        if token not in excluded and score is not None
-    ]
-    return others[:ALTERNATIVES]
-
-
-def _ended(
-    one: Alternative, path: DecodedPath, steps: Sequence[Mapping[str, Any]], options: BeamOptions
-) -> Hypothesis:
-    """The output that ends at a step. A search cannot continue it: the end token is not a prefix."""
-    scores = [*(step["log_prob"] for step in steps[: one.step]), one.log_prob]
-    total = math.fsum(scores)
-    return Hypothesis(path.tokens[: one.step], scores, total / options.penalty(len(scores)), total, "end")
+    allowed = [(token, score) for token, score in step["top"] if token not in excluded and score is not None]
+    return [Alternative(t, *each) for each in allowed[:ALTERNATIVES]]
 
 
 def _entry(task: TextTask, one: Alternative, found: Hypothesis) -> dict[str, Any]:
     text = task.text(found.tokens)
-    start = end = len(text)
-    if one.token != END:
-        piece = locate(task.target, found.tokens)[one.step]
-        start, end = piece.start, piece.end
+    piece = (
+        Piece("", len(text), len(text)) if one.token == END else locate(task.target, found.tokens)[one.step]
+    )
     return {
         "step": one.step,
         "id": one.token,
         "text": text,
-        "start": start,
-        "end": end,
+        "start": piece.start,
+        "end": piece.end,
         "log_prob": rounded(found.log_prob),
         "score": rounded(found.score),
         "finish_reason": found.finish_reason,

@@ -13,9 +13,9 @@ from seqwright import __version__
 from seqwright.config.registry import snake_case
 from seqwright.data.batch import BEGIN
 from seqwright.errors import InputError
-from seqwright.lens.heads.gates import KINDS, Side, check_sides, sides, sites
+from seqwright.lens.heads.gates import KINDS, SIDES, Side, check_sides, sides, sites
 from seqwright.lens.heads.importance import gate_gradients
-from seqwright.lens.trace import entries
+from seqwright.lens.trace import entries, steps
 from seqwright.lens.trace.ablation import ablation_limit, without_each_head
 from seqwright.lens.trace.branches import affordable_steps, branches
 from seqwright.lens.trace.contract import Searcher, text_task
@@ -24,15 +24,7 @@ from seqwright.lens.trace.document import FORMAT, WHAT, Trace
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import symbol_text, text_pieces
 from seqwright.lens.trace.recorders import AttentionRecord, KindShapes, RecurrentRecord, record_layers
-from seqwright.lens.trace.steps import (
-    DecodedPath,
-    hypothesis,
-    lattice_columns,
-    output,
-    rounded,
-    scored_reference,
-    steps,
-)
+from seqwright.lens.trace.steps import DecodedPath, rounded
 from seqwright.lens.trace.sublayers import block_entries, record_blocks
 from seqwright.models import Model, eval_mode
 from seqwright.nn.blocks import Block
@@ -90,11 +82,13 @@ def look(
             "version": __version__,
             "text": text,
             "source": text_pieces(task.source, text),
-            "output": output(task, best),
-            "reference": None if given is None else scored_reference(model, task, reference or "", given),
-            "hypotheses": [hypothesis(task, one) for one in hypotheses],
+            "output": steps.output(task, best),
+            "reference": None
+            if given is None
+            else steps.scored_reference(model, task, reference or "", given),
+            "hypotheses": [steps.hypothesis(task, one) for one in hypotheses],
             "search": {"beam": options.size, **{name: getattr(options, name) for name in SEARCH}},
-            "lattice": lattice_columns(lattice),
+            "lattice": steps.lattice_columns(lattice),
             **inside,
             "ablations": without_each_head(predictor, path, options) if ablate else None,
             "branches": branches(predictor, path, inside["steps"][:count], options) if branch else None,
@@ -121,11 +115,13 @@ def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[
     attention = entries.attention_entries(attentions, size)
     budget = entries.SizeBudget(size - sum(map(entries.packed_size, attention)))
     reason = contributions_limit(model, path)
+    parts = None if reason else contributions(model, path)
+    step_entries, stored_logits = steps.step_entries(logits, path.tokens, parts and _source_shares(*parts))
+    packed = parts and {"method": "gradient × input", "source": pack(parts[0]), "prefix": pack(parts[1])}
+    if packed and not budget.reserve(packed):
+        packed, reason = None, "they would make the trace too large; each step has the share of the source"
     if reason:
         absent["contributions"] = reason
-    parts = None if reason else contributions(model, path)
-    step_entries, stored_logits = steps(logits, path.tokens, parts and _source_shares(*parts))
-    packed = parts and _packed_contributions(*parts, budget, absent)
     backward = getattr(sides(model).get("encoder"), "reverse", False)
     recurrent_stored, missing = entries.recurrent_entries(recurrent, backward, budget)
     blocks_stored = block_entries(blocks, entries.SizeBudget(budget.left // 2))
@@ -151,17 +147,18 @@ def _reasons(
     stored_blocks: int,
 ) -> Iterator[tuple[str, str]]:
     """The reasons for missing attentions, weights, vectors, recurrent layers and blocks."""
-    kinds, present = {one.site.kind for one in attentions}, sides(model)
+    kinds, families = {one.site.kind for one in attentions}, _families(model)
+    gone = {side: f"this model has no {side}" for side in SIDES if side not in families}
     if "enc" not in kinds:
-        yield "enc", _without("encoder", model, "has no self-attention")
+        yield "enc", gone.get("encoder") or f"the encoder ({families['encoder']}) has no self-attention"
     if "dec" not in kinds:
-        yield "dec", _without("decoder", model, "has no self-attention; it keeps its output in its state")
+        other = "has no self-attention; it keeps its output in its state"
+        yield "dec", gone.get("decoder") or f"the decoder ({families['decoder']}) {other}"
     if "cross" not in kinds:
         other = "the decoder has no cross-attention; it receives the source as one vector of fixed size"
-        gone = [f"this model has no {side}" for side in ("encoder", "decoder") if side not in present]
-        yield "cross", gone[0] if gone else other
+        yield "cross", next(iter(gone.values()), other)
     if any(one.block != (1, 1) for one in attentions):
-        yield "attention", "the text is long: neighbouring weights are stored as one, as `block` says"
+        yield "attention", "the text is long: neighbouring weights are stored as one (see `block`)"
     if not recurrent:
         yield "recurrent", "the model has no recurrent layers"
     if missing:
@@ -174,13 +171,8 @@ def _reasons(
         yield "blocks", f"the numbers of {left_out} of {count} blocks would make the trace too large"
 
 
-def _without(side: Side, model: Model, what: str) -> str:
-    part = sides(model).get(side)
-    return f"this model has no {side}" if part is None else f"the {side} ({_kind(part)}) {what}"
-
-
-def _kind(part: object) -> str:
-    return snake_case(type(part).__name__)
+def _families(model: Model) -> dict[Side, str]:
+    return {side: snake_case(type(part).__name__) for side, part in sides(model).items()}
 
 
 def _heads(
@@ -218,31 +210,15 @@ def _source_shares(source: np.ndarray, prefix: np.ndarray) -> list[float]:
     return (by_source / np.maximum(by_source + by_prefix, 1e-30)).tolist()
 
 
-def _packed_contributions(
-    source: np.ndarray, prefix: np.ndarray, budget: entries.SizeBudget, absent: Absent
-) -> dict[str, Any] | None:
-    packed = {"method": "gradient × input", "source": pack(source), "prefix": pack(prefix)}
-    if budget.reserve(packed):
-        return packed
-    absent["contributions"] = "they would make the trace too large; each step has the share of the source"
-    return None
-
-
 def _model(model: Model, step: int | None) -> dict[str, Any]:
-    present = sides(model)
+    families, digest = _families(model), hashlib.sha256()
+    for name, weight in sorted(model.weights().items()):
+        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
+        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return {
-        "encoder": _kind(present["encoder"]) if "encoder" in present else None,
-        "decoder": _kind(present["decoder"]) if "decoder" in present else None,
+        **{side: families.get(side) for side in SIDES},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "weights": f"sha256:{_digest(model)}",
+        "weights": f"sha256:{digest.hexdigest()}",
         "layers": {kind: sum(site.kind == kind for site in sites(model)) for kind in KINDS},
         "step": step,
     }
-
-
-def _digest(model: Model) -> str:
-    total = hashlib.sha256()
-    for name, weight in sorted(model.weights().items()):
-        total.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
-        total.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()

@@ -29,11 +29,9 @@ class Trace:
             raise InputError(
                 "this is not a Seqwright trace; make one with `seqwright look RUN TEXT -o x.json`"
             )
-        if document["format"] > FORMAT:
-            raise InputError(
-                f"the trace has format {document['format']}, and this version reads up to {FORMAT}; "
-                "update Seqwright"
-            )
+        if (version := document["format"]) > FORMAT:
+            known = f"this version reads up to {FORMAT}"
+            raise InputError(f"the trace has format {version}, and {known}; update Seqwright")
         self.document = dict(document)
 
     @classmethod
@@ -41,16 +39,15 @@ class Trace:
         """Read a trace from a file, or take the document itself."""
         if isinstance(source, Mapping):
             return cls(source)
+        name = os.fspath(source)
         try:
             document = json.loads(Path(source).read_bytes())
         except OSError as error:
-            raise InputError(f"{os.fspath(source)} cannot be read: {error.strerror or error}") from error
+            raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{os.fspath(source)} is not valid JSON ({error}); was it copied completely?"
-            ) from error
+            raise InputError(f"{name} is not valid JSON ({error}); was it copied completely?") from error
         if not isinstance(document, dict):
-            raise InputError(f"{os.fspath(source)} is not a trace: its JSON is a {type(document).__name__}")
+            raise InputError(f"{name} is not a trace: its JSON is a {type(document).__name__}")
         return cls(document)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -107,7 +104,7 @@ class Trace:
         """Gates (T, n) and states (T + 1, n) of a recurrent layer by name."""
         what = f"{direction} cells of {part} layer {layer}"
         entry = self._find("recurrent", what, part=part, layer=layer, direction=direction)
-        return {name: unpack(value) for name, value in (entry["gates"] | entry["states"]).items()}
+        return _unpacked(entry["gates"] | entry["states"])
 
     def block(self, part: str, layer: int) -> dict[str, Any]:
         """A Transformer block in the form of docs/trace.md, with its arrays unpacked."""
@@ -143,10 +140,8 @@ class Trace:
     __repr__ = __str__  # for an interactive prompt
 
     def _repr_html_(self) -> str:
-        return (
-            f'<iframe srcdoc="{html.escape(self.page(), quote=True)}" '
-            'style="width: 100%; height: 48rem; border: 0" title="trace"></iframe>'
-        )
+        style = "width: 100%; height: 48rem; border: 0"
+        return f'<iframe srcdoc="{html.escape(self.page())}" style="{style}" title="trace"></iframe>'
 
 
 def _unpacked(value: Any) -> Any:

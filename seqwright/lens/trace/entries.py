@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from seqwright.lens.trace.packing import pack, quantize
-from seqwright.lens.trace.recorders import AttentionRecord, RecurrentRecord, Vectors
+from seqwright.lens.trace.recorders import AttentionRecord, RecurrentRecord
 from seqwright.lens.trace.rnn_gates import gate_entries
 
 WEIGHTS_SIZE = 4_200_000  # characters for all attention weights
@@ -50,9 +49,7 @@ def attention_entries(records: Sequence[AttentionRecord], size: int) -> list[dic
             "queries": one.queries,
             "keys": one.keys,
             "block": list(one.block),
-            "levels": weights.levels,
-            "scales": weights.scales,
-            "weights": weights.weights,
+            **weights._asdict(),
             "mask": {"causal": one.site.attention.mask.causal, "window": one.site.attention.mask.window},
             "vectors": None,
         }
@@ -64,24 +61,15 @@ def add_vectors(
     entries: Sequence[dict[str, Any]], records: Sequence[AttentionRecord], budget: SizeBudget
 ) -> int:
     """Add vectors to the entries, last layers and cross-attentions first; return how many did not fit."""
-    order = sorted(
-        range(len(entries)),
-        key=lambda i: (-entries[i]["layer"], ("cross", "dec", "enc").index(entries[i]["kind"])),
-    )
     missing = 0
-    for i in order:
-        vectors = records[i].vectors
-        packed = None if vectors is None else _packed(vectors)
-        if packed is not None and budget.reserve(packed):
+    for i in sorted(range(len(entries)), key=lambda i: (-entries[i]["layer"], entries[i]["kind"])):
+        vectors = (records[i].vectors or {}).items()
+        packed = {name: pack(value) if isinstance(value, np.ndarray) else value for name, value in vectors}
+        if packed and budget.reserve(packed):
             entries[i]["vectors"] = packed
         else:
             missing += 1
     return missing
-
-
-def _packed(vectors: Vectors) -> dict[str, Any]:
-    named = {field.name: getattr(vectors, field.name) for field in fields(vectors)}
-    return {name: pack(value) if isinstance(value, np.ndarray) else value for name, value in named.items()}
 
 
 def recurrent_entries(

@@ -6,14 +6,14 @@ traces/probe_1/step_00000100.json is the trace (docs/trace.md) of the first sour
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqwright.config import SearchConfig
-from seqwright.config import parse as parse_config
+from seqwright.config import SearchConfig, parse
 from seqwright.data.fields import JoinedFields
 from seqwright.data.task import task_class
 from seqwright.data.text_display import excerpt
@@ -95,18 +95,12 @@ class TraceHistory:
         longest = min(predictor.longest, MAX_SOURCE)
         sources = [one.example.source for one in probes]
         lengths = map(len, text_task(predictor.task).source.encode_batch(sources))
-        short = [
-            one
-            for one, source, length in zip(probes, sources, lengths, strict=True)
-            if source.strip() and length <= longest
-        ]
-        if not short:
-            raise InputError(
-                f"each of the {len(probes)} probes is blank or has more than {longest} tokens"
-                if probes
-                else "training.decode is 0, so no probes are decoded"
-            )
-        return short[: self.count]
+        fits = [bool(text.strip()) and n <= longest for text, n in zip(sources, lengths, strict=True)]
+        if not probes:
+            raise InputError("training.decode is 0, so no probes are decoded")
+        if not any(fits):
+            raise InputError(f"each of the {len(probes)} probes is blank or has more than {longest} tokens")
+        return list(compress(probes, fits))[: self.count]
 
 
 def thin(folder: Path, limit: int) -> None:
@@ -120,9 +114,9 @@ def thin(folder: Path, limit: int) -> None:
         left = sum(path.stat().st_size for path in paths.values())
         while left > limit and len(paths) > 2:
             steps = list(paths)
-            triples = zip(steps, steps[1:], steps[2:], strict=False)
-            gaps = {at: after - before for before, at, after in triples}
-            removed = paths.pop(min(gaps, key=gaps.__getitem__))
+            inner = range(1, len(steps) - 1)
+            number = min(inner, key=lambda i: steps[i + 1] - steps[i - 1])
+            removed = paths.pop(steps[number])
             left -= removed.stat().st_size
             removed.unlink()
 
@@ -156,13 +150,11 @@ class LearningHistory:
 
 
 def read_learning(folder: str | Path, text: str | None = None) -> LearningHistory:
-    """The history of one traced source of a run: the one with this text (fields separated by tabs), or the
-    first.
-    """
+    """The history of the traced source with this text (fields separated by tabs), or of the first one."""
     from seqwright.lens.trace.document import Trace
 
     run = Run.open(folder)
-    config = parse_config(run.config)
+    config = parse(run.config)
     task = task_class(config.task).load(run.folder, config)
     by_source = {
         Trace.load(next(iter(paths.values()))).text: paths
@@ -171,32 +163,30 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
     }
     if not by_source:
         reasons = [record["untraced"] for record in run.records() if "untraced" in record]
-        if not config.training.traces:
-            reasons = reasons or ["training.traces is 0; train with training.traces=1"]
-        unknown = "it has not been validated yet, was copied without them, or is older than this feature"
-        raise ModelError(f"{run.folder} has no traces of its training: {[unknown, *reasons][-1]}")
+        reason = "it has not been validated yet, was copied without them, or is older than this feature"
+        if reasons:
+            reason = reasons[-1]
+        elif not config.training.traces:
+            reason = "training.traces is 0; train with training.traces=1"
+        raise ModelError(f"{run.folder} has no traces of its training: {reason}")
     source = next(iter(by_source)) if text is None else task.from_line(text).source
     if source not in by_source:
         there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)
         raise InputError(
             f"{text!r} was not traced during the training of {run.folder}; choose one of {there}, or omit it"
         )
-    losses = {
-        record["step"]: record["valid_loss"]
-        for record in run.records()
-        if record.get("valid_loss") is not None
-    }
+    records = (record for record in run.records() if record.get("valid_loss") is not None)
+    losses = {record["step"]: record["valid_loss"] for record in records}
     traces = tuple(map(Trace.load, by_source[source].values()))
     return LearningHistory(run.folder.resolve().name, traces, losses)
 
 
-def _folders(folder: Path) -> Iterator[Path]:
+def _folders(folder: Path) -> list[Path]:
     """The folders of the probes, in order."""
-    yield from sorted(path for path in folder.glob("probe_*") if path.is_dir())
+    return sorted(path for path in folder.glob("probe_*") if path.is_dir())
 
 
 def _by_step(folder: Path) -> dict[int, Path]:
     """The traces of a probe by step, in order."""
     matches = (re.fullmatch(r"step_(\d+)\.json", path.name) for path in folder.iterdir())
-    steps = sorted((int(match[1]), match[0]) for match in matches if match)
-    return {step: folder / name for step, name in steps}
+    return dict(sorted((int(match[1]), folder / match[0]) for match in matches if match))

@@ -6,8 +6,7 @@ import base64
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,21 +42,18 @@ def unpack(packed: Mapping[str, Any]) -> np.ndarray:
     try:
         name, shape = packed["dtype"], tuple(int(size) for size in packed["shape"])
         if name not in DTYPES or min(shape, default=0) < 0:
-            raise InputError(
-                f"a packed array has dtype {name!r} and shape {shape}; was it copied completely?"
-            )
+            raise InputError(f"a packed array has dtype {name!r} and shape {shape}; copy it again")
         dtype = np.dtype(name).newbyteorder("<")
         wanted = dtype.itemsize * math.prod(shape)
         raw = zlib.decompressobj().decompress(base64.b64decode(packed["data"], validate=True), wanted + 1)
     except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise InputError(f"a packed array is unreadable: {error!r}; was it copied completely?") from error
+        raise InputError(f"a packed array is unreadable: {error!r}; copy it again") from error
     if len(raw) != wanted:
         raise InputError(f"a packed array has {len(raw)} bytes or more instead of {wanted}; copy it again")
     return np.frombuffer(raw, dtype).astype(name).reshape(shape)
 
 
-@dataclass(frozen=True)
-class Quantized:
+class Quantized(NamedTuple):
     """Weights (H, Q, K) as numbers from 0 to `levels`, the largest weight of a head being `levels`."""
 
     levels: int
@@ -71,18 +67,18 @@ def quantize(weights: Sequence[np.ndarray], size: int) -> list[Quantized]:
     The error of a weight is at most scale / (2 · levels).
     """
     cells = sum(array.size for array in weights)
-    for levels in LEVELS:
+    for levels in LEVELS[:-1]:
         if levels == FINE and 2 * cells > size:
             continue  # it hardly ever fits, and trying takes long
         found, left = [], size
         for array in weights:
             found.append(_quantized(array, levels))
             left -= len(found[-1].weights["data"])
-            if left < 0 and levels > LEVELS[-1]:
+            if left < 0:
                 break
         else:
             return found
-    raise AssertionError("the coarsest levels are used whatever their size")
+    return [_quantized(array, LEVELS[-1]) for array in weights]  # whatever their size
 
 
 def _quantized(weights: np.ndarray, levels: int) -> Quantized:
@@ -101,10 +97,9 @@ def pooled(weights: np.ndarray, block: tuple[int, int]) -> np.ndarray:
     """(H, Q, K) -> (H, ⌈Q / block⌉, ⌈K / block⌉): the mean over the queries and the sum over the keys of each
     block, so that the sum of a row stays the same.
     """
-    queries, keys = block
     if block == (1, 1):
         return weights
-    sums = np.add.reduceat(weights, np.arange(0, weights.shape[2], keys), axis=2)
-    firsts = np.arange(0, weights.shape[1], queries)
+    sums = np.add.reduceat(weights, np.arange(0, weights.shape[2], block[1]), axis=2)
+    firsts = np.arange(0, weights.shape[1], block[0])
     counts = np.diff(np.append(firsts, weights.shape[1]))
     return np.add.reduceat(sums, firsts, axis=1) / counts[:, None].astype(weights.dtype)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from rapidfuzz.distance import Prefix
+
 from seqwright.data.fields import FIELD, SYMBOL
 from seqwright.data.tokenizer import BEGIN, END, FIRST, PAD, UNK, Piece, Tokenizer
 
@@ -29,8 +31,8 @@ def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Piece]:
     whole = tokenizer.decode(ids)
     if tokenizer.encode(whole) == list(ids):
         return tokenizer.pieces(whole)
-    ends = [_common_prefix(tokenizer.decode(ids[:count]), whole) for count in range(len(ids) + 1)]
-    ends[-1] = len(whole)
+    ends = [Prefix.similarity(tokenizer.decode(ids[:count]), whole) for count in range(len(ids))]
+    ends.append(len(whole))
     for place in range(len(ids) - 1, 0, -1):  # an incomplete character has not ended
         ends[place] = min(ends[place], ends[place + 1])
     spans = list(pairwise(ends))
@@ -54,13 +56,6 @@ def _is_byte(tokenizer: Tokenizer, number: int) -> bool:
     return tokenizer.byte_fallback and FIRST <= number < FIRST + 256
 
 
-def _common_prefix(start: str, whole: str) -> int:
-    """Length of the common prefix of two texts."""
-    if whole.startswith(start):
-        return len(start)
-    return next(place for place, (a, b) in enumerate(zip(start, whole, strict=False)) if a != b)
-
-
 def _entry(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, ended: bool) -> dict[str, Any]:
     words = [match.span() for match in WORD.finditer(text)]
     found: list[dict[str, Any]] = [
@@ -75,17 +70,13 @@ def _entry(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, ended: boo
         for number, piece in zip(ids, pieces, strict=True)
     ]
     if ended:
-        end = {"start": len(text), "end": len(text), "word": None, "special": "end"}
-        found.append({"id": END, "text": "", **end})
-    return {
-        "pieces": found,
-        "words": [{"text": text[start:end], "start": start, "end": end} for start, end in words],
-    }
+        place = {"start": len(text), "end": len(text), "word": None}
+        found.append({"id": END, "text": "", **place, "special": "end"})
+    spans = [{"text": text[start:end], "start": start, "end": end} for start, end in words]
+    return {"pieces": found, "words": spans}
 
 
 def _word(text: str, piece: Piece, words: Sequence[tuple[int, int]]) -> int | None:
     """The number of the word that holds the first character of a piece that is not white space."""
-    place = next((k for k in range(piece.start, piece.end) if not text[k].isspace()), None)
-    if place is None:
-        return None
+    place = next((k for k in range(piece.start, piece.end) if not text[k].isspace()), -1)
     return next((number for number, (start, end) in enumerate(words) if start <= place < end), None)

@@ -5,9 +5,12 @@ Weights are reduced to the size of a trace as they arrive, so a long text needs 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,21 +33,6 @@ KindShapes = Mapping[Kind, tuple[int, int]]
 """The numbers of queries and keys of each kind of attention."""
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """The numbers behind the weights of one attention, without B; None for those it does not have."""
-
-    score: str
-    factor: float
-    q: np.ndarray
-    k: np.ndarray
-    v: np.ndarray
-    bias: np.ndarray | None
-    raw_q: np.ndarray | None
-    weight: np.ndarray | None
-    value_bias: np.ndarray | None
-
-
 @dataclass
 class AttentionRecord:
     """The record of one attention: weights (H, ⌈Q / block⌉, ⌈K / block⌉) and the behaviour of each head."""
@@ -56,17 +44,15 @@ class AttentionRecord:
     max_bytes: int  # of its vectors
     weights: np.ndarray = field(init=False)
     behaviours: list[Behaviour] = field(init=False)
-    vectors: Vectors | None = None
+    vectors: dict[str, Any] | None = None
     _looks: list[Look] = field(default_factory=list, repr=False)
 
     def add(self, look: Look) -> None:
         """Add one call. A recurrent decoder calls its attention for each token, a Transformer once."""
         self._looks.append(look)
-        if sum(one.weights.shape[2] for one in self._looks) == self.queries:
-            self._complete(self._looks)
-            self._looks = []
-
-    def _complete(self, looks: list[Look]) -> None:
+        if sum(one.weights.shape[2] for one in self._looks) < self.queries:
+            return
+        looks, self._looks = self._looks, []
         weights = torch.cat([look.weights for look in looks], 2)  # (1, H, Q, K)
         self.behaviours = self._behaviours(weights)
         self.weights = pooled(numpy(weights[0]), self.block)
@@ -78,7 +64,7 @@ class AttentionRecord:
         """The behaviour of each head in this text alone."""
         if not self.site.attention.heads:
             return []
-        queries, keys = (torch.ones(1, count, dtype=torch.bool) for count in weights.shape[2:])
+        queries, keys = (torch.ones(1, size, dtype=torch.bool) for size in weights.shape[2:])
         sink = torch.zeros_like(keys)
         sink[0, 0 if self.site.kind == "dec" else -1] = True
         statistics = HeadStatistics(self.site.kind, self.site.attention.heads)
@@ -86,34 +72,31 @@ class AttentionRecord:
         return statistics.behaviours()
 
 
-def vectors_of(site: Site, looks: Sequence[Look], weights: Tensor) -> Vectors | None:
-    """The vectors behind the weights; None for a custom score that is neither a product nor additive."""
+def vectors_of(site: Site, looks: Sequence[Look], weights: Tensor) -> dict[str, Any] | None:
+    """The vectors behind the weights of one attention, without B, by their names in docs/trace.md; None for a
+    custom score that is neither a product nor additive.
+    """
     score, keys = site.attention.score, looks[-1].keys
     if not (score.multiplicative or isinstance(score, Additive)):
         return None
     q = torch.cat([look.q for look in looks], 2)
     scores = torch.cat([look.scores for look in looks], 2)
+    bias = (scores - score(q, keys.k)).masked_fill(scores < MASKED, -torch.inf)[0]  # (H, Q, K)
+    if torch.equal(bias, bias[:1].expand_as(bias)):
+        bias = bias[:1]
     context = AttentionContext(Places.run(0, q.shape[2], device=q.device))
     extra = site.attention.position.values(weights, context, keys.places)
-    return Vectors(
-        score=snake_case(type(score).__name__),
-        factor=float(score.factor),
-        q=numpy(score.prepare(q)[0]),
-        k=numpy(keys.k[0]),
-        v=numpy(keys.v[0]),
-        bias=_bias(scores - score(q, keys.k), scores),
-        raw_q=numpy(q[0]) if isinstance(score, Bilinear) else None,
-        weight=numpy(score.weight) if isinstance(score, Additive) else None,
-        value_bias=None if extra is None else numpy(extra[0]),
-    )
-
-
-def _bias(added: Tensor, scores: Tensor) -> np.ndarray | None:
-    """The bias added to the scores (1, H, Q, K): −inf where masked; one matrix where all heads agree."""
-    bias = added.masked_fill(scores < MASKED, -torch.inf)[0]
-    if not bias.any():
-        return None
-    return numpy(bias[:1] if torch.equal(bias, bias[:1].expand_as(bias)) else bias)
+    return {
+        "score": snake_case(type(score).__name__),
+        "factor": float(score.factor),
+        "q": numpy(score.prepare(q)[0]),
+        "k": numpy(keys.k[0]),
+        "v": numpy(keys.v[0]),
+        "bias": numpy(bias) if bias.any() else None,
+        "raw_q": numpy(q[0]) if isinstance(score, Bilinear) else None,
+        "weight": numpy(score.weight) if isinstance(score, Additive) else None,
+        "value_bias": None if extra is None else numpy(extra[0]),
+    }
 
 
 @dataclass
@@ -131,45 +114,26 @@ def record_layers(
     model: nn.Module, lengths: KindShapes, max_bytes: int
 ) -> Iterator[tuple[list[AttentionRecord], list[RecurrentRecord]]]:
     """Record the attentions and the recurrent layers in one pass of one row inside the block."""
-    shapes = [(site, *lengths[site.kind]) for site in sites(model)]
-    fits = sum(site.attention.heads * queries * keys for site, queries, keys in shapes) <= CELLS
-    limit = CELLS // max(1, len(shapes))
-    most: dict[Kind, int] = {}
-    for site, *_ in shapes:
-        most[site.kind] = max(most.get(site.kind, 0), site.attention.heads)
-    blocks = {kind: 1 if fits else _block(heads, *lengths[kind], limit) for kind, heads in most.items()}
-    attentions = {
-        site.name: AttentionRecord(site, queries, keys, (blocks[site.kind],) * 2, max_bytes)
-        for site, queries, keys in shapes
-    }
+    every = sites(model)
+    fits = sum(site.attention.heads * math.prod(lengths[site.kind]) for site in every) <= CELLS
+    limit = CELLS // max(1, len(every))
+    attentions: dict[str, AttentionRecord] = {}
+    for site in every:
+        queries, keys = lengths[site.kind]
+        # All layers of a kind share the side of a block, because the page joins their weights.
+        heads = max(other.attention.heads for other in every if other.kind == site.kind)
+        sides = (n for n in count(1) if fits or heads * -(-queries // n) * -(-keys // n) <= limit)
+        attentions[site.name] = AttentionRecord(site, queries, keys, (next(sides),) * 2, max_bytes)
     recurrent: list[RecurrentRecord] = []
     with ExitStack() as stack:
         stack.enter_context(recording(model, lambda name: attentions[name].add))
         for name, part in model.named_modules():
             if isinstance(part, Recurrent):
-                recurrent += stack.enter_context(_recorded(name, part))
+                layers = [RecurrentRecord(name, part, layer) for layer in range(len(part.layers))]
+                stack.callback(setattr, part, "recorder", part.recorder)
+                part.recorder = lambda one, layers=layers: layers[one.layer].passes.append(one)
+                recurrent += layers
         yield list(attentions.values()), recurrent
-
-
-@contextmanager
-def _recorded(name: str, part: Recurrent) -> Iterator[list[RecurrentRecord]]:
-    layers = [RecurrentRecord(name, part, layer) for layer in range(len(part.layers))]
-    before = part.recorder
-    part.recorder = lambda one: layers[one.layer].passes.append(one)
-    try:
-        yield layers
-    finally:
-        part.recorder = before
-
-
-def _block(heads: int, queries: int, keys: int, limit: int) -> int:
-    """The smallest side of a square block that keeps the weights within a limit. All layers of a kind share
-    it, whatever their number of heads, because the page joins their weights.
-    """
-    size = 1
-    while heads * -(-queries // size) * -(-keys // size) > limit:
-        size += 1
-    return size
 
 
 def numpy(x: Tensor) -> np.ndarray:

@@ -16,6 +16,8 @@ from seqwright.lens.trace.recorders import RecurrentRecord, numpy
 
 NAMES = {"lstm": (("i", "f", "g", "o"), ("h", "c")), "gru": (("r", "z", "n"), ("h",))}
 
+Gates = tuple[Tensor, ...]
+
 
 @torch.inference_mode()
 def unrolled(layer: nn.Module, x: Tensor, start: Sequence[Tensor], suffix: str = "") -> dict[str, Tensor]:
@@ -23,27 +25,19 @@ def unrolled(layer: nn.Module, x: Tensor, start: Sequence[Tensor], suffix: str =
 
     suffix: "_reverse" for the weights of the second direction; x must be in the order of that direction.
     """
-    kind = "lstm" if isinstance(layer, nn.LSTM) else "gru"
-    weights = [
-        getattr(layer, f"{name}_l0{suffix}") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
-    ]
-    into, into_bias, back, back_bias = weights
-    driven = x @ into.t() + into_bias  # (T, gates · n)
-    gate_names, state_names = NAMES[kind]
-    gates: dict[str, list[Tensor]] = {name: [] for name in gate_names}
-    states: dict[str, list[Tensor]] = {name: [part] for name, part in zip(state_names, start, strict=True)}
-    for token in driven:
-        recalled = back @ states["h"][-1] + back_bias
-        step = _lstm if kind == "lstm" else _gru
-        found, after = step(token, recalled, [states[name][-1] for name in state_names])
-        for name, value in zip(gate_names, found, strict=True):
-            gates[name].append(value)
-        for name, value in zip(state_names, after, strict=True):
-            states[name].append(value)
-    return {name: torch.stack(values) for name, values in (gates | states).items()}
-
-
-Gates = tuple[Tensor, ...]
+    lstm = isinstance(layer, nn.LSTM)
+    parameters = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+    into, into_bias, back, back_bias = (getattr(layer, f"{name}_l0{suffix}") for name in parameters)
+    gates: list[Gates] = []
+    states: list[Gates] = [tuple(start)]
+    for driven in x @ into.t() + into_bias:  # (gates · n,)
+        recalled = back @ states[-1][0] + back_bias
+        found, after = (_lstm if lstm else _gru)(driven, recalled, states[-1])
+        gates.append(found)
+        states.append(after)
+    gate_names, state_names = NAMES["lstm" if lstm else "gru"]
+    columns = [*zip(*gates, strict=True), *zip(*states, strict=True)]
+    return {name: torch.stack(each) for name, each in zip(gate_names + state_names, columns, strict=True)}
 
 
 def _lstm(driven: Tensor, recalled: Tensor, state: Sequence[Tensor]) -> tuple[Gates, Gates]:

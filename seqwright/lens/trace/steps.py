@@ -47,7 +47,7 @@ def log_probs(model: Model, path: DecodedPath) -> Tensor:
         return model(path.batch())[0].float().log_softmax(-1)
 
 
-def steps(
+def step_entries(
     logits: Tensor, tokens: Sequence[int], source_shares: Sequence[float | None] | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The steps (T) of a trace and their packed logits. logits (T, V)."""
@@ -117,11 +117,8 @@ def lattice_columns(lattice: Lattice) -> dict[str, Any]:
     fates = list(dict.fromkeys(one.fate for one in candidates))
     reasons = list(dict.fromkeys(one.reason for one in candidates))
     return {
-        "step": [one.step for one in candidates],
-        "parent": [one.parent for one in candidates],
-        "token": [one.token for one in candidates],
-        "log_prob": [rounded(one.log_prob) for one in candidates],
-        "score": [rounded(one.score) for one in candidates],
+        **{name: [getattr(one, name) for one in candidates] for name in ("step", "parent", "token")},
+        **{name: [rounded(getattr(one, name)) for one in candidates] for name in ("log_prob", "score")},
         "fate": [fates.index(one.fate) for one in candidates],
         "reason": [reasons.index(one.reason) for one in candidates],
         "fates": fates,

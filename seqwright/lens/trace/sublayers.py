@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,7 @@ NUMBERS = 64  # stored per vector
 HIDDEN = 16  # stored units of a feed-forward per place
 
 
-@dataclass
-class Normed:
+class Normed(NamedTuple):
     """Input and output of a norm, (Q, N) each; mean and variance (Q,) of the whole input.
 
     An RMS norm subtracts no mean: its mean is None, and its variance is the mean of the squares.
@@ -75,24 +74,19 @@ def record_blocks(
     model: nn.Module, lengths: Mapping[Side, int], max_bytes: int
 ) -> Iterator[list[BlockRecord]]:
     """Record the blocks in one pass of one row inside it, those that need at most `max_bytes` each."""
-    records = [one for one in _records(model) if _size(one, lengths[one.side]) <= max_bytes]
+    records = []
+    for side, part in sides(model).items():
+        blocks = [(name, block) for name, block in part.named_modules() if isinstance(block, Block)]
+        for layer, (name, block) in enumerate(blocks):
+            one = BlockRecord(f"{side}.{name}", side, layer, block)
+            numbers = (1 + len(one.residuals)) * NUMBERS + 4 * HIDDEN  # per place, about
+            if 4 * lengths[side] * numbers <= max_bytes:
+                records.append(one)
     with ExitStack() as stack:
         for one in records:
             for handle in _hooks(one):
-                stack.callback(handle.remove)
+                stack.enter_context(handle)
         yield records
-
-
-def _records(model: nn.Module) -> Iterator[BlockRecord]:
-    for side, part in sides(model).items():
-        blocks = ((name, block) for name, block in part.named_modules() if isinstance(block, Block))
-        for layer, (name, block) in enumerate(blocks):
-            yield BlockRecord(f"{side}.{name}", side, layer, block)
-
-
-def _size(record: BlockRecord, places: int) -> int:
-    """Approximate number of bytes of a record."""
-    return 4 * places * ((1 + len(record.residuals)) * NUMBERS + 4 * HIDDEN)
 
 
 def _hooks(record: BlockRecord) -> Iterator[Any]:
@@ -140,14 +134,14 @@ def hidden_units(part: FeedForward, x: Tensor) -> dict[str, Any] | None:
     best = (after.abs() * weight.norm(dim=0)).topk(min(HIDDEN, after.shape[1])).indices  # (Q, K)
     to = part.fall(after)[:, :NUMBERS].abs().argmax(-1)  # (Q,)
     products = after * weight[to]
-    kept = {name: _packed(each.gather(1, best)) for name, each in {"before": before, "after": after}.items()}
     return {
         "kind": "gated" if isinstance(part, Gated) else "plain",
         "activation": next(name for name, each in ACTIVATIONS.items() if each is part.activation),
         "size": after.shape[1],
         "above": _whole((before > 0).sum(-1)),
         "units": _whole(best),
-        **kept,
+        "before": _packed(before.gather(1, best)),
+        "after": _packed(after.gather(1, best)),
         "value": None if value is None else _packed(value.gather(1, best)),
         "to": _whole(to),
         "weights": _packed(weight[to].gather(1, best)),
@@ -167,7 +161,7 @@ def block_entries(records: list[BlockRecord], budget: SizeBudget) -> list[dict[s
 
 
 def _entry(record: BlockRecord) -> dict[str, Any]:
-    residual, outputs = record.block.around_attention, record.outputs()
+    residual = record.block.around_attention
     norm = residual.norm
     return {
         "part": record.side,
@@ -179,22 +173,19 @@ def _entry(record: BlockRecord) -> dict[str, Any]:
         "steps": len(record.start),
         "size": norm.weight.numel(),
         "start": _packed(record.start),
-        "sublayers": {
-            name: _sublayer(each.norm, record.normed[name], outputs[name])
-            for name, each in record.residuals.items()
-        },
+        "sublayers": {name: _sublayer(record, name, output) for name, output in record.outputs().items()},
         "hidden": record.hidden,
     }
 
 
-def _sublayer(norm: nn.Module, normed: Normed, output: Tensor) -> dict[str, Packed | None]:
+def _sublayer(record: BlockRecord, name: str, output: Tensor) -> dict[str, Packed | None]:
+    norm, normed = record.residuals[name].norm, record.normed[name]
     shift = getattr(norm, "bias", None)
-    scale = norm.get_parameter("weight")
     return {
         "output": _packed(output),
         "mean": None if normed.mean is None else _packed(normed.mean),
         "variance": _packed(normed.variance),
-        "scale": _packed(scale[:NUMBERS]),
+        "scale": _packed(norm.get_parameter("weight")[:NUMBERS]),
         "shift": None if shift is None else _packed(shift[:NUMBERS]),
     }
 

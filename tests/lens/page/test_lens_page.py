@@ -82,7 +82,7 @@ def test_a_page_needs_a_trace():
 
 
 def test_a_trace_of_another_format_is_refused():
-    with pytest.raises(InputError, match="format 2, and this version shows format 1"):
+    with pytest.raises(InputError, match="format 2, not 1"):
         render([make_trace(), make_trace() | {"format": 2}])
 
 
