@@ -29,17 +29,17 @@ class DecoderOnly(DecoderModel):
 
     def hidden(self, batch: Any) -> Tensor:
         source = len(batch.target.ids) if batch.source is None else batch.source
-        hidden, _ = self.decoder(batch.target.ids, self.start(source))
-        return hidden
+        return self.decoder(batch.target.ids, self.start(source))[0]
 
     def start(self, source: int | Tokens) -> Any:
         """Return the state before the first token: for a number of rows, or after reading prompts."""
         if isinstance(source, int):
             return self.decoder.start(None, source)
-        ids, lengths = source.ids, source.lengths
+        ids, count = source.ids, source.ids.shape[1]
         state = self.decoder.start(None, len(ids))
-        if lengths is None:
+        if source.lengths is None:
             return self.decoder(ids, state)[1]
-        count = ids.shape[1]
-        order = torch.arange(count, device=ids.device) - (count - lengths[:, None])  # to the right side
+        order = torch.arange(count, device=ids.device) - (
+            count - source.lengths[:, None]
+        )  # to the right side
         return self.decoder(ids.gather(1, order % count), state, order >= 0)[1]

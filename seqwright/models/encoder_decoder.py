@@ -13,8 +13,7 @@ from seqwright.nn.attention import Spec
 class EncoderDecoder(DecoderModel):
     """p(target | source), token by token.
 
-    share: source and target have one vocabulary and one embedding. tie: the output layer is the target's
-    embedding.
+    share: source and target have one embedding. tie: the output layer is the target's embedding.
     """
 
     def __init__(
@@ -32,18 +31,16 @@ class EncoderDecoder(DecoderModel):
         self.encoder = ENCODERS.build(encoder, vocabulary=source_vocabulary)
         self.decoder = DECODERS.build(decoder, vocabulary=target_vocabulary, memory_size=self.encoder.size)
         if share:
-            self._share()
-        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)
-
-    def _share(self) -> None:
-        shapes = [(part.embedding.vocabulary, part.embedding.size) for part in (self.encoder, self.decoder)]
-        if shapes[0] != shapes[1]:
-            one, other = (f"{vocabulary} × {size}" for vocabulary, size in shapes)
-            raise ConfigError(
-                f"share needs embeddings of one shape, but the source has {one} and the target "
-                f"{other}; make them equal or set share = false"
+            one, other = (
+                " × ".join(map(str, p.embedding.weight.shape)) for p in (self.encoder, self.decoder)
             )
-        self.encoder.embedding = self.decoder.embedding
+            if one != other:
+                needs = (
+                    f"share needs embeddings of one shape, not {one} in the source and {other} in the target"
+                )
+                raise ConfigError(f"{needs}; make them equal or set share = false")
+            self.encoder.embedding = self.decoder.embedding
+        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)
 
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))

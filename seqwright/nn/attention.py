@@ -83,7 +83,7 @@ class Attention(InferenceModule["BoundAttention"]):
         memory_size = memory_size or size
         if unknown := set(projections) - set("qkvo"):
             raise ConfigError(
-                f"projections = {projections!r} names {sorted(unknown)}; the letters are q, k, v, o"
+                f"projections is {projections!r} with {sorted(unknown)}; the letters are q, k, v, o"
             )
         divided = size if {"q", "k"} & set(projections) else memory_size
         own_size = head_size or _per_head(divided, heads, "size")
@@ -100,12 +100,7 @@ class Attention(InferenceModule["BoundAttention"]):
         projected = self.key_size * ("k" in projections) + self.value_size * ("v" in projections)
         self.key_value = _linear(memory_size, heads * projected, bias) if projected else nn.Identity()
         self.out = _linear(inner, size, bias) if "o" in projections else nn.Identity()
-        sizes = {
-            "heads": heads,
-            "query_size": self.query_size,
-            "key_size": self.key_size,
-            "value_size": self.value_size,
-        }
+        sizes = {name: getattr(self, name) for name in ("heads", "query_size", "key_size", "value_size")}
         self.score = SCORES.build(score, **sizes)
         _check_inside(position)
         self.position = POSITIONS.build(position, **sizes)
@@ -283,9 +278,7 @@ def _check_inside(position: Spec) -> None:
 
 def _per_head(size: int, heads: int, name: str) -> int:
     if heads < 1 or size % heads:
-        near = [h for h in range(1, size + 1) if size % h == 0]
-        best = min(near, key=lambda h: abs(h - heads))
-        raise ConfigError(
-            f"heads is {heads}, which does not divide {name} {size}; try {best}, or give head_size"
-        )
+        near = min((h for h in range(1, size + 1) if size % h == 0), key=lambda h: abs(h - heads))
+        rule = f"heads is {heads}, which does not divide {name} {size}"
+        raise ConfigError(f"{rule}; try {near}, or give head_size")
     return size // heads

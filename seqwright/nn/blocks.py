@@ -15,7 +15,7 @@ from seqwright.nn.dropout import Dropout
 from seqwright.nn.fast_step import fast_step
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
 from seqwright.nn.inference_weights import Function, InferenceModule, bound, drops
-from seqwright.nn.kv_cache import GROWTHS, Keys, Past
+from seqwright.nn.kv_cache import GROWTHS, Keys, Memory, Past
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
 
@@ -25,10 +25,8 @@ NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
 class Residual(nn.Module):
-    """The residual connection around a sublayer f.
-
-    post: norm(x + dropout(f(x))) (Vaswani et al. 2017, 5.4); pre: x + dropout(f(norm(x))) (Xiong et al.
-    2020).
+    """The residual connection around a sublayer f. post: norm(x + dropout(f(x))) (Vaswani et al. 2017, 5.4);
+    pre: x + dropout(f(norm(x))) (Xiong et al. 2020).
     """
 
     def __init__(self, size: int, norm: Norm, order: Order, dropout: float):
@@ -36,9 +34,6 @@ class Residual(nn.Module):
         self.norm = NORMS[norm](size)
         self.dropout = Dropout(dropout)
         self.pre = order == "pre"
-
-    def bound(self) -> BoundResidual:
-        return BoundResidual(self)
 
 
 class BoundResidual:
@@ -104,9 +99,9 @@ class BoundBlock:
         self.attention: Any = bound(home.attention)
         self.cross = None if home.cross is None else bound(home.cross)
         self.feed_forward = bound(home.feed_forward)
-        self.around_attention = home.around_attention.bound()
-        self.around_cross = None if home.around_cross is None else home.around_cross.bound()
-        self.around_feed_forward = home.around_feed_forward.bound()
+        self.around_attention = BoundResidual(home.around_attention)
+        self.around_cross = None if home.around_cross is None else BoundResidual(home.around_cross)
+        self.around_feed_forward = BoundResidual(home.around_feed_forward)
 
     def __call__(
         self, hidden: Tensor, context: AttentionContext, past: Keys | None, memory: Keys | None
@@ -174,10 +169,12 @@ class Stack(InferenceModule["BoundStack"]):
         self.position = POSITIONS.build("none" if inside else position, size=size)
         own, sizes = per_layer("heads", heads, layers), per_layer("head_size", head_size, layers)
         heads_across = own if cross_heads is None else per_layer("cross_heads", cross_heads, layers)
-        sizes_across = per_layer(
-            "cross_head_size", head_size if cross_head_size is None else cross_head_size, layers
+        sizes_across = (
+            sizes if cross_head_size is None else per_layer("cross_head_size", cross_head_size, layers)
         )
         common: dict[str, Any] = {"score": score, "bias": bias, "dropout": attention_dropout}
+        around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
+        wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}
         mask = Mask(causal, window)  # one for all layers, so that its bias is computed once
         inner = {**common, "mask": mask, "position": position if inside else "none"}
         self.blocks = nn.ModuleList()
@@ -185,10 +182,7 @@ class Stack(InferenceModule["BoundStack"]):
             attention = Attention(size, heads=own[i], head_size=sizes[i], **inner)
             across = {**common, "heads": heads_across[i], "head_size": sizes_across[i]}
             cross = None if memory_size is None else Attention(size, memory_size, **across)
-            feed = FEED_FORWARDS.build(
-                feed_forward, size=size, hidden=hidden or 4 * size, dropout=activation_dropout, bias=bias
-            )
-            around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
+            feed = FEED_FORWARDS.build(feed_forward, **wide)
             self.blocks.append(Block(size, attention, cross, feed, **around))
         self.dropout = Dropout(dropout)
         self.norm = NORMS[norm](size) if order == "pre" else nn.Identity()
@@ -210,7 +204,7 @@ class Stack(InferenceModule["BoundStack"]):
         embedded: Tensor,
         places: Places,
         past: Past | None = None,
-        memory: Sequence[Keys] | None = None,
+        memory: Memory = None,
         width: int = 1,
     ) -> tuple[Tensor, Past]:
         """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. A group has the tokens of
@@ -234,12 +228,7 @@ class BoundStack:
         return tuple(block.cross.keys(hidden, places) for block in self.blocks)
 
     def __call__(
-        self,
-        embedded: Tensor,
-        places: Places,
-        past: Past | None = None,
-        memory: Sequence[Keys] | None = None,
-        width: int = 1,
+        self, embedded: Tensor, places: Places, past: Past | None, memory: Memory, width: int = 1
     ) -> tuple[Tensor, Past]:
         hidden = self.position.embed(embedded, places)
         if self.dropout is not None:
@@ -258,7 +247,6 @@ def per_layer(name: str, value: int | Sequence[int] | None, layers: int) -> list
     if value is None or isinstance(value, int):
         return [value] * layers
     if len(value) != layers:
-        raise ConfigError(
-            f"{name} = {list(value)} has {len(value)} numbers for {layers} layers; give one, or one each"
-        )
+        numbers = f"{name} = {list(value)} has {len(value)} numbers"
+        raise ConfigError(f"{numbers} for {layers} layers; give one, or one each")
     return list(value)

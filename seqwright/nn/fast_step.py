@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from seqwright.nn.attention import BoundAttention, by_head, by_row
 from seqwright.nn.inference_weights import FewRows, Function, bias_of
-from seqwright.nn.kv_cache import LEAST, Append, CacheBuffer, Keys, Past, StackedCache
+from seqwright.nn.kv_cache import LEAST, Append, CacheBuffer, Keys, Memory, Past, StackedCache
 from seqwright.nn.masks import AttentionContext, MaskBias, Places
 from seqwright.nn.scores import Score
 
@@ -47,27 +47,21 @@ class Layer:
     @property
     def watched(self) -> bool:
         """Whether its attentions are recorded, gated or changed."""
-        return any(
-            home.recorder is not None or home.gate is not None or score.factor != factor
-            for home, score, factor in self.homes
-        )
+        for home, score, factor in self.homes:
+            if home.recorder is not None or home.gate is not None or score.factor != factor:
+                return True
+        return False
 
 
 CrossAttention = Callable[[Layer, Tensor], Tensor]
 """The attention of a layer to its memory with its residual: hidden (G · W, D) -> (G · W, D)."""
 
 
-@dataclass(frozen=True)
-class PreparedMemory:
-    """The attention of each layer to a memory, prepared for all steps."""
+class PreparedMemory(NamedTuple):
+    """The attention of each layer to a memory, prepared for all steps. first: the memory's first keys."""
 
-    memory: Sequence[Keys] | None
+    first: Keys | None
     layers: Sequence[CrossAttention | None]
-
-    def is_of(self, memory: Sequence[Keys] | None) -> bool:
-        if memory is None or self.memory is None:
-            return memory is self.memory
-        return memory[0] is self.memory[0]
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ class FastStep:
         self.joint_sizes = (self.own.query_size, self.own.pair_size)
         self.heads, self.factor = self.own.heads, self.own.score.factor
 
-    def suits(self, hidden: Tensor, context: AttentionContext, memory: Sequence[Keys] | None) -> bool:
+    def suits(self, hidden: Tensor, context: AttentionContext, memory: Memory) -> bool:
         """Whether this call has one token for each row, hidden (G, W, D), and nothing is recorded."""
         groups, count, _ = hidden.shape
         new = context.queries
@@ -130,15 +124,15 @@ class FastStep:
         return not any(layer.watched for layer in self.layers)
 
     def __call__(
-        self, hidden: Tensor, context: AttentionContext, past: Past | None, memory: Sequence[Keys] | None
+        self, hidden: Tensor, context: AttentionContext, past: Past | None, memory: Memory
     ) -> tuple[Tensor, StackedCache]:
         """hidden (G, W, D) -> (G, W, D), and the keys of all blocks."""
         groups, width, size = hidden.shape
         rows, joint_size = groups * width, sum(self.joint_sizes)
         cache = self._cache_of(hidden, context, past)
-        prepared = cache.prepared
-        if prepared is None or not prepared.is_of(memory):
-            prepared = PreparedMemory(memory, self._across(memory, context, hidden.dtype))
+        prepared, first = cache.prepared, None if memory is None else memory[0]
+        if prepared is None or prepared.first is not first:
+            prepared = PreparedMemory(first, self._across(memory, context, hidden.dtype))
         places = cache.places.append(context.queries, groups, width)
         buffer, end = cache.grown(width), cache.length + width
         buffer.filled = end
@@ -146,9 +140,8 @@ class FastStep:
         keys, values = buffer.data.narrow(3, 0, end).split_with_sizes(self.sizes, -1)
         bias, _ = context.mask_bias(self.own.mask, places, hidden.dtype)  # each token sees itself
         hidden = hidden.reshape(rows, size)
-        for layer, slot, k, v, across in zip(
-            self.layers, slots, keys.unbind(), values.unbind(), prepared.layers, strict=True
-        ):
+        each = zip(self.layers, slots, keys.unbind(), values.unbind(), prepared.layers, strict=True)
+        for layer, slot, k, v, across in each:
             joint = by_head(layer.joint(layer.norm(hidden)), groups, width, self.heads, joint_size)
             q, both = joint.split_with_sizes(self.joint_sizes, -1)
             slot.copy_(both)
@@ -170,15 +163,13 @@ class FastStep:
         return StackedCache(CacheBuffer(hidden.new_empty(shape), 0), 0, self.sizes, nowhere)
 
     def _across(
-        self, memory: Sequence[Keys] | None, context: AttentionContext, dtype: torch.dtype
+        self, memory: Memory, context: AttentionContext, dtype: torch.dtype
     ) -> Sequence[CrossAttention | None]:
-        """A memory with more places than a head has dimensions stays as it is: folded, it would cost more at
-        every step than the projections.
-        """
         if memory is None:
             return [None] * len(self.layers)
         bias, _ = self._memory_bias(context, memory, dtype)
         first, cross = memory[0], self.crosses[0]
+        # with more places than a head has dimensions, a folded memory would cost more than the projections
         if first.groups == 1 and 0 < first.count <= cross.query_size:
             return self.folding(memory, bias)
         return [SeparateMemory(*keys.pair, bias, cross.score.factor) for keys in memory]
@@ -222,13 +213,10 @@ class Folding:
 
 
 def fast_step(home: nn.Module, blocks: Sequence[Any]) -> FastStep | None:
-    """Return the fast path for the bound blocks of a stack, or None where it does not apply. Hooks run only
-    on the normal path.
-    """
+    """Return the fast path for the bound blocks of a stack; None where it does not apply, as with hooks."""
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in home.modules())
-    if blocks and not hooked and all(map(_plain, blocks)) and len({_shape(block) for block in blocks}) == 1:
-        return FastStep(blocks)
-    return None
+    suitable = not hooked and all(map(_plain, blocks)) and len({_shape(block) for block in blocks}) == 1
+    return FastStep(blocks) if suitable else None
 
 
 def _plain(block: Any) -> bool:
@@ -236,22 +224,15 @@ def _plain(block: Any) -> bool:
     all projections and without positions inside, and no mask on the memory.
     """
     residuals = [block.around_attention, block.around_cross, block.around_feed_forward]
+    attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
     return (
         type(block.growth) is Append
-        and block.attention.joint is not None
         and all(part is None or part.after is torch.add for part in residuals)
-        and all(part is None or _products(part) for part in (block.attention, block.cross))
+        and all(isinstance(part, BoundAttention) and part.fusible and not part.inside for part in attentions)
+        and all(type(part.score).prepare is Score.prepare for part in attentions)
+        and all(isinstance(p, FewRows) for part in attentions for p in (part.query, part.key_value, part.out))
+        and block.attention.joint is not None
         and (block.cross is None or block.cross.mask.open)
-    )
-
-
-def _products(attention: Any) -> bool:
-    return (
-        isinstance(attention, BoundAttention)
-        and attention.fusible
-        and not attention.inside
-        and type(attention.score).prepare is Score.prepare
-        and all(isinstance(part, FewRows) for part in (attention.query, attention.key_value, attention.out))
     )
 
 

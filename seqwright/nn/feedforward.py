@@ -29,7 +29,24 @@ class FeedForward(nn.Module):
         return self.bound()(x)
 
 
-class Plain(FeedForward):
+class _TwoLayers(FeedForward):
+    """Weights of a map to `parts` · `hidden` dimensions, and of one back."""
+
+    def __init__(
+        self, parts: int, size: int, hidden: int, activation: Activation, dropout: float, bias: bool
+    ):
+        super().__init__()
+        self.rise = nn.Linear(size, parts * hidden, bias=bias)
+        self.fall = nn.Linear(hidden, size, bias=bias)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        for layer in (self.rise, self.fall):
+            nn.init.xavier_uniform_(layer.weight)
+            if bias:
+                nn.init.zeros_(layer.bias)
+
+
+class Plain(_TwoLayers):
     """W₂ f(W₁ x + b₁) + b₂ (Vaswani et al. 2017, eq. 2)."""
 
     def __init__(
@@ -41,12 +58,7 @@ class Plain(FeedForward):
         dropout: float = 0.0,
         bias: bool = True,
     ):
-        super().__init__()
-        self.rise = nn.Linear(size, hidden, bias=bias)
-        self.fall = nn.Linear(hidden, size, bias=bias)
-        self.activation = ACTIVATIONS[activation]
-        self.dropout = Dropout(dropout)
-        _glorot(self)
+        super().__init__(1, size, hidden, activation, dropout, bias)
 
     def bound(self) -> Function:
         rise, fall = bound(self.rise), bound(self.fall)
@@ -58,7 +70,7 @@ class Plain(FeedForward):
         return lambda x: fall(activation(rise(x)))
 
 
-class Gated(FeedForward):
+class Gated(_TwoLayers):
     """W₂ (f(W₁ x) ∘ W₃ x) (Shazeer 2020: SwiGLU with silu, GEGLU with gelu)."""
 
     def __init__(
@@ -70,12 +82,7 @@ class Gated(FeedForward):
         dropout: float = 0.0,
         bias: bool = True,
     ):
-        super().__init__()
-        self.rise = nn.Linear(size, 2 * hidden, bias=bias)  # the gate, then the gated values
-        self.fall = nn.Linear(hidden, size, bias=bias)
-        self.activation = ACTIVATIONS[activation]
-        self.dropout = Dropout(dropout)
-        _glorot(self)
+        super().__init__(2, size, hidden, activation, dropout, bias)  # the gate, then the gated values
 
     def bound(self) -> Function:
         rise, fall = bound(self.rise), bound(self.fall)
@@ -85,12 +92,3 @@ class Gated(FeedForward):
             return fall(self.dropout(self.activation(gate) * value))
 
         return compute
-
-
-def _glorot(module: nn.Module) -> None:
-    """Glorot uniform weights, zero biases."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.xavier_uniform_(layer.weight)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)

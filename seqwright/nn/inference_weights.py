@@ -65,7 +65,7 @@ class InferenceModule(nn.Module, Generic[Bound]):
         if torch.is_grad_enabled():
             self._cached = None
             return self.bind()
-        if self._cached is None or not self._cached.is_current():
+        if self._cached is None or self._cached.compute_fingerprint() != self._cached.fingerprint:
             self._cached = _Cached(self, self.bind())
         return self._cached.value
 
@@ -90,12 +90,11 @@ class _Cached(Generic[Bound]):
         self._tables = [table for module in self._modules for table in (module._parameters, module._modules)]
         # referenced, so that no other object gets their ids
         self._owned = [thing for table in self._tables for thing in table.values()]
-        self._hooks = [
-            hooks for module in self._modules for hooks in (module._forward_hooks, module._forward_pre_hooks)
-        ]
-        self._fingerprint = self._compute_fingerprint()
+        hooks = [(module._forward_hooks, module._forward_pre_hooks) for module in self._modules]
+        self._hooks = [table for pair in hooks for table in pair]
+        self.fingerprint = self.compute_fingerprint()
 
-    def _compute_fingerprint(self) -> list[int]:
+    def compute_fingerprint(self) -> list[int]:
         """The identity of parts and weights, the versions and addresses of weights, hooks and modes."""
         return [
             *[id(thing) for table in self._tables for thing in table.values()],
@@ -104,9 +103,6 @@ class _Cached(Generic[Bound]):
             *map(len, self._hooks),
             *[module.training for module in self._modules],
         ]
-
-    def is_current(self) -> bool:
-        return self._compute_fingerprint() == self._fingerprint
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> Function:

@@ -39,8 +39,8 @@ class CacheBuffer:
 class Keys:
     """Keys k (G, H, K, E), values v (G, H, K, value size), and their places. Immutable.
 
-    both: each key and its value side by side (G, H, K, E + value size), as one product computes them; `sizes`
-    are E and value size. pair: k and v apart. Each is made from the other on demand.
+    both: each key and its value side by side (G, H, K, E + value size); `sizes` are E and value size. pair:
+    k and v apart. Each is made from the other on demand.
     """
 
     __slots__ = ("_both", "_pair", "buffer", "count", "groups", "places", "sizes")
@@ -56,8 +56,7 @@ class Keys:
         self._both, self.sizes, self.places, self.buffer, self._pair = both, sizes, places, buffer, pair
         some = both if pair is None else pair[0]
         assert some is not None  # one of the two is given
-        self.groups: int = some.shape[0]
-        self.count: int = some.shape[2]
+        self.groups, _, self.count, _ = some.shape
 
     @classmethod
     def of(cls, k: Tensor, v: Tensor, places: Places) -> Keys:
@@ -66,8 +65,7 @@ class Keys:
     @property
     def pair(self) -> tuple[Tensor, Tensor]:
         if self._pair is None:
-            k, v = self.both.split_with_sizes(self.sizes, -1)
-            self._pair = k, v
+            self._pair = self.both.split_with_sizes(self.sizes, -1)
         return self._pair
 
     @property
@@ -140,8 +138,8 @@ class StackedCache(Sequence[Keys]):
         return StackedCache(CacheBuffer(taken, self.length), self.length, self.sizes, places)
 
 
-Past = Sequence[Keys | None]
-"""The keys of each layer; None before the first token."""
+Past = Sequence[Keys | None]  # the keys of each layer; None before the first token
+Memory = Sequence[Keys] | None  # the keys of the source for each layer
 
 
 def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Past:
@@ -173,8 +171,7 @@ class Append(Growth):
     def __call__(self, past: Keys | None, new: Keys, context: AttentionContext) -> Keys:
         width = context.width
         if past is None:
-            places = context.once("own", new.places, lambda: new.places.own(new.groups, width))
-            return new.at(places)
+            return new.at(context.once("own", new.places, lambda: new.places.own(new.groups, width)))
         old = past.places
         places = context.once("append", old, lambda: old.append(new.places, new.groups, width))
         if torch.is_grad_enabled():  # buffers are written in place, which autograd does not allow
@@ -188,9 +185,7 @@ class Append(Growth):
 
 
 class Last(Append):
-    """The last `window` positions are kept: enough for an attention that is restricted to that many
-    neighbours.
-    """
+    """The last `window` positions are kept: enough for an attention to that many neighbours."""
 
     def __init__(self, *, window: Whole | None = None):
         if window is None:
@@ -202,15 +197,15 @@ class Last(Append):
         places = keys.places
         if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
             return keys
-        near, fewer = context.once(("last", self.window), places, lambda: self._fewer(places))
-        return Keys(keys.both[:, :, near], keys.sizes, fewer)
+        first, last = places.last - self.window + 1, places.last
 
-    def _fewer(self, places: Places) -> tuple[Tensor, Places]:
-        assert places.last is not None
-        first = places.last - self.window + 1
-        near = (places.pos >= first).nonzero().squeeze(-1)
-        seen = None if places.seen is None else places.seen[..., near]
-        return near, Places(places.pos[near], seen, first, places.last)
+        def fewer() -> tuple[Tensor, Places]:
+            near = (places.pos >= first).nonzero().squeeze(-1)
+            seen = None if places.seen is None else places.seen[..., near]
+            return near, Places(places.pos[near], seen, first, last)
+
+        near, kept = context.once(("last", self.window), places, fewer)
+        return Keys(keys.both[:, :, near], keys.sizes, kept)
 
 
 def _enlarged(x: Tensor, room: int) -> Tensor:

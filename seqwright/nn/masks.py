@@ -24,10 +24,8 @@ class Places:
     """The positions of G groups of K tokens, and which of them are visible. Immutable.
 
     pos: positions (K,), the same in every group, or (G, K). Runs become a tensor on demand.
-    seen: False for padding (G, K), or for tokens outside of the past of a row of the group (G, width, K);
-    None: all are visible.
-    first, last: the least and the greatest position, where they are known without reading the tensor; they
-    save masks.
+    seen: False for padding (G, K), or for tokens outside the past of a row (G, width, K); None: all visible.
+    first, last: the least and the greatest position where they are known; they save masks.
     newest: the places that were appended last. Each row sees its own ones.
     """
 
@@ -66,12 +64,11 @@ class Places:
     def pos(self) -> Tensor:
         parts = self._parts
         if len(parts) > 1 or not isinstance(parts[0], Tensor):
-            tensors = [part if isinstance(part, Tensor) else self._tensor(part) for part in parts]
+            tensors = [part if isinstance(part, Tensor) else self._tensor(*part) for part in parts]
             self._parts = parts = (tensors[0] if len(tensors) == 1 else torch.cat(tensors),)
         return parts[0]  # type: ignore[return-value]
 
-    def _tensor(self, run: Run) -> Tensor:
-        first, count, times = run
+    def _tensor(self, first: int, count: int, times: int) -> Tensor:
         pos = torch.arange(first, first + count, device=self._device)
         return pos if times == 1 else pos.repeat(times)
 
@@ -118,10 +115,8 @@ class Places:
             both = self._seen_by(groups, width), new.own(groups, width)._seen_by(groups, width)
             seen = torch.cat(both, dim=-1)
         if self.by_group or new.by_group:
-            pos = torch.cat(
-                [p if p.dim() == 2 else p.expand(groups, -1) for p in (self.pos, new.pos)], dim=-1
-            )
-            return Places(pos, seen, first, last, newest=new)
+            each = [p if p.dim() == 2 else p.expand(groups, -1) for p in (self.pos, new.pos)]
+            return Places(torch.cat(each, dim=-1), seen, first, last, newest=new)
         parts, count = _joined(self._parts, new._parts), self.count + new.count
         return Places(parts, seen, first, last, count=count, device=self._device, newest=new)
 
@@ -149,11 +144,11 @@ def _runs(width: int, count: int, device: torch.device | None) -> Tensor:
 
 def _joined(parts: tuple[Tensor | Run, ...], more: tuple[Tensor | Run, ...]) -> tuple[Tensor | Run, ...]:
     """Concatenate runs; two that continue each other become one."""
-    last, next_ = parts[-1], more[0]
-    if len(more) > 1 or isinstance(last, Tensor) or isinstance(next_, Tensor):
+    last, new = parts[-1], more[0]
+    if len(more) > 1 or isinstance(last, Tensor) or isinstance(new, Tensor):
         return (*parts, *more)
-    if last[2] == next_[2] == 1 and last[0] + last[1] == next_[0]:
-        return (*parts[:-1], (last[0], last[1] + next_[1], 1))
+    if last[2] == new[2] == 1 and last[0] + last[1] == new[0]:
+        return (*parts[:-1], (last[0], last[1] + new[1], 1))
     return (*parts, *more)
 
 
@@ -165,10 +160,8 @@ def take(value: Any, rows: Sequence[int] | None) -> Any:
 
 
 def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | None, int]:
-    """Select `rows` from groups of `width` rows: return the groups to take (None: all, as they are) and the
-    new width.
-
-    Rows in equal runs, each from one group, keep sharing it; otherwise each row gets its own group.
+    """Select `rows` from groups of `width` rows: return the groups to take (None: all as they are), and the
+    new width. Rows in equal runs, each from one group, keep sharing it; otherwise each row gets its own.
     """
     owners = [row // width for row in rows]
     if owners == [group for group in range(groups) for _ in range(width)]:
@@ -218,12 +211,12 @@ def distance(queries: Places, keys: Places) -> Tensor:
 
 
 class MaskBias(NamedTuple):
-    """A term of the scores, 0 or very low (G or 1, 1, Q or 1, K), and the queries that see no key (…, 1).
-    None: nothing is hidden; every query sees a key.
-    """
+    """The effect of a mask on an attention."""
 
-    bias: Tensor | None = None
-    blind: Tensor | None = None
+    bias: Tensor | None = (
+        None  # a term of the scores, 0 or very low (G or 1, 1, Q or 1, K); None: all visible
+    )
+    blind: Tensor | None = None  # the queries that see no key (…, 1); None: each sees one
 
 
 def mask_bias(allowed: Tensor | None, dtype: torch.dtype, all_see: bool = False) -> MaskBias:

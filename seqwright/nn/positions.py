@@ -57,9 +57,7 @@ class _Table(Position):
     def __init__(self, size: int, combine: Combine, dimensions: int | None):
         super().__init__()
         if combine == "add" and dimensions is not None:
-            raise ConfigError(
-                f'dimensions = {dimensions} is for combine = "concat"; added ones have the model\'s size'
-            )
+            raise ConfigError(f'dimensions = {dimensions} is for combine = "concat"; remove it')
         self.combine = combine
         self.dimensions = size if combine == "add" else (dimensions or size // 4)
         if not 0 < self.dimensions <= size or (combine == "concat" and self.dimensions == size):
@@ -160,23 +158,18 @@ class Shaw(Position):
 
     def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor:
         by_distance = q @ self.key_table.transpose(-1, -2)  # (B, H, Q, 2·distance + 1)
-        index = self._index(context, keys).expand(*q.shape[:3], -1)
-        return by_distance.gather(-1, index)
+        return by_distance.gather(-1, self._index(context, keys).expand(*q.shape[:3], -1))
 
     def values(self, weights: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
         if self.value_table is None:
             return None
         index = self._index(context, keys).expand_as(weights)
-        by_distance = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1).scatter_add(
-            -1, index, weights
-        )
-        return by_distance @ self.value_table
+        zeros = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1)
+        return zeros.scatter_add(-1, index, weights) @ self.value_table
 
 
 class Rotary(Position):
-    """Pairs of dimensions (2i, 2i+1) rotated by pos / base^(2i/E), so that q·k depends on the distance (Su et
-    al. 2021, eq. 15).
-    """
+    """Dimensions (2i, 2i+1) rotated by pos / base^(2i/E): q·k depends on the distance (Su et al. 2021, eq. 15)."""
 
     inside = True
 
@@ -184,7 +177,7 @@ class Rotary(Position):
         super().__init__()
         if key_size % 2:
             raise ConfigError(
-                f"position rotary rotates pairs of dimensions, but a head has {key_size}; use an even size"
+                f"position rotary turns pairs of dimensions; a head has {key_size}: use an even size"
             )
         # not a buffer: converting the model to half precision must not round the angles
         self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)
@@ -195,10 +188,8 @@ class Rotary(Position):
         turns = turns.to(torch.complex64 if x.dtype != torch.float64 else torch.complex128)
         if turns.dim() == 3:
             turns = turns[:, None]
-        pairs = torch.view_as_complex(
-            x.unflatten(-1, (len(self.speeds), 2)).to(turns.real.dtype).contiguous()
-        )
-        return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
+        pairs = x.unflatten(-1, (len(self.speeds), 2)).to(turns.real.dtype).contiguous()
+        return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).to(x.dtype)
 
 
 class Alibi(Position):
@@ -215,5 +206,4 @@ class Alibi(Position):
         self.register_buffer("slopes", slopes[:, None, None])  # saved: a pruned model has some of them
 
     def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor:
-        distance = context.distance(keys).abs()
-        return -(self.slopes.to(q.dtype) * distance)
+        return -(self.slopes.to(q.dtype) * context.distance(keys).abs())

@@ -36,9 +36,7 @@ class Pass:
 
 
 class Recurrent(nn.Module):
-    """`layers` layers of cells of `size`, in one direction or in both (outputs concatenated), with dropout
-    between layers.
-    """
+    """Layers of cells of `size` in one or both directions (outputs concatenated), with dropout in between."""
 
     recorder: Callable[[Pass], None] | None = None
 
@@ -47,14 +45,14 @@ class Recurrent(nn.Module):
         input_size: int,
         *,
         size: int,
-        layers: int = 1,
-        cell: Cell = "lstm",
+        layers: int,
+        cell: Cell,
         bidirectional: bool = False,
-        dropout: float = 0.0,
+        dropout: float,
     ):
         super().__init__()
-        self.cell, self.size = cell, size
-        self.directions = 2 if bidirectional else 1
+        self.cell, self.size, self.directions = cell, size, 2 if bidirectional else 1
+        self.parts = 2 if cell == "lstm" else 1  # tensors of a state
         make, self._step = CELLS[cell]
         sizes = [input_size] + [size * self.directions] * (layers - 1)
         self.layers = nn.ModuleList(
@@ -62,25 +60,15 @@ class Recurrent(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    @property
-    def out_size(self) -> int:
-        return self.size * self.directions
-
-    @property
-    def parts(self) -> int:
-        """The number of tensors of a state."""
-        return 2 if self.cell == "lstm" else 1
-
     def empty(self, rows: int) -> Cells:
-        weight = next(self.parameters())
-        zeros = weight.new_zeros(len(self.layers) * self.directions, rows, self.size)
+        zeros = next(self.parameters()).new_zeros(len(self.layers) * self.directions, rows, self.size)
         return (zeros,) * self.parts
 
     def forward(
         self, x: Tensor, state: Cells | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Cells]:
-        """x (B, T, input size) -> (B, T, out size) and the state after each row's last real token. Padding is
-        at the right.
+        """x (B, T, input size), padded at the right -> (B, T, directions · size), and the state after each
+        row's last real token.
         """
         state = self.empty(len(x)) if state is None else state
         ends: list[Cells] = []
@@ -101,10 +89,8 @@ class Recurrent(nn.Module):
         if lengths is None:
             out, end = layer(x, given)
         else:
-            packed = pack_padded_sequence(
-                x, lengths.cpu().clamp(min=1), batch_first=True, enforce_sorted=False
-            )
-            out, end = layer(packed, given)
+            real = lengths.cpu().clamp(min=1)
+            out, end = layer(pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False), given)
             out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
         return out, (end if self.cell == "lstm" else (end,))
 
@@ -116,9 +102,8 @@ class Recurrent(nn.Module):
             if self.recorder is not None:
                 self.recorder(Pass(i, x[:, None], tuple(part[i : i + 1] for part in state)))
             given = tuple(part[i] for part in state) if self.cell == "lstm" else state[0][i]
-            end = self._step(
-                x, given, layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
-            )
+            weights = layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
+            end = self._step(x, given, *weights)
             ends.append(end if self.cell == "lstm" else (end,))
             x = ends[-1][0]
         return x, tuple(torch.stack(parts) for parts in zip(*ends, strict=True))

@@ -17,7 +17,9 @@ TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
 def pair(cell: str, layers: int, bidirectional: bool) -> tuple[Recurrent, nn.Module]:
-    ours = Recurrent(INPUT, size=SIZE, layers=layers, cell=cell, bidirectional=bidirectional).double()
+    ours = Recurrent(
+        INPUT, size=SIZE, layers=layers, cell=cell, bidirectional=bidirectional, dropout=0.0
+    ).double()
     twin = TORCH[cell](INPUT, SIZE, layers, batch_first=True, bidirectional=bidirectional).double()
     names = {"l0": "l{}", "l0_reverse": "l{}_reverse"}
     with torch.no_grad():
@@ -64,7 +66,7 @@ def test_equals_torch(cell, bidirectional, layers, lengths, packed):
 @pytest.mark.parametrize("cell", CELLS)
 @given(layers=st.integers(1, 3), length=st.integers(1, 5))
 def test_steps_equal_the_whole(cell, layers, length):
-    recurrent = Recurrent(INPUT, size=SIZE, layers=layers, cell=cell).double()
+    recurrent = Recurrent(INPUT, size=SIZE, layers=layers, cell=cell, dropout=0.0).double()
     x = torch.randn(2, length, INPUT, dtype=torch.float64)
     start = tuple(torch.randn(layers, 2, SIZE, dtype=torch.float64) for _ in range(recurrent.parts))
     whole, end = recurrent(x, start)
@@ -78,7 +80,7 @@ def test_steps_equal_the_whole(cell, layers, length):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_state_can_be_continued(cell):
-    recurrent = Recurrent(INPUT, size=SIZE, layers=2, cell=cell).double()
+    recurrent = Recurrent(INPUT, size=SIZE, layers=2, cell=cell, dropout=0.0).double()
     x = torch.randn(2, 6, INPUT, dtype=torch.float64)
     first, state = recurrent(x[:, :2])
     second, _ = recurrent(x[:, 2:], state)

@@ -36,11 +36,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class RnnState:
-    """The cells (layers, R, size), the last output (R, size), and what comes from the source, for groups of
-    `width` rows.
+    """Cells (layers, R, size), the last output (R, size), and the source, for groups of `width` rows.
 
-    context (G, memory size): the fixed context vector of a decoder without attention; its size is 0 without a
-    source.
+    context (G, memory size, 0 without a source): the fixed context vector of a decoder without attention.
     """
 
     groups: int
@@ -105,48 +103,33 @@ class Rnn(Decoder):
         self.attention = _attention(attention, size, memory_size)
         context_size = memory_size or 0 if self.attention is None else self.attention.out_size
         fed = {"nothing": 0, "context": context_size, "output": self.size}[feed]
-        self.recurrent = Recurrent(
-            self.embedding.size + fed, size=size, layers=layers, cell=cell, dropout=dropout
-        )
+        inputs = self.embedding.size + fed
+        self.recurrent = Recurrent(inputs, size=size, layers=layers, cell=cell, dropout=dropout)
         learned = start == "tanh"
         self.bridge = None if memory_size is None else Bridge(memory_size, self.recurrent, learned=learned)
-        self.readout = {"state": _State, "tanh": _Tanh, "maxout": _Maxout}[readout](
-            size, self.embedding.size, context_size, self.size
-        )
+        make = {"state": _State, "tanh": _Tanh, "maxout": _Maxout}[readout]
+        self.readout = make(size, self.embedding.size, context_size, self.size)
         self.dropout = Dropout(dropout)
-        self._check(readout)
-
-    def _check(self, readout: str) -> None:
-        if self.bridge is None and self.feed == "context":
+        attends = self.attention is not None
+        # whether a step's input depends on the step before it by more than the cells
+        self.sequential = feed == "output" or (attends and query == "previous")
+        if memory_size is None and feed == "context":
             raise ConfigError('feed = "context" needs a source; take feed = "nothing" or "output"')
-        if self.attention is None:
-            return
-        if self.feed == "context" and self.query == "current":
+        if attends and feed == "context" and query == "current":
+            raise ConfigError('feed = "context" needs query = "previous"; take that, or feed = "output"')
+        if attends and readout == "state" and feed != "context":
             raise ConfigError(
-                'feed = "context" needs the context before the state of query = "current"; '
-                'take query = "previous", or feed = "output"'
+                'readout = "state" uses the context of the attention only with feed = "context" and '
+                'query = "previous"; take those, or readout "tanh" or "maxout"'
             )
-        if readout == "state" and self.feed != "context":
-            raise ConfigError(
-                'readout = "state" never uses the context of the attention; take readout "tanh" or "maxout", '
-                'or feed = "context" with query = "previous"'
-            )
-
-    @property
-    def sequential(self) -> bool:
-        """Whether a step's input depends on the step before it by more than the cells."""
-        return self.feed == "output" or (self.attention is not None and self.query == "previous")
 
     def start(self, encoded: Encoded | None, rows: int = 0) -> RnnState:
         if encoded is None or self.bridge is None:
             zeros = self.embedding.weight.new_zeros
-            return RnnState(
-                rows, self.recurrent.empty(rows), zeros(rows, self.size), memory=None, context=zeros(rows, 0)
-            )
+            return RnnState(rows, self.recurrent.empty(rows), zeros(rows, self.size), None, zeros(rows, 0))
         rows = len(encoded.hidden)
         memory = None if self.attention is None else self.attention.keys(encoded.hidden, encoded.places)
-        summary = self.bridge.summary(encoded)
-        cells = self.bridge(encoded, summary)
+        cells, summary = self.bridge(encoded)
         context = summary if self.attention is None else None
         return RnnState(rows, cells, encoded.hidden.new_zeros(rows, self.size), memory, context)
 
@@ -188,16 +171,16 @@ class Rnn(Decoder):
         rows, count, _ = queries.shape
         if self.attention is None or state.memory is None:
             assert state.context is not None
-            fixed = state.context.repeat_interleave(state.width, 0)
-            return fixed[:, None].expand(-1, count, -1)
+            return state.context.repeat_interleave(state.width, 0)[:, None].expand(-1, count, -1)
         folded = queries.reshape(state.groups, state.width * count, -1)
         if isinstance(state.length, int):
             places = Places.run(state.length, count, width=state.width, device=queries.device)
         else:
             pos = state.length[:, None] + torch.arange(count, device=queries.device)  # (R, count)
             places = Places(pos.view(state.groups, -1))
-        context = AttentionContext(places, state.width)
-        return self.attention(folded, context, state.memory).view(rows, count, -1)
+        return self.attention(folded, AttentionContext(places, state.width), state.memory).view(
+            rows, count, -1
+        )
 
 
 def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None) -> Attention | None:
@@ -216,9 +199,8 @@ def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int
 
 def _where(real: Tensor, after: RnnState, before: RnnState) -> RnnState:
     """Rows with a real token take the state after it, the others keep theirs."""
-    cells = tuple(
-        torch.where(real[None, :, None], a, b) for a, b in zip(after.cells, before.cells, strict=True)
-    )
+    pairs = zip(after.cells, before.cells, strict=True)
+    cells = tuple(torch.where(real[None, :, None], *pair) for pair in pairs)
     output = torch.where(real[:, None], after.output, before.output)
     return replace(after, cells=cells, output=output, length=before.length + real.long())
 
@@ -236,20 +218,13 @@ class Bridge(nn.Module):
         self.layers, self.parts, self.size = len(recurrent.layers), recurrent.parts, recurrent.size
         self.map = nn.Linear(memory_size, self.layers * self.parts * self.size) if learned else None
 
-    def summary(self, encoded: Encoded) -> Tensor:
-        """(B, memory size)."""
-        if encoded.final is None:
-            return masked_mean(encoded.hidden, encoded.places)
-        return encoded.final[0][-1]
-
-    def forward(self, encoded: Encoded, summary: Tensor) -> Cells:
-        if self.map is None:
-            return self._copy(encoded)
-        states = torch.tanh(self.map(summary)).view(len(summary), self.parts, self.layers, self.size)
-        return tuple(states.permute(1, 2, 0, 3).contiguous().unbind(0))
-
-    def _copy(self, encoded: Encoded) -> Cells:
+    def forward(self, encoded: Encoded) -> tuple[Cells, Tensor]:
+        """Return the cells, and the summary s (B, memory size)."""
         final = encoded.final
+        summary = masked_mean(encoded.hidden, encoded.places) if final is None else final[0][-1]
+        if self.map is not None:
+            states = torch.tanh(self.map(summary)).view(len(summary), self.parts, self.layers, self.size)
+            return tuple(states.permute(1, 2, 0, 3).contiguous().unbind(0)), summary
         wanted = (self.parts, self.layers, self.size)
         found = None if final is None else (len(final), len(final[0]), final[0].shape[-1])
         if final is None or found != wanted:
@@ -257,13 +232,13 @@ class Bridge(nn.Module):
                 'start = "copy" needs a recurrent encoder with the decoder\'s cell, layers and size '
                 f'(parts, layers, size: {wanted}, found {found}); take start = "tanh"'
             )
-        return final
+        return final, summary
 
 
 class _State(nn.Module):
     """The state itself."""
 
-    def __init__(self, state: int, embedding: int, context: int, size: int):
+    def __init__(self, *sizes: int):
         super().__init__()
 
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:

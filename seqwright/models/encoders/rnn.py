@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -37,19 +39,12 @@ class Rnn(Encoder):
         super().__init__()
         self.size, self.reverse = size, reverse
         if bidirectional and size % 2:
-            raise ConfigError(
-                f"size of the rnn encoder is {size}; two directions share it, so it must be even: "
-                f"use {size + 1}, or bidirectional = false"
-            )
+            rule = f"size of the rnn encoder is {size}; two directions need an even one"
+            raise ConfigError(f"{rule}: use {size + 1}, or bidirectional = false")
         self.embedding = Embedding(vocabulary, embedding_size or size)
-        self.recurrent = Recurrent(
-            self.embedding.size,
-            size=size // 2 if bidirectional else size,
-            layers=layers,
-            cell=cell,
-            bidirectional=bidirectional,
-            dropout=dropout,
-        )
+        options: dict[str, Any] = {"layers": layers, "cell": cell, "bidirectional": bidirectional}
+        each = size // 2 if bidirectional else size
+        self.recurrent = Recurrent(self.embedding.size, size=each, dropout=dropout, **options)
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tokens) -> Encoded:

@@ -53,9 +53,9 @@ class ClassScores(Head):
         self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
     ) -> Loss:
         """Cross-entropy summed over rows. expected (B,): the numbers of the classes."""
-        scores = self(hidden, places)
-        options = {"weight": self.class_weights, "label_smoothing": smoothing, "reduction": "sum"}
-        return Loss(F.cross_entropy(scores, expected, **options), len(expected))  # type: ignore[arg-type]
+        scores, weights = self(hidden, places), self.class_weights
+        total = F.cross_entropy(scores, expected, weights, label_smoothing=smoothing, reduction="sum")
+        return Loss(total, len(expected))
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
         return sample_ids([1] * len(seeds), seeds, 0, self.linear.out_features, padding=0)[:, 0]
