@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,22 +34,13 @@ HEADS = Registry("head", "seqwright.models.heads", "seqwright.models:Head")
 
 @dataclass(frozen=True)
 class Encoded:
-    """The output of an encoder: a vector per place (B, S, D), the places, and the final states of a
-    recurrent encoder.
+    """The output of an encoder."""
 
-    final: the tensors of a recurrent state, each (layers, B, size of a layer's output).
-    """
-
-    hidden: Tensor
+    hidden: Tensor  # a vector per place, (B, S, D)
     places: Places
-    final: tuple[Tensor, ...] | None = None
-
-
-class State(Protocol):
-    """The memory of a decoder between two calls. Immutable: continuing from it twice gives the same twice."""
-
-    def select(self, rows: Sequence[int]) -> Self:
-        """Return the state whose row i is row rows[i] of this one. Rows may repeat, vanish and move."""
+    final: tuple[Tensor, ...] | None = (
+        None  # of a recurrent encoder, each (layers, B, size of a layer's output)
+    )
 
 
 class Encoder(nn.Module):
@@ -63,9 +54,7 @@ class Encoder(nn.Module):
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Any:
         """Return random sources for tests, padded together. Row i has lengths[i] tokens, decided by seeds[i]
-        alone; padding is a word, so that reading it would show.
-
-        Encoders of other sources than tokens override this.
+        alone; padding is a word, so that reading it would show. Encoders of other sources override this.
         """
         ids = sample_ids(lengths, seeds, FIRST, self.embedding.vocabulary, padding=FIRST)
         return Tokens(ids, None if len(set(lengths)) == 1 else torch.tensor(lengths))
@@ -127,17 +116,13 @@ class Model(nn.Module):
     def take_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copy weights into the model. They must be complete and have the right shapes."""
         own = self.weights()
-        if own.keys() != weights.keys():
-            odd = sorted(own.keys() ^ weights.keys())
-            raise ModelError(
-                f"the weights do not belong to this model: {', '.join(odd[:5])} on one side only"
-            )
-        for name, weight in weights.items():
-            if own[name].shape != weight.shape:
-                raise ModelError(
-                    f"the weights do not belong to this model: {name} has the shape {list(weight.shape)} "
-                    f"instead of {list(own[name].shape)}"
-                )
+        wrong = [f"only one of them has {name}" for name in sorted(own.keys() ^ weights.keys())] or [
+            f"{name} has the shape {list(weight.shape)} instead of {list(own[name].shape)}"
+            for name, weight in weights.items()
+            if own[name].shape != weight.shape
+        ]
+        if wrong:
+            raise ModelError(f"the weights do not belong to this model: {'; '.join(wrong[:3])}")
         for name, weight in weights.items():
             own[name].copy_(weight)
         invalidate_inference_weights(self)
@@ -183,8 +168,7 @@ class DecoderModel(Generative):
 
     def hidden(self, batch: Any) -> Tensor:
         """Return the input of the output layer (B, T, D). The whole target is decoded from one state."""
-        hidden, _ = self.decoder(batch.target.ids, self.start(batch.source))
-        return hidden
+        return self.decoder(batch.target.ids, self.start(batch.source))[0]
 
     def forward(self, batch: Any) -> Tensor:
         return self.output(self.hidden(batch))
@@ -220,11 +204,9 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def log_probs(model: Model, batch: Batch) -> np.ndarray:
-    """log p of the target of each row (B,)."""
-    with torch.inference_mode():
-        scores = model(batch).log_softmax(-1)
-        chosen = scores.gather(-1, batch.expected[..., None]).squeeze(-1)
-        return chosen.masked_fill(batch.expected == PAD, 0.0).sum(-1).numpy()
+    """log p of the target of each row (B,), inside `evaluating`."""
+    chosen = model(batch).log_softmax(-1).gather(-1, batch.expected[..., None]).squeeze(-1)
+    return chosen.masked_fill(batch.expected == PAD, 0.0).sum(-1).numpy()
 
 
 def table_length(model: nn.Module, part: str, otherwise: int) -> int:

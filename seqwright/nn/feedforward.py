@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -30,13 +30,15 @@ class FeedForward(nn.Module):
 
 
 class _TwoLayers(FeedForward):
-    """Weights of a map to `parts` · `hidden` dimensions, and of one back."""
+    """A map to `parts` vectors of `hidden` dimensions, and one back."""
+
+    parts = 1
 
     def __init__(
-        self, parts: int, size: int, hidden: int, activation: Activation, dropout: float, bias: bool
+        self, *, size: int, hidden: Count, activation: Activation, dropout: float = 0.0, bias: bool = True
     ):
         super().__init__()
-        self.rise = nn.Linear(size, parts * hidden, bias=bias)
+        self.rise = nn.Linear(size, self.parts * hidden, bias=bias)
         self.fall = nn.Linear(hidden, size, bias=bias)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
@@ -49,16 +51,10 @@ class _TwoLayers(FeedForward):
 class Plain(_TwoLayers):
     """W₂ f(W₁ x + b₁) + b₂ (Vaswani et al. 2017, eq. 2)."""
 
-    def __init__(
-        self,
-        *,
-        size: int,
-        hidden: Count,
-        activation: Activation = "relu",
-        dropout: float = 0.0,
-        bias: bool = True,
-    ):
-        super().__init__(1, size, hidden, activation, dropout, bias)
+    passes_to = _TwoLayers
+
+    def __init__(self, *, activation: Activation = "relu", **layers: Any):
+        super().__init__(activation=activation, **layers)
 
     def bound(self) -> Function:
         rise, fall = bound(self.rise), bound(self.fall)
@@ -73,16 +69,11 @@ class Plain(_TwoLayers):
 class Gated(_TwoLayers):
     """W₂ (f(W₁ x) ∘ W₃ x) (Shazeer 2020: SwiGLU with silu, GEGLU with gelu)."""
 
-    def __init__(
-        self,
-        *,
-        size: int,
-        hidden: Count,
-        activation: Activation = "silu",
-        dropout: float = 0.0,
-        bias: bool = True,
-    ):
-        super().__init__(2, size, hidden, activation, dropout, bias)  # the gate, then the gated values
+    passes_to = _TwoLayers
+    parts = 2  # the gate, then the gated values
+
+    def __init__(self, *, activation: Activation = "silu", **layers: Any):
+        super().__init__(activation=activation, **layers)
 
     def bound(self) -> Function:
         rise, fall = bound(self.rise), bound(self.fall)

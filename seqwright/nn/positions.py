@@ -169,7 +169,9 @@ class Shaw(Position):
 
 
 class Rotary(Position):
-    """Dimensions (2i, 2i+1) rotated by pos / base^(2i/E): q·k depends on the distance (Su et al. 2021, eq. 15)."""
+    """Pairs of dimensions (2i, 2i+1) rotated by pos / base^(2i/E), so that q·k depends on the distance (Su et
+    al. 2021, eq. 15).
+    """
 
     inside = True
 
@@ -177,7 +179,7 @@ class Rotary(Position):
         super().__init__()
         if key_size % 2:
             raise ConfigError(
-                f"position rotary turns pairs of dimensions; a head has {key_size}: use an even size"
+                f"position rotary turns pairs; a head has {key_size} dimensions: use an even size"
             )
         # not a buffer: converting the model to half precision must not round the angles
         self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)

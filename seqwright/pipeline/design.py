@@ -184,10 +184,10 @@ def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
 def _model_keys() -> list[str]:
     """Return the keys that the table of a model may have."""
     from seqwright.models import MODELS
-    from seqwright.models.building.scaling import options_of
+    from seqwright.models.building.scaling import preset_options
 
     kinds = (MODELS.options(kind) for kind in MODELS.names())
-    return [f"model.{key}" for key in sorted(set().union(*kinds, *map(options_of, PRESETS)))]
+    return [f"model.{key}" for key in sorted(set().union(*kinds, *map(preset_options, PRESETS)))]
 
 
 def _check_resumable(folder: Path) -> None:

@@ -26,8 +26,8 @@ from seqwright.files import read_json, strict, writing
 from seqwright.models.building.scaling import (
     Vocabularies,
     described,
-    options_of,
     parameters_of,
+    preset_options,
     scale_to_size,
     sizes_of,
     training_flops,
@@ -160,7 +160,7 @@ def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
         )
     if "start" in table:
         raise ConfigError(f"start is {table['start']!r}, but families are trained from scratch; leave it out")
-    known = sorted(set().union(*map(options_of, names)))
+    known = sorted(set().union(*map(preset_options, names)))
     for key in requested:
         if key not in known:
             raise ConfigError(unknown("option of the models", key, known))

@@ -22,15 +22,7 @@ from seqwright.search.hypothesis import Hypothesis
 from seqwright.search.lattice import Lattice
 from seqwright.search.options import BeamOptions, Start
 from seqwright.search.prompts import read_prompts
-from seqwright.search.stepping import (
-    Proposals,
-    S,
-    Step,
-    best_candidates,
-    log_probabilities,
-    not_numbers,
-    select,
-)
+from seqwright.search.stepping import Proposals, S, Step, best_candidates, log_probabilities, not_numbers
 from seqwright.search.tree import Beam, Verdict
 
 
@@ -54,7 +46,8 @@ def beam_search(
     for beam, of_beam, scores in zip(beams, prompt.tokens.tolist(), prompt.scores, strict=False):
         beam.read(of_beam, scores)
     history = prompt.tokens[:, :-1].repeat_interleave(size, 0)  # (R, t)
-    state = select(state, [row for row in range(start.rows) for _ in range(size)], start.rows)
+    if size > 1 and beams:
+        state = state.select([row for row in range(start.rows) for _ in range(size)])
     for length in itertools.count(prompt.length + 1):
         if not alive:
             break
@@ -81,7 +74,8 @@ def beam_search(
             elif verdict is Verdict.LENGTH:
                 beam.cut(live)
         if stay:
-            state = select(state, parents, len(alive) * size)
+            if parents != list(range(len(alive) * size)):
+                state = state.select(parents)
             history = history[torch.tensor(parents, device=start.device)] if rules else history
         alive = stay
     return [beam.hypotheses() for beam in beams]

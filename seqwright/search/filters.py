@@ -63,9 +63,7 @@ class NoRepeat:
         grams = history.unfold(1, self.size, 1)  # (R, t - n + 1, n)
         context = history[:, history.shape[1] - self.size + 1 :]  # (R, n - 1): the last tokens
         seen = (grams[..., :-1] == context[:, None]).all(-1)  # (R, t - n + 1)
-        ceiling = (
-            torch.zeros_like(seen, dtype=log_probs.dtype).fill_(torch.inf).masked_fill_(seen, -torch.inf)
-        )
+        ceiling = torch.full_like(seen, torch.inf, dtype=log_probs.dtype).masked_fill_(seen, -torch.inf)
         # the minimum, because a token may follow this context in one place and another one elsewhere
         log_probs.scatter_reduce_(1, grams[..., -1], ceiling, "amin")
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqwright.search.hypothesis import FinishReason, Hypothesis
 from seqwright.search.options import SamplingOptions, Start
-from seqwright.search.prompts import Prompt, read_prompts
+from seqwright.search.prompts import read_prompts
 from seqwright.search.stepping import S, Step, log_probabilities, not_numbers
 
 SHORTLIST = 256  # tokens that are sorted first; nearly every nucleus is smaller
@@ -39,7 +39,8 @@ def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> 
     rows, silent = list(range(start.rows)), start.silent_index()
     prompt, state = read_prompts(step, state, start, options)
     history = prompt.tokens  # (R, t)
-    yield from _emissions(prompt)
+    for place, given in enumerate(history.T.tolist()):  # none of them is the last token of its row
+        yield [Emission(row, token, prompt.scores[row][place], None) for row, token in enumerate(given)]
     sampler.skip(prompt.length)
     first = torch.full((start.rows, 1), start.first, device=start.device)
     tokens = history[:, -1:] if prompt.length else first  # (R, 1)
@@ -57,9 +58,8 @@ def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> 
         for row, token, score in zip(rows, tokens.flatten().tolist(), scores.flatten().tolist(), strict=True):
             if math.isnan(score):
                 raise not_numbers(length, row)
-            reason: FinishReason | None = "length" if length >= limits[row] else None
-            if token == start.end:
-                reason = "end"
+            cut: FinishReason | None = "length" if length >= limits[row] else None
+            reason = "end" if token == start.end else cut
             emitted.append(Emission(row, token, score, reason))
         yield emitted
         if rules:
@@ -69,12 +69,6 @@ def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> 
             rows = [rows[place] for place in stay]
             tokens, history = tokens[stay], history[stay]
             state = state.select(stay) if stay else state
-
-
-def _emissions(prompt: Prompt) -> Iterator[list[Emission]]:
-    """The tokens of a prompt, step by step. None of them is the last of its row."""
-    for step, tokens in enumerate(prompt.tokens.T.tolist()):
-        yield [Emission(row, token, prompt.scores[row][step], None) for row, token in enumerate(tokens)]
 
 
 @torch.inference_mode()

@@ -86,23 +86,18 @@ class Lattice:
         for rows, beam, proposal, names in zip(grouped, beams, proposals, banned, strict=True):
             for seat, token, score in zip(*proposal, strict=True):
                 parent = beam.seats[seat]
-                # the ban on a fallback token is lifted
-                if parent is None or rows[seat, token] != -math.inf:
-                    continue
-                reason = f"banned by {names[seat, token]}"
-                self._add(beam, beam.length + 1, parent, token, score, "dropped", reason)
+                if parent is not None and rows[seat, token] == -math.inf:  # a fallback token is not banned
+                    reason = f"banned by {names[seat, token]}"
+                    self._add(beam, beam.length + 1, parent, token, score, "dropped", reason)
 
     def _add(
         self, beam: Beam, step: int, parent: Node, token: int, token_score: float, fate: Fate, reason: str
     ) -> int:
         if parent not in self._numbers:  # the token before the first step
             first = Candidate(beam.sentence, 0, None, parent.token, 0.0, 0.0, "kept", "first")
-            self._numbers[parent] = self._append(first)
-        log_prob = parent.log_prob + token_score
+            self._numbers[parent] = len(self.candidates)
+            self.candidates.append(first)
+        number, log_prob = self._numbers[parent], parent.log_prob + token_score
         score = log_prob / beam.options.penalty(step)
-        number = self._numbers[parent]
-        return self._append(Candidate(beam.sentence, step, number, token, log_prob, score, fate, reason))
-
-    def _append(self, candidate: Candidate) -> int:
-        self.candidates.append(candidate)
+        self.candidates.append(Candidate(beam.sentence, step, number, token, log_prob, score, fate, reason))
         return len(self.candidates) - 1

@@ -42,16 +42,11 @@ class Start:
     prefill: Prefill | None = None  # reads prefixes in one call; None: their tokens are forced one by one
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} has {len(given)} entries for {self.rows} inputs; give one for each, or none"
-            for name, given in (("prefixes", self.prefixes), ("limits", self.limits), ("seeds", self.seeds))
-            if len(given) not in (0, self.rows)
-        ]
-        problems += [
-            f"the limit of input {row} is {limit}; it must be at least 1"
-            for row, limit in enumerate(self.limits)
-            if limit < 1
-        ]
+        sizes = {"prefixes": len(self.prefixes), "limits": len(self.limits), "seeds": len(self.seeds)}
+        rule = f"entries for {self.rows} inputs; give one for each, or none"
+        problems = [f"{name} has {size} {rule}" for name, size in sizes.items() if size not in (0, self.rows)]
+        rule = "it must be at least 1"
+        problems += [f"the limit of input {row} is {n}; {rule}" for row, n in enumerate(self.limits) if n < 1]
         raise_all(problems)
 
     def silent_index(self) -> Tensor | None:
@@ -102,27 +97,19 @@ class SearchOptions:
 
     def check_vocabulary(self, start: Start, size: int) -> None:
         """Raise an error if a given token is not one of the `size` that the model scores."""
-        given = [("end", start.end), *(("banned", token) for token in self.banned)]
-        given += [("silent", token) for token in start.silent]
-        given += [
-            (f"prefix of input {row}", token) for row, prefix in enumerate(start.prefixes) for token in prefix
+        given = {"end": [start.end], "banned": self.banned, "silent": start.silent}
+        given |= {f"prefix of input {row}": prefix for row, prefix in enumerate(start.prefixes)}
+        wrong = [
+            (token, place) for place, tokens in given.items() for token in tokens if not 0 <= token < size
         ]
-        raise_all(
-            [
-                f"token {token} ({where}) is not in the vocabulary, which has 0 to {size - 1}"
-                for where, token in given
-                if not 0 <= token < size
-            ]
-        )
+        rule = f"is not in the vocabulary, which has 0 to {size - 1}"
+        raise_all([f"token {token} ({place}) {rule}" for token, place in wrong])
 
     def _check_prefixes(self, start: Start) -> None:
-        problems = []
+        problems, refused = [], {start.end, *self.banned, *start.silent}
         for row, (prefix, limit) in enumerate(zip(start.prefixes, self.limits(start), strict=False)):
-            problems += [
-                f"token {token} in the prefix of input {row} is banned, silent or the end; remove it"
-                for token in prefix
-                if token == start.end or token in self.banned or token in start.silent
-            ]
+            rule = f"in the prefix of input {row} is banned, silent or the end; remove it"
+            problems += [f"token {token} {rule}" for token in prefix if token in refused]
             if len(prefix) > limit:
                 problems.append(
                     f"the prefix of input {row} has {len(prefix)} tokens, and {limit} are allowed: token "

@@ -30,11 +30,6 @@ Prefill = Callable[[Tensor, Any], tuple[Tensor, Any]]
 """tokens (R, T + 1), state -> log p of each but the first (R, T), state after all but the last."""
 
 
-def select(state: S, rows: Sequence[int], count: int) -> S:
-    """The rows of a state that has `count`; nothing is copied where nothing changes."""
-    return state if rows == list(range(count)) else state.select(rows)
-
-
 def log_probabilities(logits: Tensor, silent: Tensor | None = None) -> Tensor:
     """log softmax, (R, V), in float32 or float64, in new memory, so that filters may write into it.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import NamedTuple
 
 from seqwright.search.hypothesis import FinishReason, Hypothesis
 from seqwright.search.options import BeamOptions, Start
@@ -34,22 +33,18 @@ class Node:
         self.token_score, self.log_prob = token_score, log_prob
 
     def hypothesis(self, score: float, reason: FinishReason) -> Hypothesis:
-        tokens, scores = [], []
-        node = self
+        nodes, node = [], self
         while node.parent is not None:
-            tokens.append(node.token)
-            scores.append(node.token_score)
+            nodes.append(node)
             node = node.parent
-        tokens.reverse()
-        scores.reverse()
+        tokens, scores = (
+            [node.token for node in reversed(nodes)],
+            [node.token_score for node in reversed(nodes)],
+        )
         return Hypothesis(tokens[:-1] if reason == "end" else tokens, scores, score, self.log_prob, reason)
 
 
-class Found(NamedTuple):
-    """A finished hypothesis."""
-
-    score: float
-    node: Node
+Scored = tuple[float, Node]  # the score of a finished hypothesis, and its last token
 
 
 class Beam:
@@ -60,9 +55,9 @@ class Beam:
         self.length = 0  # tokens of each live hypothesis
         self.best = Node(None, 0, start.first, 0.0, 0.0)
         self.seats: list[Node | None] = [self.best] + [None] * (options.size - 1)
-        self.ended: list[Found] = []  # the n best, best first
+        self.ended: list[Scored] = []  # the n best, best first
         self.ends = 0  # number of all that ended
-        self.cut_off: list[Found] = []
+        self.cut_off: list[Scored] = []
 
     def read(self, tokens: list[int], scores: list[float]) -> None:
         """Begin with these tokens and their log-probabilities."""
@@ -100,8 +95,8 @@ class Beam:
                 over.append(Node(parent, seat, token, score, parent.log_prob + score))
         if over:
             self.ends += len(over)
-            self.ended = sorted(self.ended + self._found(over), key=lambda found: -found.score)
-            del self.ended[self.options.n_best :]
+            ranked = sorted(self.ended + self._scored(over), key=lambda ended: -ended[0])
+            self.ended = ranked[: self.options.n_best]
         return live, over
 
     def verdict(self, live: list[Node]) -> Verdict:
@@ -110,7 +105,7 @@ class Beam:
             return Verdict.NONE_ALIVE
         if self.ends >= self.options.enough:
             return Verdict.ENOUGH
-        if len(self.ended) == self.options.n_best and self.bound(live[0]) <= self.ended[-1].score:
+        if len(self.ended) == self.options.n_best and self.bound(live[0]) <= self.ended[-1][0]:
             return Verdict.BOUND
         return Verdict.LENGTH if self.length >= self.limit else Verdict.CONTINUE
 
@@ -144,13 +139,13 @@ class Beam:
 
     def cut(self, live: list[Node]) -> None:
         """End at the maximum length."""
-        self.cut_off = self._found(live)
+        self.cut_off = self._scored(live)
 
     def hypotheses(self) -> list[Hypothesis]:
-        whole = [found.node.hypothesis(found.score, "end") for found in self.ended]
-        cut = [found.node.hypothesis(found.score, "length") for found in self.cut_off]
+        whole = [node.hypothesis(score, "end") for score, node in self.ended]
+        cut = [node.hypothesis(score, "length") for score, node in self.cut_off]
         return (whole + cut)[: self.options.n_best]
 
-    def _found(self, nodes: list[Node]) -> list[Found]:
+    def _scored(self, nodes: list[Node]) -> list[Scored]:
         penalty = self.options.penalty(self.length)
-        return [Found(node.log_prob / penalty, node) for node in nodes]
+        return [(node.log_prob / penalty, node) for node in nodes]

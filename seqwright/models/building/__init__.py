@@ -33,10 +33,18 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     start = copy.deepcopy(given.pop(PINNED, {}))
     kind = given.pop("kind", start.get("kind", KIND))
     own = MODELS.options(kind)
-    parts, explicit = {}, {part: _as_table(part, given.pop(part, None)) for part in parts_of(kind)}
+    parts, options = {}, {}
+    explicit = {part: _as_table(part, given.pop(part, None)) for part in parts_of(kind)}
     for part, table in explicit.items():
-        parts[part] = _base_table(part, start.get(part, own[part].default), table.get("kind"))
-    options = {part: PART_REGISTRIES[part].options(table["kind"]) for part, table in parts.items()}
+        base = _as_table(part, start.get(part, own[part].default))
+        chosen = table.get("kind") or base["kind"]
+        options[part] = PART_REGISTRIES[part].options(chosen)
+        if chosen != base["kind"]:
+            base = {
+                "kind": chosen,
+                **{key: base[key] for key in KEPT if key in base and key in options[part]},
+            }
+        parts[part] = base
     result = {"kind": kind, **{key: start[key] for key in start if key in own and key not in parts}}
     for key, value in given.items():
         takers = [part for part in parts if key in options[part]]
@@ -73,12 +81,3 @@ def _as_table(part: str, spec: str | Mapping[str, Any] | None) -> dict[str, Any]
     if not isinstance(spec, str | Mapping | None):
         raise ConfigError(Problem(part, spec, "it must be a name, or a table of options"))
     return {"kind": spec} if isinstance(spec, str) else dict(spec or {})
-
-
-def _base_table(part: str, base: str | Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    """Return the options that a part has before those of the user; `kind` is the user's, if any."""
-    table = _as_table(part, base)
-    if kind in (None, table["kind"]):
-        return table
-    options = PART_REGISTRIES[part].options(kind)
-    return {"kind": kind, **{key: table[key] for key in KEPT if key in table and key in options}}

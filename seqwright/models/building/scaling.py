@@ -31,7 +31,7 @@ def parameters_of(model: Mapping[str, Any], vocabularies: Vocabularies) -> int:
     return sum(parameter.numel() for parameter in built.parameters())
 
 
-def options_of(name: str) -> set[str]:
+def preset_options(name: str) -> set[str]:
     """Return the options of a preset's model and of its parts."""
     preset = PRESETS[name]
     parts = (PART_REGISTRIES[part].options(preset.model[part]["kind"]) for part in parts_of(preset.kind))
@@ -42,7 +42,7 @@ def described(name: str, options: Mapping[str, Any], *, joint: bool) -> dict[str
     """Return the description of a preset with those of the options that it has. Embeddings are shared only
     if both sides have one vocabulary.
     """
-    known = {key: value for key, value in options.items() if key in options_of(name)}
+    known = {key: value for key, value in options.items() if key in preset_options(name)}
     share = joint and bool(known.get("share", PRESETS[name].model["share"]))
     return {"preset": name, **known, "share": share}
 
@@ -63,23 +63,19 @@ def scale_to_size(
     full = resolve(model)
 
     def scaled(grains: int) -> dict[str, Any]:
-        return _scaled(full, grains * GRAIN / full["decoder"]["size"], fixed)
+        factor, result = grains * GRAIN / full["decoder"]["size"], dict(full)
+        for part in PARTS:
+            of_part = fixed.get(part, {})
+            kept = {*fixed, *(of_part if isinstance(of_part, Mapping) else ())}
+            keys = [key for key in SIZES if full[part].get(key) and key not in kept]
+            result[part] = {**full[part], **{key: _times(key, full[part][key], factor) for key in keys}}
+        return result
 
     def count(grains: int) -> int:
         return parameters_of(scaled(grains), vocabularies)
 
     above = 1 + bisect_left(range(1, STEPS), parameters, key=count)
     return scaled(min((max(above - 1, 1), above), key=lambda grains: abs(count(grains) - parameters)))
-
-
-def _scaled(full: Mapping[str, Any], factor: float, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(full)
-    for part in PARTS:
-        of_part = fixed.get(part, {})
-        kept = {*fixed, *(of_part if isinstance(of_part, Mapping) else ())}
-        scaled = [key for key in SIZES if full[part].get(key) and key not in kept]
-        result[part] = {**full[part], **{key: _times(key, full[part][key], factor) for key in scaled}}
-    return result
 
 
 def _times(key: str, size: int, factor: float) -> int:
