@@ -77,9 +77,7 @@ class Decoder(nn.Module):
 
 
 class Head(nn.Module):
-    """An output layer: hidden vectors (B, T, D) become predictions. `places` marks the real vectors; None:
-    all are real.
-    """
+    """An output layer: vectors (B, T, D) become predictions. `places` marks the real ones; None: all."""
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         raise NotImplementedError

@@ -18,9 +18,7 @@ from seqwright.errors import ConfigError
 
 
 class Dropout(nn.Module):
-    """Zeroes each element with probability `rate` (to the nearest 1/256) and scales the others by 1 / (1 −
-    rate), in training only.
-    """
+    """Zeroes elements with probability `rate` (in 1/256) in training, and divides the others by 1 − rate."""
 
     def __init__(self, rate: float = 0.0):
         super().__init__()
@@ -37,20 +35,18 @@ class Dropout(nn.Module):
         return _ByteDropout.apply(x, self._kept)
 
     def extra_repr(self) -> str:
-        return f"{self.rate}"
+        return str(self.rate)
 
 
-def random_bytes(count: int) -> Tensor:
-    """(count,) uint8, uniform, decided by torch's default generator."""
-    seed = int(torch.randint(2**62, ()))
-    words = np.random.SFC64(seed).random_raw((count + 7) // 8)
-    return torch.from_numpy(words.view(np.uint8))[:count]
+_masked_scale = torch.ops.aten.native_dropout_backward  # x · mask · scale, in one pass over x
 
 
 class _ByteDropout(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: int) -> Tensor:
-        mask = random_bytes(x.numel()).lt(kept).view(x.shape)
+        count, seed = x.numel(), int(torch.randint(2**62, ()))
+        words = np.random.SFC64(seed).random_raw((count + 7) // 8)
+        mask = torch.from_numpy(words.view(np.uint8))[:count].lt(kept).view(x.shape)
         ctx.save_for_backward(mask)
         ctx.scale = 256 / kept
         return _masked_scale(x, mask, ctx.scale)
@@ -59,8 +55,3 @@ class _ByteDropout(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
         return _masked_scale(grads[0], mask, ctx.scale), None
-
-
-def _masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """x · mask · scale, in one pass over x."""
-    return torch.ops.aten.native_dropout_backward(x, mask, scale)

@@ -30,9 +30,7 @@ _packs = hasattr(_onednn, "_linear_pointwise") and hasattr(_onednn, "_reorder_li
 
 
 def bound(module: nn.Module) -> Callable[..., Any]:
-    """Return what to call instead of the module: its own `bound()`, a function of its weights, or, if it has
-    hooks, the module.
-    """
+    """Return the module's `bound()` or a function of its weights; a module with hooks itself."""
     if module._forward_hooks or module._forward_pre_hooks:
         return module
     own = getattr(module, "bound", None)

@@ -21,9 +21,7 @@ LEAST = 32  # places of a buffer
 
 
 class CacheBuffer:
-    """A tensor `data` (…, H, C, E + value size) with free places behind the `filled` ones: a key, then its
-    value.
-    """
+    """Keys and their values, `data` (…, H, C, E + value size), with free places behind the `filled` ones."""
 
     __slots__ = ("data", "filled")
 
@@ -65,7 +63,8 @@ class Keys:
     @property
     def pair(self) -> tuple[Tensor, Tensor]:
         if self._pair is None:
-            self._pair = self.both.split_with_sizes(self.sizes, -1)
+            k, v = self.both.split_with_sizes(self.sizes, -1)
+            self._pair = k, v
         return self._pair
 
     @property

@@ -78,9 +78,7 @@ def _cross_entropy(
     smoothing: float,
     slopes: tuple[Tensor, Tensor, Tensor | None] | None = None,
 ) -> Tensor:
-    """The loss. `slopes`, if given, are filled with the gradients of rows, weight and bias; the gradient of
-    the scores is softmax − t.
-    """
+    """The loss. `slopes` get the gradients of rows, weight and bias; that of the scores is softmax − t."""
     share = smoothing / len(weight)
     total = torch.zeros((), dtype=rows.dtype, device=rows.device)
     for start in range(0, len(rows), ROWS):

@@ -153,8 +153,8 @@ def _joined(parts: tuple[Tensor | Run, ...], more: tuple[Tensor | Run, ...]) -> 
 
 
 def take(value: Any, rows: Sequence[int] | None) -> Any:
-    """Rows of a tensor. None, as value or as rows, changes nothing."""
-    if value is None or rows is None:
+    """Rows of a tensor; rows None: all. A value that is not a tensor stays as it is."""
+    if rows is None or not isinstance(value, Tensor):
         return value
     return value.index_select(0, torch.tensor(rows, dtype=torch.long, device=value.device))
 
@@ -186,9 +186,7 @@ class Mask:
         return not self.causal and self.window is None
 
     def allowed(self, queries: Places, keys: Places, width: int = 1) -> Tensor | None:
-        """True: may attend. Broadcastable to (G, 1, Q, K), where Q counts the queries of all rows of a group;
-        None: all may.
-        """
+        """True: may attend; None: all may. Broadcastable to (G, 1, Q, K), with Q of all rows of a group."""
         parts: list[Tensor] = []
         known = None not in (queries.first, queries.last, keys.first, keys.last)
         if self.causal and not (known and keys.last <= queries.first):  # type: ignore[operator]

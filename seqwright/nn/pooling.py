@@ -22,7 +22,7 @@ class Mean(Pooling):
     """The mean of all vectors."""
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
-        return hidden.mean(1) if places is None else masked_mean(hidden, places)
+        return masked_mean(hidden, places)
 
 
 class First(Pooling):
@@ -52,9 +52,9 @@ class Attention(Pooling):
         return (weights[:, None] @ hidden).squeeze(1)
 
 
-def masked_mean(hidden: Tensor, places: Places) -> Tensor:
+def masked_mean(hidden: Tensor, places: Places | None) -> Tensor:
     """The mean over real places, (G, K, D) -> (G, D)."""
-    if places.seen is None:
+    if places is None or places.seen is None:
         return hidden.mean(1)
     real = places.seen[..., None].to(hidden.dtype)
     return (hidden * real).sum(1) / real.sum(1).clamp(min=1)

@@ -169,9 +169,7 @@ class Shaw(Position):
 
 
 class Rotary(Position):
-    """Pairs of dimensions (2i, 2i+1) rotated by pos / base^(2i/E), so that q·k depends on the distance (Su et
-    al. 2021, eq. 15).
-    """
+    """Rotates dimensions 2i and 2i+1 by pos / base^(2i/E): distances count (Su et al. 2021, eq. 15)."""
 
     inside = True
 

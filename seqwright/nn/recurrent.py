@@ -67,9 +67,7 @@ class Recurrent(nn.Module):
     def forward(
         self, x: Tensor, state: Cells | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Cells]:
-        """x (B, T, input size), padded at the right -> (B, T, directions · size), and the state after each
-        row's last real token.
-        """
+        """x (B, T, input size), padded at the right -> (B, T, directions · size), and the state after it."""
         state = self.empty(len(x)) if state is None else state
         ends: list[Cells] = []
         for i, layer in enumerate(self.layers):

@@ -78,16 +78,12 @@ def generate(step: Step[S], state: S, start: Start, options: SamplingOptions) ->
     for emitted in _stream(step, state, start, options):
         for emission in emitted:
             emissions[emission.row].append(emission)
-    return [_collect(of_row) for of_row in emissions]
-
-
-def _collect(emissions: list[Emission]) -> Hypothesis:
-    reason = emissions[-1].finish_reason
-    assert reason is not None  # the last token of a row has one
-    tokens = [emission.token for emission in emissions]
-    scores = [emission.log_prob for emission in emissions]
-    total = math.fsum(scores)
-    return Hypothesis(tokens[:-1] if reason == "end" else tokens, scores, total, total, reason)
+    results = []
+    for of_row in emissions:
+        _, tokens, scores, reasons = map(list, zip(*of_row, strict=True))
+        total, ended = math.fsum(scores), reasons[-1] == "end"
+        results.append(Hypothesis(tokens[:-1] if ended else tokens, scores, total, total, reasons[-1]))
+    return results
 
 
 class Sampler:

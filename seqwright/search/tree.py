@@ -37,10 +37,8 @@ class Node:
         while node.parent is not None:
             nodes.append(node)
             node = node.parent
-        tokens, scores = (
-            [node.token for node in reversed(nodes)],
-            [node.token_score for node in reversed(nodes)],
-        )
+        tokens = [node.token for node in reversed(nodes)]
+        scores = [node.token_score for node in reversed(nodes)]
         return Hypothesis(tokens[:-1] if reason == "end" else tokens, scores, score, self.log_prob, reason)
 
 

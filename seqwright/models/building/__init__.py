@@ -38,12 +38,9 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     for part, table in explicit.items():
         base = _as_table(part, start.get(part, own[part].default))
         chosen = table.get("kind") or base["kind"]
-        options[part] = PART_REGISTRIES[part].options(chosen)
+        options[part] = accepted = PART_REGISTRIES[part].options(chosen)
         if chosen != base["kind"]:
-            base = {
-                "kind": chosen,
-                **{key: base[key] for key in KEPT if key in base and key in options[part]},
-            }
+            base = {"kind": chosen} | {key: base[key] for key in KEPT if key in base and key in accepted}
         parts[part] = base
     result = {"kind": kind, **{key: start[key] for key in start if key in own and key not in parts}}
     for key, value in given.items():
@@ -59,9 +56,7 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description as a user would write it: with the name of its preset if the preset is still
-    the same, otherwise part by part.
-    """
+    """Return the description as a user would write it: with its preset if that is still the same."""
     given = as_table(model)
     description, name = given.pop(PINNED, None), given.get("preset")
     same = isinstance(name, str) and name in PRESETS and PRESETS[name].model == description

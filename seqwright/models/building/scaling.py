@@ -39,9 +39,7 @@ def preset_options(name: str) -> set[str]:
 
 
 def described(name: str, options: Mapping[str, Any], *, joint: bool) -> dict[str, Any]:
-    """Return the description of a preset with those of the options that it has. Embeddings are shared only
-    if both sides have one vocabulary.
-    """
+    """Return a preset with those of the options that it has. Only a `joint` vocabulary can be shared."""
     known = {key: value for key, value in options.items() if key in preset_options(name)}
     share = joint and bool(known.get("share", PRESETS[name].model["share"]))
     return {"preset": name, **known, "share": share}

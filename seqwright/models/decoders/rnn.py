@@ -59,7 +59,7 @@ class RnnState:
             output=self.output.index_select(0, index),
             memory=memory,
             context=take(self.context, groups),
-            length=self.length if isinstance(self.length, int) else take(self.length, rows),
+            length=take(self.length, rows),
             width=width,
         )
 
@@ -97,7 +97,7 @@ class Rnn(Decoder):
         dropout: float = 0.1,
     ):
         super().__init__()
-        self.query, self.feed, self.cell_size = query, feed, size
+        self.query, self.feed = query, feed
         self.size = size if readout == "state" else readout_size or size
         self.embedding = Embedding(vocabulary, embedding_size or size)
         self.attention = _attention(attention, size, memory_size)

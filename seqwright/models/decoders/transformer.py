@@ -18,18 +18,13 @@ from seqwright.nn.masks import Places, regroup, take
 
 @dataclass(frozen=True, eq=False)
 class TransformerState:
-    """The keys of each block's past and of the memory, for `groups` groups of `width` rows, and the stack
-    that they belong to.
-
-    memory: None for a decoder without an encoder. length: the number of tokens so far, an int, or (rows,)
-    where padding made the rows differ.
-    """
+    """The keys of each block's past and of the memory, for `groups` groups of `width` rows."""
 
     groups: int
-    stack: BoundStack
-    memory: tuple[Keys, ...] | None
+    stack: BoundStack  # the stack that the keys belong to
+    memory: tuple[Keys, ...] | None  # None without an encoder
     past: Past | None = None
-    length: int | Tensor = 0
+    length: int | Tensor = 0  # tokens so far, (rows,) where padding made the rows differ
     width: int = 1
 
     def select(self, rows: Sequence[int]) -> TransformerState:
@@ -39,15 +34,13 @@ class TransformerState:
             stack=self.stack,
             memory=self.memory and select_keys(self.memory, groups, rows, width),  # type: ignore[arg-type]
             past=self.past and select_keys(self.past, groups, rows, width),
-            length=self.length if isinstance(self.length, int) else take(self.length, rows),
+            length=take(self.length, rows),
             width=width,
         )
 
 
 class Transformer(Decoder):
-    """Embedded tokens through a causal stack that attends to the memory, if there is one. The options are
-    those of the stack.
-    """
+    """Embedded tokens through a causal stack that attends to the memory, if any. The options are the stack's."""
 
     passes_to = Stack
 
@@ -66,27 +59,17 @@ class Transformer(Decoder):
     def forward(
         self, tokens: Tensor, state: TransformerState, real: Tensor | None = None
     ) -> tuple[Tensor, TransformerState]:
-        rows, count = tokens.shape
-        places, length = self._places(tokens, state, real)
+        (rows, count), groups, length = tokens.shape, state.groups, state.length
+        if real is None and isinstance(length, int):
+            places = Places.run(length, count, width=state.width, device=tokens.device)
+            length = length + count
+        else:
+            real = torch.ones_like(tokens, dtype=torch.bool) if real is None else real
+            before = torch.as_tensor(length, device=tokens.device).expand(rows)
+            pos = Places.padded(real, before).pos
+            places, length = Places(pos.view(groups, -1), real.view(groups, -1)), before + real.sum(-1)
         # the rows of a group become one row of queries
-        embedded = self.embedding(tokens.view(state.groups, state.width * count))
+        embedded = self.embedding(tokens.view(groups, state.width * count))
         hidden, past = state.stack(embedded, places, state.past, state.memory, state.width)
-        after = TransformerState(state.groups, state.stack, state.memory, past, length, state.width)
+        after = TransformerState(groups, state.stack, state.memory, past, length, state.width)
         return hidden.view(rows, count, -1), after
-
-    def _places(
-        self, tokens: Tensor, state: TransformerState, real: Tensor | None
-    ) -> tuple[Places, int | Tensor]:
-        """The places of the new tokens, and the number of tokens after them."""
-        rows, count = tokens.shape
-        if real is None and isinstance(state.length, int):
-            run = Places.run(state.length, count, width=state.width, device=tokens.device)
-            return run, state.length + count
-        before = state.length
-        if isinstance(before, int):
-            before = torch.full((rows,), before, device=tokens.device)
-        if real is None:
-            real = torch.ones_like(tokens, dtype=torch.bool)
-        places = Places.padded(real, before)
-        folded = Places(places.pos.view(state.groups, -1), real.view(state.groups, -1))
-        return folded, before + real.sum(-1)
