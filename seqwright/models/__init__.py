@@ -38,9 +38,7 @@ class Encoded:
 
     hidden: Tensor  # a vector per place, (B, S, D)
     places: Places
-    final: tuple[Tensor, ...] | None = (
-        None  # of a recurrent encoder, each (layers, B, size of a layer's output)
-    )
+    final: tuple[Tensor, ...] | None = None  # states of a recurrent encoder, each (layers, B, size)
 
 
 class Encoder(nn.Module):

@@ -14,8 +14,7 @@ from seqwright.nn.attention import Spec
 
 
 class DecoderOnly(DecoderModel):
-    """p(target), token by token, or p(target | source) where the source is read first as a prompt (Radford et
-    al. 2018).
+    """p(target), token by token, or p(target | source) after the source as a prompt (Radford et al. 2018).
 
     tie: the output layer is the embedding.
     """
@@ -39,7 +38,5 @@ class DecoderOnly(DecoderModel):
         state = self.decoder.start(None, len(ids))
         if source.lengths is None:
             return self.decoder(ids, state)[1]
-        order = torch.arange(count, device=ids.device) - (
-            count - source.lengths[:, None]
-        )  # to the right side
+        order = torch.arange(count, device=ids.device) - (count - source.lengths[:, None])  # padded left
         return self.decoder(ids.gather(1, order % count), state, order >= 0)[1]

@@ -31,13 +31,9 @@ class EncoderDecoder(DecoderModel):
         self.encoder = ENCODERS.build(encoder, vocabulary=source_vocabulary)
         self.decoder = DECODERS.build(decoder, vocabulary=target_vocabulary, memory_size=self.encoder.size)
         if share:
-            one, other = (
-                " × ".join(map(str, p.embedding.weight.shape)) for p in (self.encoder, self.decoder)
-            )
+            one, other = ("×".join(map(str, p.embedding.weight.shape)) for p in (self.encoder, self.decoder))
             if one != other:
-                needs = (
-                    f"share needs embeddings of one shape, not {one} in the source and {other} in the target"
-                )
+                needs = f"share needs embeddings of one shape, not {one} (source) and {other} (target)"
                 raise ConfigError(f"{needs}; make them equal or set share = false")
             self.encoder.embedding = self.decoder.embedding
         self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)

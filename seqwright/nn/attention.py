@@ -36,17 +36,13 @@ EVERYTHING = Mask()
 
 @dataclass(frozen=True)
 class Look:
-    """One call of an attention as its recorder gets it, before dropout.
+    """One call of an attention as its recorder gets it, before dropout."""
 
-    q (G, H, Q, E): the queries of all `width` rows that share the keys, with their positions encoded.
-    scores (G, H, Q, K): the input of the softmax; weights: its output.
-    """
-
-    q: Tensor
+    q: Tensor  # (G, H, Q, E): the queries of all rows that share the keys, with their positions encoded
     keys: Keys
-    scores: Tensor
-    weights: Tensor
-    width: int
+    scores: Tensor  # (G, H, Q, K): the input of the softmax
+    weights: Tensor  # (G, H, Q, K): its output
+    width: int  # rows that share the keys
 
 
 class Attention(InferenceModule["BoundAttention"]):
@@ -82,9 +78,7 @@ class Attention(InferenceModule["BoundAttention"]):
         super().__init__()
         memory_size = memory_size or size
         if unknown := set(projections) - set("qkvo"):
-            raise ConfigError(
-                f"projections is {projections!r} with {sorted(unknown)}; the letters are q, k, v, o"
-            )
+            raise ConfigError(f"projections is {projections!r} with {sorted(unknown)}; use only q, k, v, o")
         divided = size if {"q", "k"} & set(projections) else memory_size
         own_size = head_size or _per_head(divided, heads, "size")
         self.heads, self.mask, self.projections = heads, mask, projections
@@ -259,10 +253,8 @@ def by_row(attended: Tensor, *rows: int) -> Tensor:
 
 
 def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
-    if inputs and outputs:
-        return nn.Linear(inputs, outputs, bias=bias)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that there is nothing to initialise
+        warnings.filterwarnings("ignore", message="Initializing zero-element")  # if all heads are pruned
         return nn.Linear(inputs, outputs, bias=bias)
 
 
@@ -271,9 +263,7 @@ def _check_inside(position: Spec) -> None:
     part: Any = POSITIONS.get(name)
     if not (part.inside or part is NoPosition):
         inside = [each for each in POSITIONS.names() if POSITIONS.get(each).inside]  # type: ignore[attr-defined]
-        raise ConfigError(
-            f"position {name} works on embeddings, not inside an attention; use none, {', '.join(inside)}"
-        )
+        raise ConfigError(f"position {name} is for embeddings; in attention use none, {', '.join(inside)}")
 
 
 def _per_head(size: int, heads: int, name: str) -> int:

@@ -169,9 +169,7 @@ class Stack(InferenceModule["BoundStack"]):
         self.position = POSITIONS.build("none" if inside else position, size=size)
         own, sizes = per_layer("heads", heads, layers), per_layer("head_size", head_size, layers)
         heads_across = own if cross_heads is None else per_layer("cross_heads", cross_heads, layers)
-        sizes_across = (
-            sizes if cross_head_size is None else per_layer("cross_head_size", cross_head_size, layers)
-        )
+        sizes_across = per_layer("cross_head_size", cross_head_size or head_size, layers)
         common: dict[str, Any] = {"score": score, "bias": bias, "dropout": attention_dropout}
         around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
         wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}

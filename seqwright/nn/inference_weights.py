@@ -45,13 +45,12 @@ def bound(module: nn.Module) -> Callable[..., Any]:
 
 
 class InferenceModule(nn.Module, Generic[Bound]):
-    """A module that caches its bound form while gradients are off: binding takes longer than a step of a
-    small model.
+    """A module that caches its bound form while gradients are off.
 
     `invalidate_inference_weights` drops the cache. Training calls it after every optimizer step, because
     fused optimizers and other processes change weights without a trace. As a safety net for direct use, the
-    cache is also dropped when a weight or a part is replaced, a weight is moved or changed in place, a mode
-    or the number of hooks changes, and at every use with gradients.
+    cache is also dropped when a weight or a part is replaced, moved or changed in place, a mode or the number
+    of hooks changes, and at every use with gradients.
     """
 
     _cached: _Cached[Bound] | None = None
@@ -110,8 +109,7 @@ def linear(weight: Tensor, bias: Tensor | None) -> Function:
 
 
 class FewRows:
-    """W x + b without gradients on a CPU, where the time of a product with a few rows is the time to read the
-    weights.
+    """W x + b without gradients on a CPU, where a product with few rows takes as long as reading the weights.
 
     One row is fastest over weights stored by input, and so are a few rows over small weights. A few rows over
     large weights are fastest over packed ones. Each copy is made at the first call that needs it.

@@ -18,6 +18,7 @@ from seqwright.nn.masks import AttentionContext, Places, take
 
 GROWTHS = Registry("growth", "seqwright.nn.kv_cache", "seqwright.nn.kv_cache:Growth")
 LEAST = 32  # places of a buffer
+Sizes = tuple[int, int]  # of a key and of a value
 
 
 class CacheBuffer:
@@ -46,7 +47,7 @@ class Keys:
     def __init__(
         self,
         both: Tensor | None,
-        sizes: tuple[int, int],
+        sizes: Sizes,
         places: Places,
         buffer: CacheBuffer | None = None,
         pair: tuple[Tensor, Tensor] | None = None,
@@ -93,16 +94,13 @@ class Keys:
 
 
 class StackedCache(Sequence[Keys]):
-    """The keys of layers of one shape in one buffer (L, G, H, C, E + value size). Immutable.
-
-    prepared: the attention to the memory of these groups, prepared by the fast step for its next call.
+    """The keys of layers of one shape in one buffer (L, G, H, C, E + value size), and the attention to their
+    memory as the fast step `prepared` it for its next call. Immutable.
     """
 
     __slots__ = ("buffer", "length", "places", "prepared", "sizes")
 
-    def __init__(
-        self, buffer: CacheBuffer, length: int, sizes: tuple[int, int], places: Places, prepared: Any = None
-    ):
+    def __init__(self, buffer: CacheBuffer, length: int, sizes: Sizes, places: Places, prepared: Any = None):
         self.buffer, self.length, self.sizes = buffer, length, sizes
         self.places, self.prepared = places, prepared
 

@@ -19,14 +19,11 @@ ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum over `count` things (tokens, rows, numbers), divided once by the code that needs a mean.
-
-    extra: a term that is trained with the total and never reported, such as the balance loss of a mixture of
-    experts. It is a sum, too: it is divided by the same count.
-    """
+    """A sum over `count` things (tokens, rows, numbers), divided once by the code that needs a mean."""
 
     total: Tensor
     count: int
+    # a sum that is trained with the total and never reported: the balance loss of a mixture of experts
     extra: Tensor | None = None
 
     @property

@@ -211,9 +211,7 @@ def distance(queries: Places, keys: Places) -> Tensor:
 class MaskBias(NamedTuple):
     """The effect of a mask on an attention."""
 
-    bias: Tensor | None = (
-        None  # a term of the scores, 0 or very low (G or 1, 1, Q or 1, K); None: all visible
-    )
+    bias: Tensor | None = None  # of the scores, 0 or very low (G or 1, 1, Q or 1, K); None: all are visible
     blind: Tensor | None = None  # the queries that see no key (…, 1); None: each sees one
 
 

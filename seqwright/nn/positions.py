@@ -58,11 +58,10 @@ class _Table(Position):
         super().__init__()
         if combine == "add" and dimensions is not None:
             raise ConfigError(f'dimensions = {dimensions} is for combine = "concat"; remove it')
-        self.combine = combine
-        self.dimensions = size if combine == "add" else (dimensions or size // 4)
-        if not 0 < self.dimensions <= size or (combine == "concat" and self.dimensions == size):
-            raise ConfigError(f"{self.dimensions} position dimensions do not fit into a model of size {size}")
-        self.taken = 0 if combine == "add" else self.dimensions
+        self.combine, self.taken = combine, 0 if combine == "add" else dimensions or size // 4
+        self.dimensions = size if combine == "add" else self.taken
+        if combine == "concat" and not 0 < self.taken < size:
+            raise ConfigError(f"{self.taken} position dimensions do not fit into a model of size {size}")
 
     def vectors(self, places: Places) -> Tensor:
         """(T, dimensions) or (B, T, dimensions)."""
@@ -116,10 +115,8 @@ class Learned(_Table):
     def vectors(self, places: Places) -> Tensor:
         last, length = int(places.pos.max()) if places.last is None else places.last, len(self.table)
         if last >= length:
-            raise InputError(
-                f"position {last + 1} is beyond the learned table of {length} positions; "
-                f"shorten the text, or train with position.length = {last + 1} or another position"
-            )
+            beyond = f"position {last + 1} is beyond the learned table of {length} positions"
+            raise InputError(f"{beyond}; shorten the text, or train with position.length = {last + 1}")
         return self.table[places.pos]
 
 
@@ -176,9 +173,7 @@ class Rotary(Position):
     def __init__(self, *, key_size: int, base: Base = 10000.0):
         super().__init__()
         if key_size % 2:
-            raise ConfigError(
-                f"position rotary turns pairs; a head has {key_size} dimensions: use an even size"
-            )
+            raise ConfigError(f"position rotary turns pairs, but a head has size {key_size}; use an even one")
         # not a buffer: converting the model to half precision must not round the angles
         self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)
 

@@ -25,14 +25,11 @@ Cells = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Pass:
-    """The input of one layer in one call, as a recorder gets it.
-
-    x (B, T, input size); start: the state of the layer before it, each part (directions, B, size).
-    """
+    """The input of one layer in one call, as a recorder gets it."""
 
     layer: int
-    x: Tensor
-    start: Cells
+    x: Tensor  # (B, T, input size)
+    start: Cells  # the state of the layer before it, each part (directions, B, size)
 
 
 class Recurrent(nn.Module):
@@ -41,23 +38,15 @@ class Recurrent(nn.Module):
     recorder: Callable[[Pass], None] | None = None
 
     def __init__(
-        self,
-        input_size: int,
-        *,
-        size: int,
-        layers: int,
-        cell: Cell,
-        bidirectional: bool = False,
-        dropout: float,
+        self, inputs: int, *, size: int, layers: int, cell: Cell, bidirectional: bool = False, dropout: float
     ):
         super().__init__()
         self.cell, self.size, self.directions = cell, size, 2 if bidirectional else 1
         self.parts = 2 if cell == "lstm" else 1  # tensors of a state
         make, self._step = CELLS[cell]
-        sizes = [input_size] + [size * self.directions] * (layers - 1)
-        self.layers = nn.ModuleList(
-            make(n, size, batch_first=True, bidirectional=bidirectional) for n in sizes
-        )
+        sizes = [inputs] + [size * self.directions] * (layers - 1)
+        options = {"batch_first": True, "bidirectional": bidirectional}
+        self.layers = nn.ModuleList(make(n, size, **options) for n in sizes)
         self.dropout = Dropout(dropout)
 
     def empty(self, rows: int) -> Cells:
@@ -80,9 +69,7 @@ class Recurrent(nn.Module):
             ends.append(end)
         return x, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
 
-    def _layer(
-        self, layer: nn.Module, x: Tensor, start: Cells, lengths: Tensor | None
-    ) -> tuple[Tensor, Cells]:
+    def _layer(self, layer: Any, x: Tensor, start: Cells, lengths: Tensor | None) -> tuple[Tensor, Cells]:
         given = start if self.cell == "lstm" else start[0]
         if lengths is None:
             out, end = layer(x, given)

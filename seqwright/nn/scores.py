@@ -80,7 +80,5 @@ class Additive(Score):
 
 def _same_size(name: str, query_size: int, key_size: int) -> None:
     if query_size != key_size:
-        raise ConfigError(
-            f"score {name} compares vectors of one size, but a query has {query_size} and a key {key_size}; "
-            'project both (projections = "qk") or use score bilinear'
-        )
+        sizes = f"score {name} needs one size, but a query has {query_size} and a key {key_size}"
+        raise ConfigError(f'{sizes}; project both (projections = "qk") or use score bilinear')

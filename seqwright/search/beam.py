@@ -33,8 +33,7 @@ def beam_search(
     """Return the best outputs of each input, best first: `n_best`, or fewer if there are fewer.
 
     Each open sentence has `size` rows side by side at every step, dead ones included; a finished sentence
-    leaves the batch. The result for a sentence does not depend on the others. A `recorder` gets every
-    candidate.
+    leaves the batch. No result depends on other sentences. A `recorder` gets every candidate.
     """
     rules, limits, size = options.rules(start), options.limits(start), options.size
     silent = start.silent_index()

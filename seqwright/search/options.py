@@ -99,11 +99,9 @@ class SearchOptions:
         """Raise an error if a given token is not one of the `size` that the model scores."""
         given = {"end": [start.end], "banned": self.banned, "silent": start.silent}
         given |= {f"prefix of input {row}": prefix for row, prefix in enumerate(start.prefixes)}
-        wrong = [
-            (token, place) for place, tokens in given.items() for token in tokens if not 0 <= token < size
-        ]
+        wrong = [(name, token) for name, tokens in given.items() for token in tokens if not 0 <= token < size]
         rule = f"is not in the vocabulary, which has 0 to {size - 1}"
-        raise_all([f"token {token} ({place}) {rule}" for token, place in wrong])
+        raise_all([f"token {token} ({name}) {rule}" for name, token in wrong])
 
     def _check_prefixes(self, start: Start) -> None:
         problems, refused = [], {start.end, *self.banned, *start.silent}

@@ -25,12 +25,10 @@ class Prompt(NamedTuple):
 
 
 def read_prompts(step: Step[S], state: S, start: Start, options: SearchOptions) -> tuple[Prompt, S]:
-    """Read the prefixes as far as all rows have one, and leave the last token for the first step of the
-    search.
+    """Read the prefixes as far as all rows have one, except for the last token: the search steps from it.
 
-    So all rows stay equally long, and longer prefixes are forced token by token. The result is the same as
-    with forcing alone, but filters do not run: a prefix wins over all of them. Nothing is read if the
-    model has no `start.prefill`, or if it would save no call.
+    All rows stay equally long, and longer prefixes are forced token by token. The result is the same as with
+    forcing alone. Nothing is read if the model has no `start.prefill`, or if it would save no call.
     """
     shortest = min(map(len, start.prefixes), default=0)
     count = min(shortest, *(limit - 1 for limit in options.limits(start))) if shortest else 0

@@ -110,17 +110,13 @@ class Beam:
     def bound(self, node: Node) -> float:
         """The best score that an end after this node can have.
 
-        log p ≤ 0 only falls with further tokens, so an end at length n has at most the score
-        log p / penalty(n), which is best where the penalty is largest. The penalty is monotone: that is at
-        the nearest end or at the last one.
+        log p ≤ 0 only falls with further tokens, so an end at length n scores at most log p / penalty(n).
+        That is best where the penalty is largest: it is monotone, so at the nearest or the last end.
         """
         return node.log_prob / max(self.options.penalty(self.length + 1), self.options.penalty(self.limit))
 
     def seat(self, live: list[Node]) -> list[int]:
-        """Seat the nodes, each in its parent's row if that is free, so that fewer states move.
-
-        The result is the row of each seat's parent; a dead row stays where it is.
-        """
+        """Seat nodes in their parents' rows if free, so that fewer states move; return the parents' rows."""
         parents = list(range(len(self.seats)))
         seats: list[Node | None] = [None] * len(parents)
         others = []

@@ -90,8 +90,6 @@ def training_flops(model: EncoderDecoder, source_tokens: int, target_tokens: int
     """
     parts = (model.encoder, model.decoder)
     tables = {id(part.embedding.weight) for part in parts}
-    encoder, decoder = (
-        sum(weight.numel() for weight in part.parameters() if id(weight) not in tables) for part in parts
-    )
+    encoder, decoder = (sum(w.numel() for w in part.parameters() if id(w) not in tables) for part in parts)
     output = sum(weight.numel() for weight in model.output.parameters())
     return 6.0 * (encoder * source_tokens + (decoder + output) * target_tokens)

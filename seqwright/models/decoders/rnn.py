@@ -36,16 +36,13 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class RnnState:
-    """Cells (layers, R, size), the last output (R, size), and the source, for groups of `width` rows.
-
-    context (G, memory size, 0 without a source): the fixed context vector of a decoder without attention.
-    """
+    """The cells, the last output and the source, for groups of `width` rows."""
 
     groups: int
-    cells: Cells
-    output: Tensor
+    cells: Cells  # each (layers, R, size)
+    output: Tensor  # (R, size)
     memory: Keys | None
-    context: Tensor | None
+    context: Tensor | None  # the fixed context vector without attention (G, memory size, 0 without a source)
     length: int | Tensor = 0  # tokens so far, (rows,) where padding made the rows differ
     width: int = 1
 
@@ -119,8 +116,7 @@ class Rnn(Decoder):
             raise ConfigError('feed = "context" needs query = "previous"; take that, or feed = "output"')
         if attends and readout == "state" and feed != "context":
             raise ConfigError(
-                'readout = "state" uses the context of the attention only with feed = "context" and '
-                'query = "previous"; take those, or readout "tanh" or "maxout"'
+                'with attention, readout = "state" needs feed = "context"; or take readout = "tanh"'
             )
 
     def start(self, encoded: Encoded | None, rows: int = 0) -> RnnState:
@@ -178,9 +174,8 @@ class Rnn(Decoder):
         else:
             pos = state.length[:, None] + torch.arange(count, device=queries.device)  # (R, count)
             places = Places(pos.view(state.groups, -1))
-        return self.attention(folded, AttentionContext(places, state.width), state.memory).view(
-            rows, count, -1
-        )
+        context = self.attention(folded, AttentionContext(places, state.width), state.memory)
+        return context.view(rows, count, -1)
 
 
 def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None) -> Attention | None:

@@ -40,7 +40,7 @@ class TransformerState:
 
 
 class Transformer(Decoder):
-    """Embedded tokens through a causal stack that attends to the memory, if any. The options are the stack's."""
+    """A causal stack that attends to the memory, if there is one. The options are those of the stack."""
 
     passes_to = Stack
 

@@ -28,9 +28,7 @@ class TokenScores(InferenceModule[Function], Head):
             nn.init.normal_(weight, std=input_size**-0.5)
         elif weight.shape != (vocabulary, input_size):
             size = f"the output layer reads vectors of {input_size}, not {weight.shape[1]}"
-            raise ConfigError(
-                f"tie needs an embedding of its size: {size}; make them equal or set tie = false"
-            )
+            raise ConfigError(f"tie needs equal sizes: {size}; make them equal or set tie = false")
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
