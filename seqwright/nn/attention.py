@@ -84,9 +84,8 @@ class Attention(InferenceModule["BoundAttention"]):
         self.heads, self.mask, self.projections = heads, mask, projections
         self.query_size = own_size if "q" in projections else _per_head(size, heads, "size")
         self.key_size = own_size if "k" in projections else _per_head(memory_size, heads, "memory_size")
-        self.value_size = value_size or own_size
-        if "v" not in projections:
-            self.value_size = _per_head(memory_size, heads, "memory_size")
+        split = "v" not in projections
+        self.value_size = _per_head(memory_size, heads, "memory_size") if split else value_size or own_size
         inner = heads * self.value_size
         self.out_size = size if "o" in projections else inner
         self.query = _linear(size, heads * self.query_size, bias) if "q" in projections else nn.Identity()
@@ -103,18 +102,15 @@ class Attention(InferenceModule["BoundAttention"]):
 
     def reset_parameters(self) -> None:
         """Glorot uniform per projection, biases zero."""
-        if isinstance(self.query, nn.Linear):
-            nn.init.xavier_uniform_(self.query.weight)
-        if isinstance(self.key_value, nn.Linear):
-            rows, columns = self.key_value.weight.shape
-            parts = ("k" in self.projections) + ("v" in self.projections)
-            bound = (6 / (columns + rows / parts)) ** 0.5
-            nn.init.uniform_(self.key_value.weight, -bound, bound)
-        if isinstance(self.out, nn.Linear):
-            nn.init.xavier_uniform_(self.out.weight)
         for layer in (self.query, self.key_value, self.out):
             if isinstance(layer, nn.Linear) and layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+            if isinstance(layer, nn.Linear) and layer is not self.key_value:
+                nn.init.xavier_uniform_(layer.weight)
+            elif isinstance(layer, nn.Linear):
+                rows, columns = layer.weight.shape
+                bound = (6 / (columns + rows / len({"k", "v"} & set(self.projections)))) ** 0.5
+                nn.init.uniform_(layer.weight, -bound, bound)
 
     def bind(self) -> BoundAttention:
         return BoundAttention(self)
@@ -207,9 +203,8 @@ class BoundAttention:
             own = self.position.bias(self.score.prepare(q) * self.score.factor, context, keys.places)
             bias = bias if own is None else own if bias is None else own + bias
         if self.fuses(q.shape[0], q.shape[2]):
-            attended = F.scaled_dot_product_attention(
-                self.score.prepare(q), *keys.pair, attn_mask=bias, scale=self.score.factor
-            )
+            query, scale = self.score.prepare(q), self.score.factor
+            attended = F.scaled_dot_product_attention(query, *keys.pair, attn_mask=bias, scale=scale)
         else:
             attended = self._plain(q, context, keys, bias)
         if blind is not None:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function
 
+Slopes = tuple[Tensor, Tensor, Tensor | None] | None  # the gradients of rows, weight and bias
 ROWS = 512  # rows whose scores exist at one time; 512 × 8000 floats are 16 MB
 
 
@@ -73,7 +74,7 @@ def _cross_entropy(
     bias: Tensor | None,
     targets: Tensor,
     smoothing: float,
-    slopes: tuple[Tensor, Tensor, Tensor | None] | None = None,
+    slopes: Slopes = None,
 ) -> Tensor:
     """The loss. `slopes` get the gradients of rows, weight and bias; that of the scores is softmax − t."""
     share = smoothing / len(weight)
