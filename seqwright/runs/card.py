@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 
 from seqwright.data.text_display import pluralize
@@ -21,6 +20,14 @@ from seqwright.runs.report.summary import again_command, described, leaked, test
 from seqwright.runs.report.wording import duration, family, metric, number, score, sentence
 
 CARD = "README.md"
+HUB_TASKS = {  # the tasks that model hubs call by another name (https://huggingface.co/tasks)
+    "text_to_text": "translation",
+    "language_modeling": "text-generation",
+    "masked_language_modeling": "fill-mask",
+    "conversation": "text-generation",
+    "image_captioning": "image-to-text",
+    "forecasting": "time-series-forecasting",
+}
 
 
 def write_card(folder: str | Path) -> Path:
@@ -32,15 +39,9 @@ def write_card(folder: str | Path) -> Path:
 
 def card(record: Record) -> str:
     parts = [_head(record), f"# {plain(record.name)}", plain(trained(record))]
-    for title, lines in (
-        ("Scores", _scores(record)),
-        ("Use", _use(record)),
-        ("Data", _data(record)),
-        ("Training", _training(record)),
-        ("Limits", _limits(record)),
-        ("Verify", _verify(record)),
-    ):
-        parts += [f"## {title}", *lines]
+    sections = {"Scores": _scores, "Use": _use, "Data": _data, "Training": _training, "Limits": _limits}
+    for title, section in {**sections, "Verify": _verify}.items():
+        parts += [f"## {title}", *section(record)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,67 +61,59 @@ def code(text: str) -> str:
 
 
 def _head(record: Record) -> str:
-    """The YAML head. The license is for the user to add."""
+    """Return the YAML head. The license is for the user to add."""
+    task = str(record.setting("task") or "text_to_text")
     kinds = re.findall("Transformer|RNN", family(record.setting("model")))
-    tags = ["seqwright", "sequence-to-sequence", *dict.fromkeys(kind.lower() for kind in kinds)]
-    lines = ["---", "library_name: seqwright", "pipeline_tag: translation", "tags:", *map(_item, tags)]
-    names = list(record.evaluation.metrics) if record.evaluation else []
-    return "\n".join([*lines, *(["metrics:", *map(_item, names)] if names else []), "---"])
+    purpose = ["sequence-to-sequence"] if task == "text_to_text" else []
+    lines = ["library_name: seqwright", f"pipeline_tag: {_word(HUB_TASKS.get(task, task.replace('_', '-')))}"]
+    for key, words in (
+        ("tags", ["seqwright", *purpose, *dict.fromkeys(kind.lower() for kind in kinds)]),
+        ("metrics", [*record.evaluation.metrics] if record.evaluation else []),
+    ):
+        lines += [f"{key}:", *(f"- {_word(word)}" for word in words)] if words else []
+    return "\n".join(["---", *lines, "---"])
 
 
-def _item(text: str) -> str:
-    """An entry of a YAML list; anything but a plain word is quoted as in JSON, which YAML 1.2 also reads."""
-    return f"- {text if re.fullmatch(r'[a-z][a-z0-9_-]*', text) else json.dumps(show_invisible(text))}"
+def _word(text: str) -> str:
+    """Return a text in YAML; anything but a plain word is quoted as in JSON, which YAML 1.2 also reads."""
+    return text if re.fullmatch(r"[a-z][a-z0-9_-]*", text) else json.dumps(show_invisible(text))
 
 
 def _scores(record: Record) -> list[str]:
     evaluation = record.evaluation
     if evaluation is None:
         return [f"Not evaluated: {plain(record.absent['evaluation.json'])}."]
-    rows = [
-        "| metric | score | interval | baseline | better | signature |",
-        "|---|---|---|---|---|---|",
-        *(_score(evaluation, name, value) for name, value in evaluation.metrics.items()),
-    ]
+    rows = ["| metric | score | interval | baseline | better | signature |", "|---|---|---|---|---|---|"]
+    for name, value in evaluation.metrics.items():
+        interval, signature = evaluation.interval(name), evaluation.document("signatures").text(name)
+        cells = [
+            plain(metric(name, evaluation.item).label),
+            score(name, value),
+            "–" if interval is None else f"{interval[0]:.1f} – {interval[1]:.1f}",
+            score(name, evaluation.numbers("baseline").get(name)),
+            plain(evaluation.better(name) or "–"),
+            code(signature).replace("|", "\\|") if signature else "–",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
     intervals = f"Intervals are {percent(evaluation.level)} bootstrap intervals."
     return ["\n".join(rows), plain(f"{tested(record, evaluation)} {intervals}")]
 
 
-def _score(evaluation: Evaluation, name: str, value: float | None) -> str:
-    interval = evaluation.interval(name)
-    signature = evaluation.document("signatures").text(name)
-    cells = [
-        plain(metric(name, evaluation.item).label),
-        score(name, value),
-        "–" if interval is None else f"{interval[0]:.1f} – {interval[1]:.1f}",
-        score(name, evaluation.numbers("baseline").get(name)),
-        plain(evaluation.better(name) or "–"),
-        code(signature).replace("|", "\\|") if signature else "–",
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
 def _use(record: Record) -> list[str]:
-    run, stored = shlex.quote(record.name), record.examples
+    stored = record.examples
     source = stored[0].text("source") if stored else "a text"
     output = f"  # {json.dumps(stored[0].text('output'), ensure_ascii=False)}" if stored else ""
-    python = [
-        "import seqwright",
-        "",
-        f"model = seqwright.load({json.dumps(record.name)})",
-        f"model.predict({json.dumps(source)})[0].text{output}",
-    ]
+    python = (
+        f"import seqwright\n\nmodel = seqwright.load({json.dumps(record.name)})\n"
+        f"model.predict({json.dumps(source)})[0].text{output}"
+    )
+    run = shlex.quote(" ".join(record.name.splitlines()))
+    shell = f"seqwright predict {run} < input.txt > output.txt"
+    # blocks are fenced with ~, which none of the lines starts with
     return [
         "In the folder that contains this one:",
-        _block("sh", [f"seqwright predict {run} < input.txt > output.txt"]),
-        _block("python", python),
+        *(f"~~~{name}\n{show_invisible(lines)}\n~~~" for name, lines in (("sh", shell), ("python", python))),
     ]
-
-
-def _block(language: str, lines: Iterable[str]) -> str:
-    """A block fenced with ~, which none of the lines starts with."""
-    texts = (" ".join(show_invisible(line).splitlines()) for line in lines)
-    return "\n".join([f"~~~{language}", *texts, "~~~"])
 
 
 def _data(record: Record) -> list[str]:
@@ -128,43 +121,34 @@ def _data(record: Record) -> list[str]:
     if data is None:
         return [f"Not described: {plain(record.absent['data.json'])}."]
     split = ", ".join(f"{count:,} {name}" for name, count in data.counts("split").items())
-    lines = [
-        f"{code(data.text('name'))}: {plain(described(data))}" + (f" ({plain(split)})." if split else "."),
-        *(f"The {plain(name)}s have {_column(column)}." for name, column in data.columns.items()),
-        f"{plain(leaks)}." if (leaks := leaked(data)) else "",
-    ]
+    text = f"{code(data.text('name'))}: {plain(described(data))}" + (f" ({plain(split)})." if split else ".")
+    for name, column in data.columns.items():
+        lengths, distinct = column.document("characters"), len(column.counts("alphabet"))
+        text += (
+            f" The {plain(name)}s have {number(lengths.number('mean'))} characters on average and "
+            f"{lengths.count('longest'):,} at most; {pluralize(distinct, 'distinct character')}."
+        )
+    text += f" {plain(leaks)}." if (leaks := leaked(data)) else ""
     warnings = [each for each in data.documents("findings") if each.text("severity") == "warning"]
     noted = [*data.texts("dropped"), *(each.text("sentence") for each in warnings)]
-    return [
-        " ".join(line for line in lines if line),
-        *(["\n".join(f"- {plain(line)}" for line in noted)] if noted else []),
-    ]
-
-
-def _column(column: Document) -> str:
-    lengths, distinct = column.document("characters"), len(column.counts("alphabet"))
-    return (
-        f"{number(lengths.number('mean'))} characters on average and {lengths.count('longest'):,} at most; "
-        f"{pluralize(distinct, 'distinct character')}"
-    )
+    return [text, *(["\n".join(f"- {plain(line)}" for line in noted)] if noted else [])]
 
 
 def _training(record: Record) -> list[str]:
     if record.pruned is not None:
         return [plain(f"Made from another run: {record.pruned}. This is run {record.run}.")]
-    time = f" in {duration(record.seconds)}" if record.seconds else ""
-    kept = f"; the weights are those of step {record.kept['step']:,}" if record.kept else ""
+    text = pluralize(record.last_step, "step")
+    text += f" in {duration(record.seconds)}" if record.seconds else ""
+    text += f"; the weights are those of step {record.kept['step']:,}" if record.kept else ""
     version = record.evaluation.text("version") if record.evaluation else ""
     machine = record.data.text("machine") if record.data else ""
-    how = (
-        "Trained" + (f" with Seqwright {version}" if version else "") + (f" on {machine}" if machine else "")
-    )
-    steps = f"{pluralize(record.last_step, 'step')}{time}{kept}."
+    text += ". Trained" + (f" with Seqwright {version}" if version else "")
+    text += (f" on {machine}" if machine else "") + f", seed {record.setting('seed')}, run {record.run}."
     again = (
         f"{code('report.html')} has the curves, the automatic choices with reasons, and the configuration; "
         f"{code(again_command(record))} trains the model again from it."
     )
-    return [plain(f"{steps} {how}, seed {record.setting('seed')}, run {record.run}."), again]
+    return [plain(text), again]
 
 
 def _limits(record: Record) -> list[str]:

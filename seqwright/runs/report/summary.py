@@ -99,7 +99,7 @@ def tested(record: Record, evaluation: Evaluation) -> str:
 
 def described(data: Data) -> str:
     """Return the number of examples, and of distinct inputs where it is known."""
-    return pluralize(data.examples, data.unit) + (f" with {data.groups}" if data.groups else "")
+    return pluralize(data.examples, data.unit) + (f" of {data.groups}" if data.groups else "")
 
 
 def leaked(data: Data | None, part: str | None = None) -> str:

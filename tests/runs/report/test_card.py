@@ -44,6 +44,27 @@ def test_the_yaml_head_has_the_fields_of_model_hubs(tmp_path):
     }
 
 
+def test_the_pipeline_tag_follows_the_task(tmp_path):
+    for task, tag in (
+        ("text_to_text", "translation"),
+        ("text_classification", "text-classification"),
+        ("a.b:C", "a.b:C"),
+    ):
+        fields, _ = card_of(Run.create(tmp_path / tag.replace(":", ""), {**CONFIG, "task": task}).folder)
+        assert fields["pipeline_tag"].strip('"') == tag
+        assert ("sequence-to-sequence" in fields["tags"]) == (task == "text_to_text")
+
+
+def test_data_of_older_versions_are_pairs_of_sources(tmp_path):
+    _, body = card_of(make_run(tmp_path / "run"))
+    assert "81 pairs of 80 distinct sources" in body
+
+
+def test_a_line_break_in_the_name_stays_in_its_block(tmp_path):
+    _, body = card_of(make_run(tmp_path / "a\n~~~\n# b"))
+    assert [token.content for token in MarkdownIt().parse(body) if token.type == "fence"][0].count("\n") == 1
+
+
 def test_scores_have_intervals_and_signatures(tmp_path):
     _, body = card_of(make_run(tmp_path / "run"))
     assert "| exact match | 61.2 % | 58.0 – 64.5 | 3.4 % | higher | `pairs` |" in body
