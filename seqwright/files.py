@@ -79,16 +79,13 @@ def check_place(path: Path, read: Iterable[str] = ()) -> None:
     if is_stream(path):
         return
     place = destination(path)
-    if not place.parent.is_dir():
-        raise WriteError(
-            f"{path} cannot be written: the folder {place.parent} does not exist; create it first"
-        )
-    if not os.access(place.parent, os.W_OK | os.X_OK):
-        folder = place.absolute().parent
+    folder = place.absolute().parent
+    if not folder.is_dir():
+        raise WriteError(f"{path} cannot be written: the folder {folder} does not exist; create it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{path} cannot be written: no write permission in {folder}; choose another folder")
     for name in read:  # "-" is standard input, which may be redirected from a file
-        same = _is_open(0, path) if name == "-" else os.path.realpath(name) == os.path.realpath(path)
-        if same:
+        if _is_open(0, path) if name == "-" else os.path.realpath(name) == os.path.realpath(path):
             raise ConfigError(f"{path} is one of the input files; choose another name for the output")
 
 
@@ -230,7 +227,7 @@ def _settle(file: BinaryIO, label: str) -> None:
 
 def write_text(path: Path, text: str, label: str | None = None) -> None:
     with atomic_file(path, label) as file:
-        file.write(text.encode("utf-8"))
+        file.write(text.encode())
 
 
 def write_json(path: Path, value: Any, label: str | None = None) -> None:
@@ -261,9 +258,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); restore it from a copy") from error
     if not isinstance(value, dict):
-        raise ModelError(
-            f"{path} holds a {type(value).__name__} instead of an object; restore it from a copy"
-        )
+        raise ModelError(f"{path} holds a {type(value).__name__}, not an object; restore it from a copy")
     return value
 
 
@@ -276,15 +271,13 @@ def check_format(path: Path, written: Any, known: int) -> None:
     if not isinstance(written, int):
         raise ModelError(f"{path} has no format number (it has {written!r}); restore it from a copy")
     if written > known:
-        raise NewerFormatError(
-            f"{path} has format {written}, written by a newer Seqwright; this version reads format {known}: "
-            "upgrade Seqwright"
+        newer = (
+            f"{path} has format {written}, written by a newer Seqwright; this version reads format {known}"
         )
+        raise NewerFormatError(f"{newer}: upgrade Seqwright")
     if written < known:
-        raise ModelError(
-            f"{path} has format {written}, which this version no longer reads (it reads {known}): use the "
-            "Seqwright version that wrote it"
-        )
+        older = f"{path} has format {written}, which this version no longer reads (it reads {known})"
+        raise ModelError(f"{older}: use the Seqwright version that wrote it")
 
 
 def sha256(path: Path) -> str:
@@ -297,10 +290,8 @@ def check_space(folder: Path, size: int) -> None:
     with writing(folder):
         free = shutil.disk_usage(folder).free
     if free < size:
-        raise WriteError(
-            f"{folder} has {free / 1e6:,.1f} MB free, but {size / 1e6:,.1f} MB are needed; "
-            "free space or choose another folder"
-        )
+        needed = f"{folder} has {free / 1e6:,.1f} MB free, but {size / 1e6:,.1f} MB are needed"
+        raise WriteError(f"{needed}; free space or choose another folder")
 
 
 def discard(path: Path, label: str) -> None:
@@ -330,15 +321,13 @@ def _is_running(pid: int) -> bool:
     """Whether another process has this pid."""
     if os.name != "posix":
         return True  # on Windows os.kill with signal 0 would kill it
-    if pid == os.getpid():
-        return False
     try:
         os.kill(pid, 0)
-    except PermissionError:
-        return True
     except (ProcessLookupError, OverflowError):
         return False
-    return True
+    except PermissionError:
+        return True
+    return pid != os.getpid()
 
 
 @contextmanager
@@ -360,9 +349,11 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
         try:
             _flock(descriptor, path, wait=False)
         except BlockingIOError as error:
-            raise WriteError(
-                f"{of} is in use by {_holder(path)}; wait for it, stop it, or choose another folder"
-            ) from error
+            holder = ""
+            with suppress(OSError):
+                holder = path.read_text(encoding="utf-8", errors="replace")
+            in_use = f"{of} is in use by {holder or 'another process'}"
+            raise WriteError(f"{in_use}; wait for it, stop it, or choose another folder") from error
         if _is_open(descriptor, path):
             with writing(of):
                 os.ftruncate(descriptor, 0)
@@ -394,15 +385,7 @@ def _flock(descriptor: int, path: Path, wait: bool) -> None:
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-        log.warning(
-            "%s cannot be locked: %s; make sure that no second process writes there", path, error.strerror
-        )
-
-
-def _holder(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(encoding="utf-8", errors="replace") or "another process"
-    return "another process"
+        log.warning("%s cannot be locked (%s): let no second process write there", path, error.strerror)
 
 
 def _release_after_fork() -> None:

@@ -37,7 +37,6 @@ from seqwright.files import (
     encode_json,
     read_json,
     reading,
-    remove_leftovers,
     sha256,
     write_text,
     writing,
@@ -45,9 +44,7 @@ from seqwright.files import (
 from seqwright.runs.tensors import allocating, load_tensors, not_finite, tied_names, write_tensors
 
 FORMAT = 1
-SEAL = "sha256"
 LATEST, BEST, MANIFEST, STATE, TENSORS = "LATEST", "BEST", "manifest.json", "state.json", ".safetensors"
-SPARE = 1.1  # bytes of free disk space required per byte of tensors
 FOLDER = re.compile(r"step_(\d{8,})(?:\.(\d+))?")
 FILE = re.compile(r"\w[\w.-]*\.safetensors|state\.json")
 
@@ -113,13 +110,21 @@ class Checkpoints:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
-        check_space(self.folder, int(SPARE * size))
+        check_space(self.folder, int(1.1 * size))  # some space stays free
         metric = metric if metric is not None and math.isfinite(metric) else None
-        place, is_best = self._free_place(step), kept or self._beats_best(metric, better)
+        is_best = kept or self._beats_best(metric, better)
+        place, times = self.folder / f"step_{step:08d}", 1
+        while place.exists():
+            times += 1
+            place = self.folder / f"step_{step:08d}.{times}"
         model = tensors.get("model", {})
         tied = tied_names(model)
         with atomic_folder(place, "save") as fresh:
-            files = {part + TENSORS: _write_part(fresh, part, group) for part, group in tensors.items()}
+            files = {}
+            for part, group in tensors.items():
+                with HashedFile(fresh / (part + TENSORS), f"save:{part + TENSORS}") as file:
+                    write_tensors(file, group)
+                    files[part + TENSORS] = FileEntry(**file.finish())
             files[STATE] = _write_json(fresh / STATE, state)
             manifest = Manifest(
                 format=FORMAT,
@@ -192,14 +197,13 @@ class Checkpoints:
         found = [path for path, manifest in self._complete().items() if manifest.step == step]
         if not found:
             raise ModelError(
-                f"{self.folder} has no complete checkpoint of step {step}; it has: {self.steps()}"
+                f"{self.folder} has no complete checkpoint of step {step}, only of {self.steps()}"
             )
         return found[-1]
 
     def best(self) -> Path | None:
         """Return the checkpoint that BEST names, or if it is damaged the best of the others."""
-        complete = self._complete()
-        named = self._pointed(BEST)
+        complete, named = self._complete(), self._pointed(BEST)
         if named in complete:
             return named
         if named is not None:
@@ -219,8 +223,7 @@ class Checkpoints:
         Checkpoints after LATEST are removed, too: they belong to a training that was resumed from an earlier
         step. Nothing is removed unless LATEST is complete; other runs and unreadable folders stay.
         """
-        complete = list(self._complete())
-        latest = self._pointed(LATEST)
+        complete, latest = list(self._complete()), self._pointed(LATEST)
         if latest not in complete:
             return
         until = complete.index(latest) + 1
@@ -229,10 +232,6 @@ class Checkpoints:
             if path not in kept:
                 with writing(path):
                     discard(path, "retention")
-
-    def clean(self) -> None:
-        """Remove what killed saves left behind. Only the writing process may call it, before it writes."""
-        remove_leftovers(self.folder)
 
     def _check_finite(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         for part, group in tensors.items():
@@ -261,14 +260,8 @@ class Checkpoints:
                 complete[path] = self._manifest(path)
         return complete
 
-    def _free_place(self, step: int) -> Path:
-        place, times = self.folder / f"step_{step:08d}", 1
-        while place.exists():
-            times += 1
-            place = self.folder / f"step_{step:08d}.{times}"
-        return place
-
     def _manifest(self, path: Path) -> Manifest:
+        """Read the manifest of a checkpoint of this run, and check the sizes of its files."""
         manifest = _read_manifest(path / MANIFEST)
         if manifest.run != self.run_id:
             raise ModelError(f"{path} belongs to run {manifest.run}, but this is run {self.run_id}")
@@ -316,9 +309,7 @@ def _read_manifest(path: Path) -> Manifest:
         where = ".".join(map(str, first["loc"]))
         raise ModelError(f"{path} is not a manifest: {where}: {first['msg']}") from error
     if wrong := [name for name in manifest.files if not FILE.fullmatch(name)]:
-        raise ModelError(
-            f"{path} names {wrong[0]!r}, which does not belong in a checkpoint; only safetensors are loaded"
-        )
+        raise ModelError(f"{path} names {wrong[0]!r}, but a checkpoint has only safetensors and {STATE}")
     if STATE not in manifest.files:
         raise ModelError(f"{path} does not name {STATE}")
     return manifest
@@ -326,14 +317,8 @@ def _read_manifest(path: Path) -> Manifest:
 
 def _sealed(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a manifest with the SHA-256 of all of them."""
-    content = {key: value for key, value in fields.items() if key != SEAL}
-    return {**content, SEAL: hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
-
-
-def _write_part(folder: Path, part: str, tensors: Mapping[str, Tensor]) -> FileEntry:
-    with HashedFile(folder / (part + TENSORS), f"save:{part + TENSORS}") as file:
-        write_tensors(file, tensors)
-        return FileEntry(**file.finish())
+    content = {key: value for key, value in fields.items() if key != "sha256"}
+    return {**content, "sha256": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> FileEntry:

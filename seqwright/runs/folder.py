@@ -66,9 +66,7 @@ class Run:
         """Create a run in an empty or new folder; raise WriteError if it cannot be written."""
         folder = Path(folder)
         if taken := sorted(RESERVED & config.keys()):
-            raise ConfigError(
-                f"the configuration has the key {taken[0]!r}, which {CONFIG} reserves; rename it"
-            )
+            raise ConfigError(f"the configuration key {taken[0]!r} is reserved in {CONFIG}; rename it")
         check_home(folder)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +120,7 @@ class Run:
         """
         with locked(self.path(LOCK)):
             remove_leftovers(self.folder)
-            self.checkpoints().clean()
+            remove_leftovers(self.path(CHECKPOINTS))
             yield
 
     def log(self, record: Mapping[str, Any]) -> None:
@@ -134,9 +132,7 @@ class Run:
             _append(self.path(METRICS), b"".join(self._pending))
         except OSError as error:
             if not self._warned:
-                logger.warning(
-                    "%s cannot be written: %s; records are kept in memory", self.path(METRICS), error.strerror
-                )
+                logger.warning("%s cannot be written: %s; records wait in memory", METRICS, error.strerror)
             self._warned = True
         else:
             self._pending.clear()
@@ -160,10 +156,10 @@ class Run:
         """Remove the records after a step that is resumed from, and lines that are not records."""
         with atomic_file(self.path(METRICS), "run:metrics") as file:
             for line in self._log_lines():
-                if (record := _record(line)) is not None:
-                    at = record.get("step")
-                    if not (isinstance(at, int | float) and at > step):
-                        file.write(line)
+                record = _record(line)
+                at = None if record is None else record.get("step")
+                if record is not None and not (isinstance(at, int | float) and at > step):
+                    file.write(line)
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
         """Write model.safetensors."""
@@ -182,10 +178,8 @@ class Run:
     def _weights(self) -> Path:
         path = self.path(WEIGHTS)
         if not path.exists() and self.checkpoints().steps():
-            raise ModelError(
-                f"{self.folder} has no model yet, because its training has not finished; "
-                "run the same train command again to resume it"
-            )
+            unfinished = f"{self.folder} has no model yet, because its training has not finished"
+            raise ModelError(f"{unfinished}; run the same train command again to resume it")
         return path
 
     def _log_lines(self) -> Iterator[bytes]:
@@ -261,8 +255,7 @@ def _append(path: Path, data: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
-            written = file.write(data)
-            if written != len(data):
+            if file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             file.truncate(before)
@@ -271,10 +264,7 @@ def _append(path: Path, data: bytes) -> None:
 
 def _record(line: bytes) -> dict[str, Any] | None:
     """Parse a complete line with a JSON object; otherwise return None."""
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
+    value = None
+    with suppress(ValueError):
+        value = json.loads(line) if line.endswith(b"\n") else None
     return value if isinstance(value, dict) else None

@@ -21,24 +21,13 @@ from seqwright.errors import ModelError, WriteError
 from seqwright.files import reading
 
 TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the same tensor
-CODES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
+FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+INTEGERS = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
+CODES = {**FLOATS, **INTEGERS, torch.bool: "BOOL"}
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
 
 class Writable(Protocol):
-    """Anything with a `write` method for bytes."""
-
     def write(self, data: memoryview, /) -> Any: ...
 
 
@@ -56,17 +45,22 @@ def write_tensors(
     header: dict[str, Any] = {"__metadata__": notes}
     end = 0
     for name in names:
-        start, end = end, end + tensors[name].nbytes
+        tensor, start, end = tensors[name], end, end + tensors[name].nbytes
+        if tensor.dtype not in CODES:
+            known = ", ".join(str(dtype).removeprefix("torch.") for dtype in CODES)
+            raise WriteError(f"{name} has dtype {tensor.dtype}, which cannot be saved; use one of: {known}")
         header[name] = {
-            "dtype": _code(name, tensors[name]),
-            "shape": list(tensors[name].shape),
+            "dtype": CODES[tensor.dtype],
+            "shape": list(tensor.shape),
             "data_offsets": [start, end],
         }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file.write(memoryview(len(text).to_bytes(8, "little") + text))
     for name in names:
-        file.write(_bytes(name, tensors[name]))
+        with allocating(name):
+            plain = tensors[name].detach().cpu().contiguous()
+        file.write(plain.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def load_tensors(path: Path, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
@@ -101,35 +95,30 @@ def _opened(path: Path) -> Iterator[Any]:
         with reading(path), safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ModelError(
-            f"{path} is not a valid safetensors file: {error}; restore it from a copy"
-        ) from error
+        raise ModelError(f"{path} is not a safetensors file: {error}; restore it from a copy") from error
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     """Return the name of the first tensor with a NaN or an infinity."""
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and tensor.numel():
-            # The extremes show both in one pass, without the mask that isfinite() would allocate.
-            low, high = torch.aminmax(tensor.detach())
-            if not (math.isfinite(low) and math.isfinite(high)):
-                return name
+        # The extremes show both in one pass, without the mask that isfinite() would allocate.
+        extremes = torch.aminmax(tensor.detach()) if tensor.is_floating_point() and tensor.numel() else ()
+        if not all(map(math.isfinite, extremes)):
+            return name
     return None
 
 
 def _refuse_foreign(path: Path) -> None:
     """Raise ModelError for files that are often found in place of a safetensors file."""
-    if path.suffix in PICKLES:
-        raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
     with reading(path), path.open("rb") as file:
         head = file.read(64)
+    # the first bytes of a safetensors file, a length, can look like a pickle; its header starts with {
+    pickled = head[:1] == b"\x80" and head[1:2] in (b"\2", b"\3", b"\4", b"\5") and head[8:9] != b"{"
     if not head:
         raise ModelError(f"{path} is empty; restore it from a copy")
     if head.startswith(b"version https://git-lfs"):
         raise ModelError(f"{path} is a git-lfs pointer, not the file itself; run: git lfs pull")
-    # the first bytes of a safetensors file, a length, can look like a pickle; its header starts with {
-    pickled = head[0] == 0x80 and head[1:2] in (b"\2", b"\3", b"\4", b"\5") and head[8:9] != b"{"
-    if pickled or head.startswith(b"PK\x03\x04"):
+    if path.suffix in PICKLES or pickled or head.startswith(b"PK\x03\x04"):
         raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
 
 
@@ -158,19 +147,6 @@ def tied_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
             if first.setdefault(same, name) != name:
                 tied[name] = first[same]
     return tied
-
-
-def _code(name: str, tensor: Tensor) -> str:
-    if tensor.dtype not in CODES:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in CODES)
-        raise WriteError(f"{name} has dtype {tensor.dtype}, which cannot be saved; use one of: {known}")
-    return CODES[tensor.dtype]
-
-
-def _bytes(name: str, tensor: Tensor) -> memoryview:
-    with allocating(name):
-        plain = tensor.detach().cpu().contiguous()
-    return plain.reshape(-1).view(torch.uint8).numpy().data
 
 
 @contextmanager

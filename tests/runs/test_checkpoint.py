@@ -142,7 +142,7 @@ def test_a_kill_leaves_the_old_checkpoint_or_the_new(two, monkeypatch, said, poi
     assert in_child(lambda: save(two, 3, metric=0.3)) == -signal.SIGKILL
     monkeypatch.setattr(files, "hook", None)
     check(two, 3 if POINTS.index(point) >= LANDED else 2)
-    two.clean()
+    files.remove_leftovers(two.folder)
     save(two, 3, metric=0.3)  # a resumed training saves the same step again
     save(two, 4, metric=0.0)
     check(two, 4)
@@ -388,7 +388,7 @@ def test_best_is_a_pointer_and_can_be_moved(two):
     assert (two.folder / "BEST").read_text() == "step_00000002\n"
     two.mark_best(1)
     assert two.best() == two.path(1) == two.folder / "step_00000001"
-    with pytest.raises(ModelError, match=r"no complete checkpoint of step 7; it has: \[1, 2\]"):
+    with pytest.raises(ModelError, match=r"no complete checkpoint of step 7, only of \[1, 2\]"):
         two.mark_best(7)
 
 
@@ -475,7 +475,7 @@ def test_a_manifest_names_nothing_but_the_files_of_a_checkpoint(two, name):
     fields = json.loads((path / "manifest.json").read_text())
     fields["files"][name] = fields["files"]["state.json"]
     (path / "manifest.json").write_text(json.dumps(checkpoint_module._sealed(fields)))
-    with pytest.raises(ModelError, match="does not belong in a checkpoint"):
+    with pytest.raises(ModelError, match="a checkpoint has only safetensors"):
         two.read(path)
 
 

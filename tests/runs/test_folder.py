@@ -150,7 +150,7 @@ def test_a_late_creation_does_not_overwrite(tmp_path, monkeypatch):
     [
         ("", "not JSON"),
         ('{"format": 1, "run', "not JSON"),
-        ("[]", "list instead"),
+        ("[]", "list, not"),
         ("{}", "not the configuration of a run"),
         ('{"model_type": "bert"}', "not the configuration of a run"),
         ('{"format": 1}', "not the configuration of a run"),

@@ -62,7 +62,8 @@ def test_data_of_older_versions_are_pairs_of_sources(tmp_path):
 
 def test_a_line_break_in_the_name_stays_in_its_block(tmp_path):
     _, body = card_of(make_run(tmp_path / "a\n~~~\n# b"))
-    assert [token.content for token in MarkdownIt().parse(body) if token.type == "fence"][0].count("\n") == 1
+    shell = next(token.content for token in MarkdownIt().parse(body) if token.type == "fence")
+    assert shell.count("\n") == 1
 
 
 def test_scores_have_intervals_and_signatures(tmp_path):
