@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from seqwright.runs.report.axes import levels
 from seqwright.runs.report.markup import Markup, element, join
 from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import tick
@@ -168,7 +167,7 @@ class Frame:
         left, right, bottom, top = self.x.start, self.x.end, self.y.start, self.y.end
         return join(
             [
-                levels(self.y, left, right, most),
+                self.y.levels(left, right, most),
                 element("line", x1=left, x2=right, y1=bottom, y2=bottom, class_="base"),
                 *(
                     text(tick(value), self.x(value), bottom + 18, "axis", "middle")

@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 from seqwright.data.text_display import pluralize
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import percent
 from seqwright.files import write_text
 from seqwright.runs.report.bars import FEW
@@ -17,7 +18,7 @@ from seqwright.runs.report.dataset import rare
 from seqwright.runs.report.markup import show_invisible
 from seqwright.runs.report.reader import Document, Evaluation, Record, read_record
 from seqwright.runs.report.summary import again_command, described, leaked, tested, trained
-from seqwright.runs.report.wording import duration, family, metric, number, score, sentence
+from seqwright.runs.report.wording import duration, family, number, score, sentence
 
 CARD = "README.md"
 HUB_TASKS = {  # the tasks that model hubs call by another name (https://huggingface.co/tasks)
@@ -87,7 +88,7 @@ def _scores(record: Record) -> list[str]:
     for name, value in evaluation.metrics.items():
         interval, signature = evaluation.interval(name), evaluation.document("signatures").text(name)
         cells = [
-            plain(metric(name, evaluation.item).label),
+            plain(metric_label(name, evaluation.item)),
             score(name, value),
             "–" if interval is None else f"{interval[0]:.1f} – {interval[1]:.1f}",
             score(name, evaluation.numbers("baseline").get(name)),
@@ -178,7 +179,7 @@ def _worst_buckets(evaluation: Evaluation, judge: str) -> list[str]:
     sign = 1.0 if evaluation.better(judge) == "higher" else -1.0
     ends = evaluation.interval(judge) or (evaluation.metrics.get(judge) or 0.0,)
     usual = min(sign * end for end in ends)
-    label, lines = metric(judge, evaluation.item).label, []
+    label, lines = metric_label(judge, evaluation.item), []
     for title, buckets in evaluation.buckets.items():
         found = [(each.numbers("metrics").get(judge), each) for each in buckets if each.count("items") >= FEW]
         large = [(sign * value, each) for value, each in found if value is not None]

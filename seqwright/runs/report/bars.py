@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from seqwright.runs.report.axes import levels
 from seqwright.runs.report.markup import Markup, drawing, element, tip
 from seqwright.runs.report.scale import Scale, round_step
 
@@ -16,7 +15,6 @@ ROW, NAMES, COUNTS = 26, 130, 108  # of a bar chart: height of a row, width of n
 MOST_COLUMNS = 40
 TAIL = 0.005  # the share of the longest texts that share the last column
 FEW = 30  # items; a score of fewer is unreliable
-MARKS = ((0, "start"), (50, "middle"), (100, "end"))  # ticks below the line of a score, with their alignment
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def column_chart(description: str, columns: Sequence[ChartColumn], below: str = 
         WIDTH,
         BOTTOM + (14 if below else 0),
         description,
-        levels(y, LEFT, WIDTH - RIGHT, 5),
+        y.levels(LEFT, WIDTH - RIGHT, 5),
         *parts,
         element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=BASE, y2=BASE, class_="base"),
         element("text", below, x=WIDTH - RIGHT, y=BOTTOM + 8, class_="axis end unit") if below else None,
@@ -75,10 +73,9 @@ def length_columns(counts: Mapping[int, int]) -> list[ChartColumn]:
         grouped[length // width] += count
     columns = []
     for low in range(min(counts) // width * width, end + 1, width):
-        span, count = f"{low}" if width == 1 else f"{low}–{low + width - 1}", grouped[low // width]
+        count, span = grouped[low // width], f"{low}" if width == 1 else f"{low}–{low + width - 1}"
         columns.append(ChartColumn(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
-    rest = sum(count for length, count in counts.items() if length >= low + width)
-    if rest:
+    if rest := sum(count for length, count in counts.items() if length >= low + width):
         columns.append(ChartColumn("more", rest, f"{low + width} or more: {rest:,}"))
     return columns
 
@@ -115,17 +112,11 @@ def split_bar(description: str, parts: Mapping[str, int]) -> Markup:
 def whisker(description: str, value: float, low: float | None, high: float | None) -> Markup:
     """Draw a score and its interval on a line from 0 to 100; values beyond are drawn at its end."""
     x = Scale(0.0, 100.0, 6.0, 234.0)
-
-    def at(score: float) -> float:
-        return x(min(max(score, 0.0), 100.0))
-
-    ends = [] if low is None or high is None else [at(low), at(high)]
-    return drawing(
-        240,
-        30,
-        description,
-        element("line", x1=x.start, x2=x.end, y1=12, y2=12, class_="rail"),
-        *(element("text", f"{m:g}", x=x(m), y=29, class_=f"axis {a}") for m, a in MARKS),
-        element("line", x1=ends[0], x2=ends[1], y1=12, y2=12, class_="interval") if ends else None,
-        element("circle", cx=at(value), cy=12, r=5, class_="one"),
-    )
+    parts = [element("line", x1=x.start, x2=x.end, y1=12, y2=12, class_="rail")]
+    for mark, anchor in ((0, "start"), (50, "middle"), (100, "end")):
+        parts.append(element("text", str(mark), x=x(mark), y=29, class_=f"axis {anchor}"))
+    if low is not None and high is not None:
+        left, right = (x(min(max(end, 0.0), 100.0)) for end in (low, high))
+        parts.append(element("line", x1=left, x2=right, y1=12, y2=12, class_="interval"))
+    parts.append(element("circle", cx=x(min(max(value, 0.0), 100.0)), cy=12, r=5, class_="one"))
+    return drawing(240, 30, description, *parts)

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-from seqwright.runs.report.axes import levels
 from seqwright.runs.report.markup import Markup, drawing, element, join, table, tip
 from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import number, tick
@@ -91,11 +90,11 @@ def line_chart(
         WIDTH,
         HEIGHT,
         description,
-        levels(y, LEFT, WIDTH - RIGHT, 6),
+        y.levels(LEFT, WIDTH - RIGHT, 6),
         element("text", "logarithmic", x=LEFT, y=HEIGHT - BOTTOM + 32, class_="axis unit") if y.log else None,
         *_step_axis(x),
         *_time_axis(x, clock),
-        *([] if kept is None else [_vertical(x(kept), TOP, HEIGHT - BOTTOM, "kept")]),
+        None if kept is None else _vertical(x(kept), TOP, HEIGHT - BOTTOM, "kept"),
         *(_drawn(curve, x, y) for curve in curves),
         *(_kept_point(curve, x, y, kept) for curve in curves),
         _names(curves, y),
@@ -125,9 +124,8 @@ def _time_axis(x: Scale, clock: Clock) -> list[Markup]:
         return []
     total = clock.at(x.high)
     unit, name = (3600.0, "hours") if total > 7200 else (60.0, "minutes") if total > 60 else (1.0, "seconds")
-    marks = Scale(0.0, max(total / unit, 1e-9), 0.0, 1.0).ticks(5)
     parts = [element("text", name, x=WIDTH - RIGHT + 12, y=TOP - 10, class_="axis unit")]
-    for mark in marks:
+    for mark in Scale(0.0, max(total / unit, 1e-9), 0.0, 1.0).ticks(5):
         at = x(clock.step(mark * unit))
         parts.append(_vertical(at, TOP - 6, TOP - 2, "base"))
         parts.append(element("text", tick(mark), x=at, y=TOP - 10, class_="axis middle"))
@@ -144,48 +142,34 @@ def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:
         dots = "".join(f"M{left:.1f} {top:.1f}h0" for left, top in places)
         return element("path", d=dots, class_=f"raw {curve.colour}")
     line = "M" + "L".join(f"{left:.1f} {top:.1f}" for left, top in places)
-    path = element("path", d=line, class_=f"curve {curve.style} {curve.colour}")
-    if curve.style != "marked":
-        return path
-    marks = (
-        tip("circle", f"step {step:,.0f}: {number(value)}", cx=left, cy=top, r=2.5, class_=curve.colour)
-        for (step, value), (left, top) in zip(curve.points, places, strict=True)
-    )
-    return join([path, *marks])
+    parts = [element("path", d=line, class_=f"curve {curve.style} {curve.colour}")]
+    for (step, value), (left, top) in zip(curve.points, places, strict=True):
+        if curve.style == "marked":
+            text = f"step {step:,.0f}: {number(value)}"
+            parts.append(tip("circle", text, cx=left, cy=top, r=2.5, class_=curve.colour))
+    return join(parts)
 
 
 def _kept_point(curve: Curve, x: Scale, y: Scale, kept: float | None) -> Markup | None:
-    found = [value for step, value in curve.points if step == kept and curve.style == "marked"]
-    if kept is None or not found:
+    value = dict(curve.points).get(kept) if kept is not None and curve.style == "marked" else None
+    if kept is None or value is None:
         return None
-    text = f"kept, step {kept:,.0f}: {number(found[0])}"
-    return tip("circle", text, cx=x(kept), cy=y(found[0]), r=6, class_=f"ring {curve.colour}")
+    text = f"kept, step {kept:,.0f}: {number(value)}"
+    return tip("circle", text, cx=x(kept), cy=y(value), r=6, class_=f"ring {curve.colour}")
 
 
 def _names(curves: Sequence[Curve], y: Scale) -> Markup:
     """Write the name and last value of each curve at its end, without overlaps."""
     ends = sorted((c for c in curves if c.style != "raw"), key=lambda curve: y(curve.points[-1][1]))
-    heights = _apart([y(curve.points[-1][1]) for curve in ends], TOP, HEIGHT - BOTTOM)
-    return join(
-        element(
-            "text",
-            element("tspan", curve.name, class_="name"),
-            element("tspan", " " + number(curve.points[-1][1])),
-            x=WIDTH - RIGHT + 12,
-            y=height + 4,
-            class_=f"label {curve.colour}",
-        )
-        for height, curve in zip(heights, ends, strict=True)
-    )
-
-
-def _apart(heights: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Push sorted heights down until they are APART, then up from the bottom edge."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(max(height, placed[-1] + APART if placed else top))
-    limit = bottom
-    for place in reversed(range(len(placed))):
-        placed[place] = min(placed[place], limit)
-        limit = placed[place] - APART
-    return placed
+    heights: list[float] = []
+    for curve in ends:  # push names down until they are APART, then up from the bottom edge
+        heights.append(max(y(curve.points[-1][1]), heights[-1] + APART if heights else TOP))
+    limit: float = HEIGHT - BOTTOM
+    parts = []
+    for height, curve in zip(reversed(heights), reversed(ends), strict=True):
+        name = element("tspan", curve.name, class_="name")
+        value = element("tspan", " " + number(curve.points[-1][1]))
+        place = {"x": WIDTH - RIGHT + 12, "y": min(height, limit) + 4}
+        parts.append(element("text", name, value, **place, class_=f"label {curve.colour}"))
+        limit = min(height, limit) - APART
+    return join(reversed(parts))

@@ -18,18 +18,15 @@ SIZE = {"width": CELL - 2, "height": CELL - 2, "rx": 3}
 
 def heat_map(description: str, confusions: Sequence[Confusion]) -> Markup:
     """Draw expected symbols as rows and symbols of the output as columns, the most confused first."""
-    often = [
-        _commonest((each.expected, each.count) for each in confusions),
-        _commonest((each.output, each.count) for each in confusions),
-    ]
-    shown = [each for each in confusions if each.expected in often[0] and each.output in often[1]]
-    rows = [symbol for symbol in often[0] if any(each.expected == symbol for each in shown)]
-    columns = [symbol for symbol in often[1] if any(each.output == symbol for each in shown)]
+    rows = _commonest((each.expected, each.count) for each in confusions)
+    columns = _commonest((each.output, each.count) for each in confusions)
+    shown = [each for each in confusions if each.expected in rows and each.output in columns]
+    rows = [symbol for symbol in rows if any(each.expected == symbol for each in shown)]
+    columns = [symbol for symbol in columns if any(each.output == symbol for each in shown)]
     most = max([1, *(each.count for each in shown)])
-    width, height = LEFT + CELL * len(columns), TOP + CELL * len(rows)
     return drawing(
-        max(width + 10, 420),
-        height + 4,
+        max(LEFT + CELL * len(columns) + 10, 420),
+        TOP + CELL * len(rows) + 4,
         description,
         element("text", "output →", x=LEFT + 8, y=12, class_="axis unit"),
         element("text", "expected ↓", x=LEFT - 10, y=TOP - 14, class_="axis end unit"),

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqwright.data.text_display import pluralize
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.runs.report.curves import Clock, Curve, Point, curve_table, line_chart, running_median, thinned
 from seqwright.runs.report.differences import cutter, marked
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
 from seqwright.runs.report.reader import Document, Record, finite
 from seqwright.runs.report.summary import validation_metrics
-from seqwright.runs.report.wording import duration, metric, number, score, titled
+from seqwright.runs.report.wording import duration, number, score, titled
 
 MOST_ROWS = 24  # validations in the table of probes
 
@@ -22,7 +23,16 @@ Probes = dict[str, tuple[str, str]]  # source -> (reference, output)
 
 def curves(record: Record) -> Markup | str:
     """Draw the charts of a training, or return why there are none."""
-    drawn = [chart for chart in (_losses(record), *_scores(record), _rates(record), _speeds(record)) if chart]
+    points, speeds = thinned(_series(record.steps, "rate")), _series(record.steps, "tokens_per_second")
+    rates = [Curve("rate", points, "one")] if points else []
+    speed = "Input and output tokens per second, time of validations included."
+    charts = [
+        _losses(record),
+        *_scores(record),
+        _chart(record, "Learning rate", "As scheduled.", rates, zero=True),
+        _chart(record, "Speed", speed, smoothed("tokens/s", speeds), zero=True),
+    ]
+    drawn = [chart for chart in charts if chart is not None]
     if not drawn:
         return record.absent.get("metrics.jsonl", "no training step and no validation was logged")
     return join([element("p", _story(record)), element("div", *drawn, class_="charts")])
@@ -35,15 +45,10 @@ def _story(record: Record) -> str:
     if kept is None:
         return text
     judged = record.setting("training", "metric") or "loss"
-    by = "loss" if judged == "loss" else metric(str(judged), record.item).label
+    by = "loss" if judged == "loss" else metric_label(str(judged), record.item)
     exact = judged == "loss" or "kept" not in kept
     why = f"the best by {by}" if exact else f"the latest within one standard error of the best by {by}"
     return f"{text} The weights are those of step {kept['step']:,}, {why}; a ring marks it."
-
-
-def clock(record: Record) -> Clock:
-    known = _series(record.steps, "seconds")
-    return Clock([step for step, _ in known], [seconds for _, seconds in known], float(record.last_step))
 
 
 def _series(entries: Sequence[dict[str, Any]], key: str) -> list[Point]:
@@ -52,7 +57,9 @@ def _series(entries: Sequence[dict[str, Any]], key: str) -> list[Point]:
 
 
 def smoothed(name: str, points: Sequence[Point]) -> list[Curve]:
-    """Return the measured points and their running median over about a fiftieth of them."""
+    """Return the measured points and their running median over about a fiftieth of them, if there are any."""
+    if not points:
+        return []
     width = max(5, len(points) // 50) | 1
     medians = running_median([value for _, value in points], width)
     kept, at = thinned(points, middle=medians), dict(zip(points, medians, strict=True))
@@ -61,7 +68,7 @@ def smoothed(name: str, points: Sequence[Point]) -> list[Curve]:
 
 
 def _losses(record: Record) -> Markup | None:
-    found = smoothed("training", _series(record.steps, "loss")) if record.steps else []
+    found = smoothed("training", _series(record.steps, "loss"))
     valid, shuffled = (_series(record.validations, key) for key in ("valid_loss", "shuffled_loss"))
     if valid:
         found.append(Curve("validation", thinned(valid), "two", "marked"))
@@ -78,44 +85,30 @@ def _losses(record: Record) -> Markup | None:
 def _scores(record: Record) -> list[Markup | None]:
     charts = []
     for name in validation_metrics(record):
-        points, words = thinned(_series(record.validations, name)), metric(name, record.item)
+        points, label = thinned(_series(record.validations, name)), metric_label(name, record.item)
         kept = finite(record.kept.get(name)) if record.kept else None
         text = "Greedy outputs at each validation"
         text += "." if kept is None else f"; {score(name, kept)} for the weights that were kept."
         values = [value for _, value in points]
         grown = bool(values) and 2 * min(values) < max(values)  # otherwise little is visible from 0 on
         found = [Curve("validation", points, "two", "marked")]
-        charts.append(_chart(record, titled(words.label), text, found, zero=grown))
+        charts.append(_chart(record, titled(label), text, found, zero=grown))
     return charts
-
-
-def _rates(record: Record) -> Markup | None:
-    points = thinned(_series(record.steps, "rate"))
-    found = [Curve("rate", points, "one")] if points else []
-    return _chart(record, "Learning rate", "As scheduled.", found, zero=True)
-
-
-def _speeds(record: Record) -> Markup | None:
-    points = _series(record.steps, "tokens_per_second")
-    text = "Input and output tokens per second, time of validations included."
-    return _chart(record, "Speed", text, smoothed("tokens/s", points) if points else [], zero=True)
 
 
 def _chart(record: Record, title: str, text: str, found: list[Curve], *, zero: bool = False) -> Markup | None:
     if not found:
         return None
     kept = finite(record.kept["step"]) if record.kept else None
-    description = f"{title} over steps. " + " ".join(map(_description, found))
-    drawn = line_chart(description, found, clock(record), kept=kept, zero=zero)
+    description = f"{title} over steps."
+    for curve in found:
+        values = [value for _, value in curve.points]
+        first, last, least, most = map(number, (values[0], values[-1], min(values), max(values)))
+        description += f" {curve.name}: from {first} to {last}, lowest {least}, highest {most}."
+    known = _series(record.steps, "seconds")
+    clock = Clock([step for step, _ in known], [seconds for _, seconds in known], float(record.last_step))
+    drawn = line_chart(description, found, clock, kept=kept, zero=zero)
     return figure(title, text, drawn, curve_table(title, found))
-
-
-def _description(curve: Curve) -> str:
-    values = [value for _, value in curve.points]
-    return (
-        f"{curve.name}: from {number(values[0])} to {number(values[-1])}, "
-        f"lowest {number(min(values))}, highest {number(max(values))}."
-    )
 
 
 def probes(record: Record) -> Markup | str:
@@ -147,18 +140,13 @@ def _probe_rows(
     before: dict[str, str] = {}
     for step, found in logged:
         now = {source: found[source][1] if source in found else "" for source in references}
-        changes = {source: marked(before.get(source, ""), now[source], cut, between)[1] for source in now}
-        cells = [
-            element(
-                "span",
-                changes[source] if now[source] else element("i", "empty"),
-                element("span", " ✓", class_="right", title="equal to the reference")
-                if now[source] == reference
-                else None,
-                class_="same" if before.get(source) == now[source] else None,
-            )
-            for source, reference in references.items()
-        ]
+        cells = []
+        for source, reference in references.items():
+            _, changes = marked(before.get(source, ""), now[source], cut, between)
+            output = changes if now[source] else element("i", "empty")
+            right = element("span", " ✓", class_="right", title="equal to the reference")
+            same = "same" if before.get(source) == now[source] else None
+            cells.append(element("span", output, right if now[source] == reference else None, class_=same))
         rows.append((f"{step:,}", *cells))
         before = now
     return rows
@@ -178,17 +166,16 @@ def remarks(record: Record) -> Markup | str:
         for text in _remarks(entry):
             kind = re.sub(r"[\d.,%]+", "", text)[:40]  # the same finding with other numbers
             found.setdefault(kind, []).append((entry["step"], text))
-    if found:
-        return element("ul", *map(_remark, found.values()), class_="findings")
+    listed = []
+    for logged in found.values():
+        (first, _), (last, text) = logged[0], logged[-1]
+        when = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}, {len(logged):,} times"
+        listed.append(element("li", element("strong", when), " ", text, class_="warning"))
+    if listed:
+        return element("ul", *listed, class_="findings")
     if record.last_step and record.last_step < DIAGNOSED_FROM:
         return f"Diagnostics start at step {DIAGNOSED_FROM}; this training is shorter."
     return "The diagnostics found no problems."
-
-
-def _remark(logged: list[tuple[int, str]]) -> Markup:
-    (first, _), (last, text) = logged[0], logged[-1]
-    when = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}, {len(logged):,} times"
-    return element("li", element("strong", when), " ", text, class_="warning")
 
 
 def _remarks(entry: dict[str, Any]) -> list[str]:

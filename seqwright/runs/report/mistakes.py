@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from seqwright.data.text_display import pluralize
 from seqwright.evaluation.mistakes import Confusion
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import FEW, Bar, bar_chart
 from seqwright.runs.report.differences import Cut, closest, cutter, marked
 from seqwright.runs.report.heat import heat_map
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
 from seqwright.runs.report.reader import Document, Evaluation, Record, shown
-from seqwright.runs.report.wording import metric, number, score, titled
+from seqwright.runs.report.wording import number, score, titled, unit
 
 LISTED = 20  # confusions
 KINDS = {"worst": "Worst", "sample": "Sample"}
@@ -24,11 +25,8 @@ def errors(record: Record) -> Markup | str:
     evaluation = record.evaluation
     if evaluation is None:
         return record.absent["evaluation.json"]
-    charts = [
-        _buckets(title, buckets, record.judge, evaluation)
-        for title, buckets in evaluation.buckets.items()
-        if buckets
-    ]
+    buckets = {title: found for title, found in evaluation.buckets.items() if found}
+    charts = [_buckets(title, found, record.judge, evaluation) for title, found in buckets.items()]
     confusions = [
         Confusion(each.text("expected"), each.text("said"), each.count("count"))
         for each in evaluation.documents("confusions")
@@ -43,27 +41,19 @@ def errors(record: Record) -> Markup | str:
 
 def _buckets(title: str, buckets: Sequence[Document], judge: str, evaluation: Evaluation) -> Markup:
     scores = [bucket.numbers("metrics") for bucket in buckets]
-    bars = [
-        Bar(
-            bucket.text("name"),
-            found.get(judge) or 0.0,
-            f"{score(judge, found.get(judge))} · {bucket.count('items'):,}",
-            faint=bucket.count("items") < FEW,
-        )
-        for bucket, found in zip(buckets, scores, strict=True)
-    ]
-    most = max(100.0 if metric(judge).unit else 0.0, *(bar.value for bar in bars), 1e-9)
-    label, better = metric(judge, evaluation.item).label, evaluation.better(judge)
+    names = list(dict.fromkeys(name for found in scores for name in found))
+    bars, rows = [], []
+    for bucket, found in zip(buckets, scores, strict=True):
+        name, items, value = bucket.text("name"), bucket.count("items"), found.get(judge)
+        bars.append(Bar(name, value or 0.0, f"{score(judge, value)} · {items:,}", faint=items < FEW))
+        rows.append((name, f"{items:,}", *(score(each, found.get(each)) for each in names)))
+    most = max(100.0 if unit(judge) else 0.0, *(bar.value for bar in bars), 1e-9)
+    label, better = metric_label(judge, evaluation.item), evaluation.better(judge)
     text = f"{titled(label)} and number of items" + (f"; {better} is better." if better else ".")
     if any(bar.faint for bar in bars):
         text += f" A faint bar has fewer than {FEW} items."
     description = f"{title}: " + ", ".join(f"{bar.name} {bar.note}" for bar in bars)
-    names = list(dict.fromkeys(name for found in scores for name in found))
-    rows = (
-        (bucket.text("name"), f"{bucket.count('items'):,}", *(score(name, found.get(name)) for name in names))
-        for bucket, found in zip(buckets, scores, strict=True)
-    )
-    labels = (metric(name, evaluation.item).label for name in names)
+    labels = (metric_label(name, evaluation.item) for name in names)
     numbers = table(["bucket", "items", *labels], rows, title)
     return figure(f"By {title}", text, bar_chart(description, bars, most), numbers)
 
@@ -76,22 +66,14 @@ def _confusions(common: Sequence[Confusion]) -> Markup:
     )
     rows = ((glyph(each.expected), glyph(each.output), f"{each.count:,}") for each in common)
     numbers = table(["expected", "output", "count"], rows, "confusions")
-    items = (
-        element(
-            "li",
-            element("code", glyph(each.expected)),
-            " → ",
-            element("code", glyph(each.output)),
-            element("span", f" {each.count:,} ×", class_="times"),
+    items = []
+    for each in common[:LISTED]:
+        expected, output = element("code", glyph(each.expected)), element("code", glyph(each.output))
+        items.append(
+            element("li", expected, " → ", output, element("span", f" {each.count:,} ×", class_="times"))
         )
-        for each in common[:LISTED]
-    )
-    listed = element(
-        "div",
-        element("h3", "Most frequent confusions"),
-        element("p", "Expected → output."),
-        element("ol", *items, class_="commonest"),
-    )
+    title, legend = element("h3", "Most frequent confusions"), element("p", "Expected → output.")
+    listed = element("div", title, legend, element("ol", *items, class_="commonest"))
     drawn = heat_map(f"Confusion matrix. {text}", common)
     return join([figure("Confusion matrix", text, drawn, numbers), listed])
 
@@ -104,19 +86,12 @@ def examples(record: Record) -> Markup | str:
         groups: dict[str, list[Markup]] = {}
         for each in evaluated:
             groups.setdefault(each.text("kind", "sample"), []).append(_example(each, cut, between))
-        legend = element(
-            "p",
-            "Differences from the closest reference: ",
-            element("del", "output"),
-            " and ",
-            element("ins", "expected"),
-            ". The probability is that of the whole output.",
-        )
-        parts = (
-            join([element("h3", KINDS.get(kind, kind)), element("div", *group, class_="examples")])
-            for kind, group in groups.items()
-        )
-        return join([legend, *parts])
+        output, expected = element("del", "output"), element("ins", "expected")
+        end = ". The probability is that of the whole output."
+        parts = [element("p", "Differences from the closest reference: ", output, " and ", expected, end)]
+        for kind, group in groups.items():
+            parts += [element("h3", KINDS.get(kind, kind)), element("div", *group, class_="examples")]
+        return join(parts)
     if record.examples:
         stored = ((quoted(each.text("source")), quoted(each.text("output"))) for each in record.examples)
         return table(["input", "output"], stored, "stored examples")
@@ -127,7 +102,11 @@ def _example(each: Document, cut: Cut, between: str) -> Markup:
     text, references = shown(each.fields.get("output")), [*map(shown, each.entries("references"))]
     reference = closest(text, references, cut) if references else text
     output, expected = marked(text, reference, cut, between)
-    right = text in references
+    right, log_prob = text in references, each.number("log_prob")
+    odds = None
+    if log_prob is not None:
+        share = math.exp(min(log_prob, 0.0))
+        odds = f"probability {share:.2f}" if share >= 0.01 else f"log-probability {number(log_prob)}"
     others = [other for other in references if other != reference]
 
     def line(name: str, content: Markup) -> Markup:
@@ -139,13 +118,6 @@ def _example(each: Document, cut: Cut, between: str) -> Markup:
         line("output", output if text else element("i", "empty")),
         line("expected", expected) if not right else None,
         line("or", join(map(quoted, others), " · ")) if others else None,
-        element("p", "✓ correct · " if right else None, _probability(each.number("log_prob")), class_="odds"),
+        element("p", "✓ correct · " if right else None, odds, class_="odds"),
         class_="example",
     )
-
-
-def _probability(log_prob: float | None) -> str | None:
-    if log_prob is None:
-        return None
-    share = math.exp(min(log_prob, 0.0))
-    return f"probability {share:.2f}" if share >= 0.01 else f"log-probability {number(log_prob)}"

@@ -1,10 +1,13 @@
-"""Linear and logarithmic scales from values to pixels, with round ticks."""
+"""Linear and logarithmic scales from values to pixels, with round ticks and their grid."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.wording import tick
 
 FAR = 30.0  # ratio of the largest to the smallest value from which the scale is logarithmic
 
@@ -39,21 +42,28 @@ class Scale:
         low, high = self._measure(self.low), self._measure(self.high)
         return self.start + (self._measure(value) - low) / (high - low) * (self.end - self.start)
 
-    def ticks(self, most: int = 7) -> list[float]:
-        """Return at most `most` round values from `low` to `high`."""
-        return self._log_ticks(most) if self.log else self._linear_ticks(most)
-
     def _measure(self, value: float) -> float:
         return math.log10(value) if self.log else value
 
-    def _linear_ticks(self, most: int) -> list[float]:
+    def ticks(self, most: int = 7) -> list[float]:
+        """Return at most `most` round values from `low` to `high`."""
+        if self.log:
+            return self._log_ticks(most)
         step = round_step((self.high - self.low) / most)
-        while len(numbers := self._multiples(step)) > most:
+        while True:
+            multiples = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+            if len(multiples) <= most:
+                return [float(f"{number * step:.12g}") for number in multiples]
             step = round_step(step * 1.5)
-        return [float(f"{number * step:.12g}") for number in numbers]
 
-    def _multiples(self, step: float) -> range:
-        return range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+    def levels(self, left: float, right: float, most: int) -> Markup:
+        """Draw a grid line at each of at most `most` round values, with the value to its left."""
+        lines = []
+        for value in self.ticks(most):
+            y = self(value)
+            lines.append(element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"))
+            lines.append(element("text", tick(value), x=left - 8, y=y + 4, class_="axis end"))
+        return join(lines)
 
     def _log_ticks(self, most: int) -> list[float]:
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)

@@ -7,11 +7,13 @@ from statistics import median
 
 from seqwright.data.split import NAMES
 from seqwright.data.text_display import pluralize
+from seqwright.evaluation.metrics import built_in
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import percent
 from seqwright.runs.report.bars import whisker
 from seqwright.runs.report.markup import Markup, element, join, quoted
 from seqwright.runs.report.reader import Data, Evaluation, Record, finite
-from seqwright.runs.report.wording import article, duration, family, many, metric, number, score, titled
+from seqwright.runs.report.wording import article, duration, family, many, number, score, titled, unit
 
 
 def header(record: Record) -> Markup:
@@ -47,9 +49,8 @@ def _scores(record: Record) -> Markup:
     if kept is not None:
         found = {name: kept.get(name) for name in validation_metrics(record)}
         untested = record.absent.get("evaluation.json", "the evaluation has no scores")
-        origin = (
-            f"Greedy outputs at the validation that selected the weights, step {kept['step']:,}: {untested}."
-        )
+        selected = f"the validation that selected the weights, step {kept['step']:,}"
+        origin = f"Greedy outputs at {selected}: {untested}."
         return _boxes(Evaluation({"metrics": found}), record.judge, origin)
     return element("p", "No scores yet: there was no validation and no test.", class_="absent")
 
@@ -65,15 +66,16 @@ def _boxes(evaluation: Evaluation, judge: str, origin: str) -> Markup:
 def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     low, high = ends = evaluation.interval(name) or (None, None)
     interval = "" if None in ends else f"{percent(evaluation.level)} interval {low:.1f} – {high:.1f}"
-    words, better = metric(name, evaluation.item), evaluation.better(name)
+    label, known, better = metric_label(name, evaluation.item), built_in(name), evaluation.better(name)
+    meaning = [known.meaning if known else "", f"{better} is better" if better else ""]
     signature = evaluation.document("signatures").text(name)
     baseline = evaluation.numbers("baseline").get(name)
     return element(
         "div",
-        element("h2", titled(words.label)),
-        element("p", element("strong", f"{value:.1f}"), words.unit, class_="value"),
-        element("p", "; ".join(filter(None, (words.meaning, f"{better} is better" if better else "")))),
-        whisker(f"{words.label} {score(name, value)}, {interval or 'no interval'}", value, low, high),
+        element("h2", titled(label)),
+        element("p", element("strong", f"{value:.1f}"), unit(name), class_="value"),
+        element("p", "; ".join(filter(None, meaning))),
+        whisker(f"{label} {score(name, value)}, {interval or 'no interval'}", value, low, high),
         element("p", interval) if interval else None,
         None if baseline is None else element("p", f"baseline {score(name, baseline)}"),
         element("p", element("code", signature)) if signature else None,
@@ -106,13 +108,10 @@ def leaked(data: Data | None, part: str | None = None) -> str:
     """State how many examples of a part, by default of all, are also in training; empty if none are."""
     if data is None:
         return ""
+    counts = {"held-out": data.count("leaks")}  # older versions did not count each part
     if isinstance(data.fields.get("leaks_by_part"), dict):
         counts = {name: n for name, n in data.counts("leaks_by_part").items() if part in (None, name)}
-    else:  # older versions did not count each part
-        counts = {"held-out": data.count("leaks")}
-    found = [
-        pluralize(count, f"{NAMES.get(name, name)} {data.unit}") for name, count in counts.items() if count
-    ]
+    found = [pluralize(n, f"{NAMES.get(name, name)} {data.unit}") for name, n in counts.items() if n]
     if not found:
         return ""
     share = "shares its" if sum(counts.values()) == 1 else "share their"
@@ -121,23 +120,18 @@ def leaked(data: Data | None, part: str | None = None) -> str:
 
 def validation_metrics(record: Record) -> list[str]:
     """Return the names of the scores in the validation log, in order of first appearance."""
-    others = ("step", "valid_loss", "shuffled_loss", "seconds")
-    entries = (entry.items() for entry in record.validations)
-    names = (name for items in entries for name, value in items if finite(value) is not None)
-    return [name for name in dict.fromkeys(names) if name not in others]
+    found = [
+        name for entry in record.validations for name, value in entry.items() if finite(value) is not None
+    ]
+    return [n for n in dict.fromkeys(found) if n not in ("step", "valid_loss", "shuffled_loss", "seconds")]
 
 
 def facts(record: Record) -> Markup:
     """List names and values, and the command that trains the model again."""
     listed = [(name, value) for name, value in _facts(record) if value]
     terms = (element("div", element("dt", name), element("dd", value)) for name, value in listed)
-    again = element(
-        "p",
-        "To train this model again, save the configuration at the end of this page as ",
-        element("code", f"{record.name}.toml"),
-        " and run",
-        class_="again",
-    )
+    saved = "To train this model again, save the configuration at the end of this page as "
+    again = element("p", saved, element("code", f"{record.name}.toml"), " and run", class_="again")
     command = element("p", element("code", again_command(record)), class_="command")
     return join([element("dl", *terms, class_="facts"), again, command, element("p", _reproducible(record))])
 
@@ -145,14 +139,10 @@ def facts(record: Record) -> Markup:
 def _reproducible(record: Record) -> str:
     """State whether training again gives the same weights."""
     if record.setting("training", "minutes") is not None:
-        return (
-            "This training had a time limit, which set its learning rates: scores will be similar, not equal."
-        )
+        return "A time limit set the learning rates of this training: scores will be similar, not equal."
     threads = "" if record.setting("threads") else " with the same number of threads (see --threads)"
-    return (
-        f"On the same machine the weights will be equal{threads}. "
-        "A run that was resumed with a later end had other learning rates before that."
-    )
+    resumed = "A run that was resumed with a later end had other learning rates before that."
+    return f"On the same machine the weights will be equal{threads}. {resumed}"
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
@@ -183,8 +173,6 @@ def again_command(record: Record) -> str:
     """Return the command that trains a run again from its configuration. A time limit is given in steps,
     because the same minutes allow another number of steps on another day.
     """
-    command = (
-        f"seqwright train {shlex.quote(f'{record.name}.toml')} --out {shlex.quote(f'{record.name}-again')}"
-    )
+    file, out = shlex.quote(f"{record.name}.toml"), shlex.quote(f"{record.name}-again")
     timed = record.setting("training", "minutes") is not None and record.last_step
-    return f"{command} --steps {record.last_step}" if timed else command
+    return f"seqwright train {file} --out {out}" + (f" --steps {record.last_step}" if timed else "")

@@ -5,31 +5,20 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from seqwright.config.presets import PINNED, PRESETS
 from seqwright.evaluation.metrics import built_in
-from seqwright.evaluation.text_outputs import ItemKind, metric_label
 from seqwright.files import uncompressed
 
 
-class Wording(NamedTuple):
-    """How a metric is written: its name, its unit, and what the number means."""
-
-    label: str
-    unit: str
-    meaning: str
+def unit(metric: str) -> str:
+    known = built_in(metric)
+    return known.unit if known else ""
 
 
-def metric(name: str, item: ItemKind = "word") -> Wording:
-    """Return the wording of a metric for items of this kind; an unknown metric has only its name."""
-    known = built_in(name)
-    unit, meaning = (known.unit, known.meaning) if known else ("", "")
-    return Wording(metric_label(name, item), unit, meaning)
-
-
-def score(name: str, value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}{metric(name).unit}"
+def score(metric: str, value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}{unit(metric)}"
 
 
 def titled(label: str) -> str:
@@ -79,10 +68,9 @@ def family(model: Any) -> str:
     preset = PRESETS.get(str(given.get("preset")))
     known = given.get(PINNED) or (preset.model if preset else {})
     encoder, decoder = (_kind(given.get(part), known.get(part)) for part in ("encoder", "decoder"))
-    names = {"transformer": "Transformer", "rnn": "RNN"}
-    found = f"{names.get(encoder, encoder)} encoder with {names.get(decoder, decoder)} decoder"
-    if encoder == decoder:
-        found = f"{names.get(encoder, encoder)} encoder-decoder"
+    found = (
+        f"{encoder} encoder-decoder" if encoder == decoder else f"{encoder} encoder with {decoder} decoder"
+    )
     if given.get("kind") != "ensemble":
         return found
     each = article(found)
@@ -90,11 +78,9 @@ def family(model: Any) -> str:
 
 
 def _kind(given: Any, known: Any) -> str:
-    for spec in (given, known):
-        kind = spec.get("kind") if isinstance(spec, Mapping) else spec
-        if kind is not None:
-            return str(kind)
-    return "transformer"
+    kinds = [spec.get("kind") if isinstance(spec, Mapping) else spec for spec in (given, known)]
+    kind = next((str(kind) for kind in kinds if kind is not None), "transformer")
+    return {"transformer": "Transformer", "rnn": "RNN"}.get(kind, kind)
 
 
 def shell_word(text: str) -> str:
