@@ -64,7 +64,7 @@ class Measured:
         if count < 2:
             return 0.0
         values = np.array([self.metric.value(totals - row) for row in self.rows])
-        return float(math.sqrt((count - 1) * values.var()))
+        return math.sqrt((count - 1) * values.var())
 
     def against(
         self, other: Measured, *, samples: int = 1000, level: float = 0.95, seed: int = 0

@@ -42,23 +42,15 @@ def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
     """
     symbols = str.split if writing == "text" else edits_for(writing).symbols
     lengths = [sum(len(symbols(part)) for part in split_parts(source)[::2]) for source in sources]
-    buckets = []
-    for low, high in _equal_parts(lengths):
-        name = f"{low}" if low == high else f"{low}–{high}"
-        buckets.append(Bucket(name, tuple(i for i, n in enumerate(lengths) if low <= n <= high)))
-    return tuple(buckets)
-
-
-def _equal_parts(values: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the least and greatest value of each part; equal values are in one part."""
-    parts: list[tuple[int, int]] = []
-    left, size, low = len(values), 0, None
-    for value, count in sorted(Counter(values).items()):
-        low, size = value if low is None else low, size + count
-        if size >= left / max(PARTS - len(parts), 1) or size == left:
-            parts.append((low, value))
+    buckets: list[Bucket] = []
+    left, size, low = len(lengths), 0, None
+    for length, count in sorted(Counter(lengths).items()):  # equal lengths are in one bucket
+        low, size = length if low is None else low, size + count
+        if size >= left / max(PARTS - len(buckets), 1) or size == left:
+            name = f"{low}" if low == length else f"{low}–{length}"
+            buckets.append(Bucket(name, tuple(i for i, n in enumerate(lengths) if low <= n <= length)))
             left, size, low = left - size, 0, None
-    return parts
+    return tuple(buckets)
 
 
 def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
@@ -72,10 +64,10 @@ def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
 
 def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
     """Return buckets by finish reason; none if all are the same."""
-    kinds = sorted(set(reasons))
-    if len(kinds) < 2:
-        return ()
-    return tuple(Bucket(kind, tuple(i for i, r in enumerate(reasons) if r == kind)) for kind in kinds)
+    groups = [
+        Bucket(kind, tuple(i for i, r in enumerate(reasons) if r == kind)) for kind in sorted(set(reasons))
+    ]
+    return tuple(groups) if len(groups) > 1 else ()
 
 
 def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:

@@ -136,9 +136,7 @@ class Compared:
             "ties": self.ties,
             "examples": [self._example_json(number) for number in self.examples],
             "confusions": [each.to_json() for each in self.confusions],
-            "buckets": {
-                name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
-            },
+            "buckets": {name: [*map(self._bucket_json, found)] for name, found in self.buckets.items()},
             "findings": [each.findings for each in self.sides],
             "speed": [each.speed.to_json() for each in self.sides],
             "version": __version__,
@@ -156,11 +154,8 @@ class Compared:
         }
 
     def _bucket_json(self, bucket: Bucket) -> dict[str, Any]:
-        scores = {
-            side: {each.metric.name: each.value(bucket.items) for each in evaluation.measured}
-            for side, evaluation in zip(("first", "second"), self.sides, strict=True)
-        }
-        return {"name": bucket.name, "items": len(bucket.items), **scores}
+        first, second = ({m.metric.name: m.value(bucket.items) for m in side.measured} for side in self.sides)
+        return {"name": bucket.name, "items": len(bucket.items), "first": first, "second": second}
 
     def __str__(self) -> str:
         return comparison_text(self)
@@ -172,23 +167,17 @@ class Compared:
 def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("first", "second")) -> Compared:
     """Compare two evaluations of the same items by the same metrics, on the same resamples."""
     references = [[item.references for item in each.items] for each in (first, second)]
+    both, counts = " and ".join(names), " and ".join(f"{len(items):,}" for items in references)
     if references[0] != references[1]:
-        raise InputError(
-            f"{names[0]} and {names[1]} were not evaluated on the same items ({len(references[0]):,} and "
-            f"{len(references[1]):,}); pass one file for both, and its --columns"
-        )
+        different = f"{both} were not evaluated on the same items ({counts})"
+        raise InputError(f"{different}; pass one file for both, and its --columns")
     signatures = [[(each.metric.name, each.signature) for each in side.measured] for side in (first, second)]
     if signatures[0] != signatures[1]:
-        raise InputError(
-            f"{names[0]} and {names[1]} have different metrics ({signatures[0]} and {signatures[1]}); "
-            "evaluate both with the same metrics"
-        )
-    judging = first.judging
-    comparisons = tuple(
-        one.against(other, samples=judging.samples, level=judging.level, seed=judging.seed)
-        for one, other in zip(first.measured, second.measured, strict=True)
-    )
-    return Compared(names, first, second, comparisons)
+        different = f"{both} have different metrics ({signatures[0]} and {signatures[1]})"
+        raise InputError(f"{different}; evaluate both with the same metrics")
+    how = {"samples": first.judging.samples, "level": first.judging.level, "seed": first.judging.seed}
+    pairs = zip(first.measured, second.measured, strict=True)
+    return Compared(names, first, second, tuple(one.against(other, **how) for one, other in pairs))
 
 
 def _comparison_json(each: Comparison) -> dict[str, Any]:

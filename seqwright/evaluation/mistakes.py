@@ -35,15 +35,13 @@ def mistakes_of(
     for output, given in zip(outputs, references, strict=True):
         edits, expected = rate.closest(output, given)
         symbols = rate.symbols(output)
-        changes = tuple(
-            (
-                expected[change.src_pos] if change.tag != "insert" else "",
-                symbols[change.dest_pos] if change.tag != "delete" else "",
+        changes = []
+        for tag, old, new in Levenshtein.editops(expected, symbols):
+            changes.append(
+                ("" if tag == "insert" else expected[old], "" if tag == "delete" else symbols[new])
             )
-            for change in Levenshtein.editops(expected, symbols)
-        )
         closest = next(reference for reference in given if rate.symbols(reference) == expected)
-        found.append(Mistake(closest, edits, edits / max(len(symbols), len(expected), 1), changes))
+        found.append(Mistake(closest, edits, edits / max(len(symbols), len(expected), 1), tuple(changes)))
     return found
 
 

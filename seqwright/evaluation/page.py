@@ -17,28 +17,18 @@ SHOWN = 10  # confusions
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
-    names = [evaluation.label(name) for name in evaluation.metrics]
-    scores = [
-        (
-            evaluation.label(each.metric.name),
-            f"{each.value():.2f}",
-            f"{interval.low:.2f}–{interval.high:.2f}",
-            f"{evaluation.baseline.get(each.metric.name, math.nan):.2f}".replace("nan", "–"),
-            each.signature,
-        )
-        for each, interval in zip(evaluation.measured, evaluation.intervals, strict=True)
-    ]
+    names, scores = [evaluation.label(name) for name in evaluation.metrics], []
+    for name, each, interval in zip(names, evaluation.measured, evaluation.intervals, strict=True):
+        baseline = f"{evaluation.baseline.get(each.metric.name, math.nan):.2f}".replace("nan", "–")
+        ends = f"{interval.low:.2f}–{interval.high:.2f}"
+        scores.append((name, f"{each.value():.2f}", ends, baseline, each.signature))
     level = f"{percent(evaluation.judging.level)} interval"
     parts = [table(("", "score", level, "baseline", "signature"), scores)]
     for title, buckets in evaluation.buckets.items():
-        rows = [
-            (
-                bucket.name,
-                str(len(bucket.items)),
-                *(f"{e.value(bucket.items):.2f}" for e in evaluation.measured),
-            )
-            for bucket in buckets
-        ]
+        rows = []
+        for bucket in buckets:
+            values = (f"{each.value(bucket.items):.2f}" for each in evaluation.measured)
+            rows.append((bucket.name, str(len(bucket.items)), *values))
         parts.append(table((title, "items", *names), rows))
     confused = [(glyph(e.expected), glyph(e.output), str(e.count)) for e in evaluation.confusions[:SHOWN]]
     parts.append(table(("expected", "output", "count"), confused))

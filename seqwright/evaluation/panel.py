@@ -11,7 +11,7 @@ from seqwright.evaluation.wording import bar, fitted, glyph, percent
 
 if TYPE_CHECKING:
     from seqwright.evaluation.buckets import Bucket
-    from seqwright.evaluation.comparison import Compared
+    from seqwright.evaluation.comparison import Compared, Contrast
     from seqwright.evaluation.evaluate import Evaluation
     from seqwright.evaluation.metrics import Metric
     from seqwright.evaluation.mistakes import Confusion
@@ -22,17 +22,17 @@ NAME = 19  # width of the names on the left
 
 def evaluation_text(evaluation: Evaluation) -> str:
     lines = [_headline(evaluation), "", *_scores(evaluation), "", *_buckets(evaluation), ""]
-    lines += _confusions(evaluation.confusions)
+    confused = [f"{_change(each)} {each.count:,}" for each in evaluation.confusions[:12]]
+    lines += _filled("expected → output, count: ", confused)
     end = [_speed(evaluation), *(f"! {finding}" for finding in evaluation.findings[:3])]
-    room = min(LINES - len(lines) - len(end) - 2, 5)
-    rows = [evaluation.row(number) for number in evaluation.worst[: max(room, 0)]]
-    if rows:
-        lines += [*_side_by_side(("most wrong", "expected", "output"), rows), ""]
-    return _joined([*lines, *end])
+    return _with_rows(
+        lines, ("most wrong", "expected", "output"), map(evaluation.row, evaluation.worst[:5]), end
+    )
 
 
 def comparison_text(compared: Compared) -> str:
     first, second = compared.names
+    confused = [f"{_change(each)} {each.first:,}/{each.second:,}" for each in compared.confusions[:8]]
     lines = [
         _headline(compared.first),
         f"first   {first}",
@@ -46,14 +46,11 @@ def comparison_text(compared: Compared) -> str:
         "",
         *_paired_buckets(compared),
         "",
-        *_paired_confusions(compared),
+        *_filled("expected → output, count of first/second: ", confused),
     ]
     end = [f"! {finding}" for finding in compared.findings[:3]]
-    room = min(LINES - len(lines) - len(end) - 2, 6)
-    rows = [compared.row(number) for number in compared.examples[: max(room, 0)]]
-    if rows:
-        lines += [*_side_by_side(("most different", "expected", "first", "second"), rows), ""]
-    return _joined([*lines, *end])
+    titles = ("most different", "expected", "first", "second")
+    return _with_rows(lines, titles, map(compared.row, compared.examples[:6]), end)
 
 
 def _headline(evaluation: Evaluation) -> str:
@@ -98,9 +95,8 @@ def _count(bucket: Bucket) -> str:
     return f"{len(bucket.items):7,} {'item ' if len(bucket.items) == 1 else 'items'}"
 
 
-def _confusions(confusions: Sequence[Confusion], most: int = 12) -> list[str]:
-    shown = [f"{glyph(each.expected)} → {glyph(each.output)} {each.count:,}" for each in confusions[:most]]
-    return [*_filled("expected → output, count: ", shown, lines=2), ""] if shown else []
+def _change(confusion: Confusion | Contrast) -> str:
+    return f"{glyph(confusion.expected)} → {glyph(confusion.output)}"
 
 
 def _speed(evaluation: Evaluation) -> str:
@@ -139,32 +135,27 @@ def _paired_buckets(compared: Compared) -> list[str]:
     return lines
 
 
-def _paired_confusions(compared: Compared, most: int = 8) -> list[str]:
-    shown = [
-        f"{glyph(each.expected)} → {glyph(each.output)} {each.first:,}/{each.second:,}"
-        for each in compared.confusions[:most]
-    ]
-    return [*_filled("expected → output, count of first/second: ", shown, lines=2), ""] if shown else []
-
-
-def _filled(title: str, entries: Iterable[str], lines: int) -> list[str]:
-    """Return a title and as many entries as fit on `lines` lines."""
+def _filled(title: str, entries: Sequence[str]) -> list[str]:
+    """Return a title, as many entries as fit on two lines, and an empty line; nothing without entries."""
     found = [title]
     for entry in entries:
-        joint = "" if found[-1] in (title, "  ") else "   "
+        joint = "" if found[-1] == title else "   "
         if len(found[-1]) + len(joint) + len(entry) <= WIDTH:
             found[-1] += joint + entry
-        elif len(found) < lines:
+        elif len(found) < 2:
             found.append("  " + entry)
         else:
             break
-    return found
+    return [*found, ""] if entries else []
 
 
-def _side_by_side(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _with_rows(
+    lines: Sequence[str], titles: Sequence[str], rows: Iterable[Sequence[str]], end: Sequence[str]
+) -> str:
+    """Join the lines, a table of as many rows as there is room for, and the end."""
+    shown = list(rows)[: max(LINES - len(lines) - len(end) - 2, 0)]
     width = (WIDTH - 2 * len(titles)) // len(titles)
-    return ["  ".join(fitted(cell, width) for cell in row) for row in (titles, *rows)]
-
-
-def _joined(lines: Iterable[str]) -> str:
-    return "\n".join(fitted(line, WIDTH).rstrip() for line in lines)
+    table = ["  ".join(fitted(cell, width) for cell in row) for row in (titles, *shown)]
+    return "\n".join(
+        fitted(line, WIDTH).rstrip() for line in (*lines, *([*table, ""] if shown else []), *end)
+    )

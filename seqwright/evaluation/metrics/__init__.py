@@ -70,7 +70,13 @@ class Metric(ABC, Generic[T]):
         """Return the statistics of these items: they give the score of any subset, and its interval."""
         from seqwright.evaluation.bootstrap import Measured
 
-        _check_items(outputs, references)
+        if len(outputs) != len(references):
+            raise InputError(f"{len(outputs)} outputs for {len(references)} items; pass one output per item")
+        if not outputs:
+            raise InputError("nothing to score; pass at least one item")
+        for number, given in enumerate(references, 1):
+            if not given or isinstance(given, str):
+                raise InputError(f"item {number} has the references {given!r}; pass a list of at least one")
         return Measured(self, self.statistics(outputs, references), self.signature(references))
 
 
@@ -83,13 +89,3 @@ def reference_count(references: Sequence[Sequence[object]]) -> str:
     """The number of references per item as sacreBLEU writes it: `var` if it varies."""
     counts = {len(given) for given in references}
     return str(counts.pop()) if len(counts) == 1 else "var"
-
-
-def _check_items(outputs: Sequence[object], references: Sequence[Sequence[object]]) -> None:
-    if len(outputs) != len(references):
-        raise InputError(f"{len(outputs)} outputs for {len(references)} items; pass one output per item")
-    if not outputs:
-        raise InputError("nothing to score; pass at least one item")
-    for number, given in enumerate(references, 1):
-        if not given or isinstance(given, str):
-            raise InputError(f"item {number} has the references {given!r}; pass a list of at least one")

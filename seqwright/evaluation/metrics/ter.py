@@ -1,4 +1,4 @@
-"""TextToText edit rate."""
+"""Translation edit rate."""
 
 from __future__ import annotations
 

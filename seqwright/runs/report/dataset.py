@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from seqwright.data.checks.statistics import RARE
 from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import glyph
@@ -24,15 +21,16 @@ def data(record: Record) -> Markup | str:
         return record.absent["data.json"]
     read_as = f" Read as {'; '.join(form)}." if (form := found.texts("form")) else ""
     charts = [chart for name, column in found.columns.items() for chart in _column(name, column)]
-    return join(
-        [
-            element("p", f"{described(found)}.{read_as}"),
-            _split(found),
-            element("div", *charts, class_="charts"),
-            _dropped(found.texts("dropped")),
-            _findings(found.documents("findings")),
-        ]
-    )
+    dropped = [element("li", line) for line in found.texts("dropped")]
+    findings = [*map(_finding, found.documents("findings"))]
+    parts = [
+        element("p", f"{described(found)}.{read_as}"),
+        _split(found),
+        element("div", *charts, class_="charts"),
+        _list("Dropped or changed", dropped, "No line was dropped or changed while reading."),
+        _list("Findings", findings, "The data check found no problems.", class_="findings"),
+    ]
+    return join(parts)
 
 
 def choices(record: Record) -> Markup | str:
@@ -52,10 +50,9 @@ def _split(found: Data) -> Markup | None:
     if not split:
         return None
     text = ", ".join(f"{count:,} {name}" for name, count in split.items())
-    keys = (
-        element("li", element("span", class_=f"key {colour}"), f" {name} {count:,}")
-        for (name, count), colour in zip(split.items(), ("one", "two", "three"), strict=False)
-    )
+    keys = []
+    for (name, count), colour in zip(split.items(), ("one", "two", "three"), strict=False):
+        keys.append(element("li", element("span", class_=f"key {colour}"), f" {name} {count:,}"))
     leaks = "Overlap of held-out data with the training data was not checked."
     if found.number("leaks") is not None:
         leaks = f"{leaked(found) or f'No held-out {found.unit} shares its input with the training data'}."
@@ -77,11 +74,8 @@ def _column(name: str, column: Document) -> list[Markup]:
 
 
 def _lengths(title: str, lengths: Document, unit: str) -> Markup | None:
-    counts = {
-        int(length): count
-        for length, count in lengths.counts("counts").items()
-        if length.isdecimal() and len(length) < 16
-    }
+    known = lengths.counts("counts").items()
+    counts = {int(length): count for length, count in known if length.isdecimal() and len(length) < 16}
     if not counts:
         return None
     text = f"In {unit}: {number(lengths.number('mean'))} on average, {lengths.count('longest'):,} at most."
@@ -108,29 +102,22 @@ def _alphabet(name: str, column: Document) -> Markup | None:
         text += f"; {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"
     text += f". The {TOP} most common are drawn." if len(common) > TOP else "."
     columns = [ChartColumn(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
-    rows = (
-        (glyph(c), " ".join(f"U+{ord(each):04X}" for each in c), f"{count:,}") for c, count in common[:1000]
-    )
+    points = (" ".join(f"U+{ord(each):04X}" for each in c) for c, _ in common)
+    rows = ((glyph(c), point, f"{n:,}") for (c, n), point in zip(common[:1000], points, strict=False))
     numbers = table(["character", "code point", "count"], rows, title)
     return figure(title, text, column_chart(f"{title}: {text}", columns), numbers)
 
 
-def _dropped(lines: Sequence[str]) -> Markup:
-    if not lines:
-        return element("p", "No line was dropped or changed while reading.")
-    listed = element("ul", *(element("li", line) for line in lines))
-    return join([element("h3", "Dropped or changed"), listed])
-
-
-def _findings(found: Sequence[Document]) -> Markup:
-    if not found:
-        return element("p", "The data check found no problems.")
-    return join([element("h3", "Findings"), element("ul", *map(_finding, found), class_="findings")])
+def _list(title: str, items: list[Markup], otherwise: str, **attributes: str) -> Markup:
+    if not items:
+        return element("p", otherwise)
+    return join([element("h3", title), element("ul", *items, **attributes)])
 
 
 def _finding(each: Document) -> Markup:
     severity, way_out = each.text("severity", "note"), each.text("way_out")
-    places = ", ".join(map(_place, each.entries("places")))
+    listed = [place if isinstance(place, list) else [place] for place in each.entries("places")]
+    places = ", ".join(":".join(map(str, place)) for place in listed)
     return element(
         "li",
         element("strong", severity),
@@ -138,7 +125,3 @@ def _finding(each: Document) -> Markup:
         element("span", f" {places}", class_="places") if places else None,
         class_="warning" if severity == "warning" else "note",
     )
-
-
-def _place(place: Any) -> str:
-    return ":".join(map(str, place)) if isinstance(place, list) else str(place)

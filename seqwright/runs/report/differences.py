@@ -30,8 +30,7 @@ def closest(output: str, references: Sequence[str], cut: Cut) -> str:
 def marked(old: str, new: str, cut: Cut, between: str) -> tuple[Markup, Markup]:
     """Return both texts, with <del> around what only the old one has and <ins> around the new."""
     before, after = cut(old), cut(new)
-    left: list[str] = []
-    right: list[str] = []
+    left, right = list[str](), list[str]()
     for change in Levenshtein.opcodes(before, after):
         removed = between.join(before[change.src_start : change.src_end])
         added = between.join(after[change.dest_start : change.dest_end])

@@ -32,7 +32,11 @@ def heat_map(description: str, confusions: Sequence[Confusion]) -> Markup:
         element("text", "expected ↓", x=LEFT - 10, y=TOP - 14, class_="axis end unit"),
         *(_label(symbol, LEFT + CELL * (i + 0.5), TOP - 14, "middle") for i, symbol in enumerate(columns)),
         *(_label(symbol, LEFT - 10, TOP + CELL * (i + 0.5) + 5, "end") for i, symbol in enumerate(rows)),
-        *(_empty(i, j) for i in range(len(rows)) for j in range(len(columns))),
+        *(
+            element("rect", x=LEFT + CELL * j + 1, y=TOP + CELL * i + 1, **SIZE, class_="track")
+            for i in range(len(rows))
+            for j in range(len(columns))
+        ),
         *(_cell(each, rows.index(each.expected), columns.index(each.output), most) for each in shown),
     )
 
@@ -49,16 +53,11 @@ def _label(symbol: str, x: float, y: float, anchor: str) -> Markup:
     return element("text", shown if len(shown) <= 5 else shown[:4] + "…", x=x, y=y, class_=f"symbol {anchor}")
 
 
-def _empty(row: int, column: int) -> Markup:
-    return element("rect", x=LEFT + CELL * column + 1, y=TOP + CELL * row + 1, **SIZE, class_="track")
-
-
 def _cell(each: Confusion, row: int, column: int, most: int) -> Markup:
     x, y = LEFT + CELL * column, TOP + CELL * row
     # square root: a few confusions are far more frequent than the others
     strength = FAINTEST + (STRONGEST - FAINTEST) * math.sqrt(each.count / most)
     text = f"{glyph(each.output)} instead of {glyph(each.expected)}: {each.count:,}"
     box = tip("rect", text, x=x + 1, y=y + 1, **SIZE, class_="one", fill_opacity=strength)
-    return join(
-        [box, element("text", f"{each.count:,}", x=x + CELL / 2, y=y + CELL / 2 + 4, class_="count middle")]
-    )
+    count = element("text", f"{each.count:,}", x=x + CELL / 2, y=y + CELL / 2 + 4, class_="count middle")
+    return join([box, count])

@@ -38,9 +38,7 @@ def element(name: str, /, *children: object, **attributes: Any) -> Markup:
     are omitted. `class_` is class, `stroke_width` is stroke-width; floats are rounded to 0.01 pixels.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
-    if name in VOID:
-        return Markup(f"<{name}{written}>")
-    return Markup(f"<{name}{written}>{join(children)}</{name}>")
+    return Markup(f"<{name}{written}>" + ("" if name in VOID else f"{join(children)}</{name}>"))
 
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
@@ -67,13 +65,11 @@ def quoted(text: str) -> Markup:
 def table(headings: Iterable[object], rows: Iterable[Iterable[object]], caption: str) -> Markup:
     """Return a table whose first column has row headers, in a frame that scrolls, also by keyboard."""
     head = element("thead", element("tr", *(element("th", cell, scope="col") for cell in headings)))
-    body = element("tbody", *(_row(*cells) for cells in rows))
-    inner = element("table", element("caption", caption), head, body)
+    body = []
+    for name, *cells in rows:
+        body.append(element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells)))
+    inner = element("table", element("caption", caption), head, element("tbody", *body))
     return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def _row(name: object, *cells: object) -> Markup:
-    return element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells))
 
 
 def figure(title: str, caption: object, drawn: Markup, numbers: Markup) -> Markup:

@@ -47,18 +47,16 @@ def page(record: Record) -> str:
         element("title", f"{record.name} · Seqwright"),
         element("style", Markup(style)),
     )
-    links = (element("a", title, href=f"#{name}") for name, (title, _) in SECTIONS.items())
+    links, sections = [], []
+    for name, (title, section) in SECTIONS.items():
+        content = section(record)
+        if not isinstance(content, Markup):  # the reason why the section is empty
+            content = element("p", sentence(content), class_="absent")
+        links.append(element("a", title, href=f"#{name}"))
+        sections.append(element("section", element("h2", title), content, id=name))
     contents = element("nav", *links, aria_label="sections of this page")
-    sections = (_section(name, title, content(record)) for name, (title, content) in SECTIONS.items())
     body = element("body", header(record), contents, element("main", *sections))
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _section(name: str, title: str, content: Markup | str) -> Markup:
-    """A section of the page; content that is not markup is the reason why it is empty."""
-    if not isinstance(content, Markup):
-        content = element("p", sentence(content), class_="absent")
-    return element("section", element("h2", title), content, id=name)
 
 
 def configuration(record: Record) -> Markup:
@@ -81,9 +79,9 @@ def commands(record: Record) -> Markup:
         (f"seqwright verify {run}", "checks the files and that the model still gives the stored outputs"),
         (f"seqwright report {run}", "writes this page again"),
     )
-    rows = (
-        element("div", element("dt", element("code", line)), element("dd", note)) for line, note in listed
-    )
+    rows = [
+        element("div", element("dt", element("code", each)), element("dd", note)) for each, note in listed
+    ]
     where = element("p", "In the folder that contains ", element("code", record.name), ":")
     return join([where, element("dl", *rows, class_="commands")])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -74,9 +74,6 @@ class Document:
         table = self.document(key)
         return {name: table.count(name) for name in table.fields}
 
-    def check(self) -> None:
-        """Raise ModelError if the document cannot be used."""
-
 
 class Data(Document):
     """data.json. `unit` is the noun for one example and `group` that for its input."""
@@ -131,7 +128,9 @@ class Evaluation(Document):
     def better(self, metric: str) -> str:
         return self.document("better").text(metric)
 
-    def check(self) -> None:
+    def __init__(self, fields: Any = None):
+        """Raise ModelError for scores that are not numbers and a negative number of items."""
+        super().__init__(fields)
         for name, value in self.document("metrics").fields.items():
             if value is not None and finite(value) is None:
                 raise ModelError(f"it has the score {name} = {value!r}, which is not a number")
@@ -166,10 +165,8 @@ class Record:
     @cached_property
     def kept(self) -> dict[str, Any] | None:
         """The validation whose weights were kept; older logs mark it with `best`."""
-        marked = (
-            entry for entry in reversed(self.validations) if entry.get("kept", entry.get("best")) is True
-        )
-        return next(marked, None)
+        marked = [entry for entry in self.validations if entry.get("kept", entry.get("best")) is True]
+        return marked[-1] if marked else None
 
     @property
     def last_step(self) -> int:
@@ -215,7 +212,9 @@ def read_record(folder: str | Path) -> Record:
     run = Run.open(folder)
     absent: dict[str, str] = {}
     parameters, pruned = _read_weights(run.folder / WEIGHTS, absent)
-    log = tuple(sorted(_entries(run), key=lambda entry: entry["step"]))
+    known = [(entry, finite(entry.get("step"))) for entry in run.records()]
+    entries = [{**entry, "step": int(step)} for entry, step in known if step is not None]
+    log = tuple(sorted(entries, key=lambda entry: entry["step"]))
     if not log:
         absent["metrics.jsonl"] = "the run folder has no entries in metrics.jsonl"
     examples = _read_document(run.folder / "examples.json", Document, absent)
@@ -233,12 +232,6 @@ def read_record(folder: str | Path) -> Record:
     )
 
 
-def _entries(run: Run) -> Iterator[dict[str, Any]]:
-    for entry in run.records():
-        if (step := finite(entry.get("step"))) is not None:
-            yield {**entry, "step": int(step)}
-
-
 D = TypeVar("D", bound=Document)
 
 
@@ -249,12 +242,10 @@ def _read_document(path: Path, kind: type[D], absent: dict[str, str]) -> D | Non
     try:
         fields = read_json(path)
         check_format(path, fields.get("format"), FORMAT)
-        document = kind(fields)
-        document.check()
+        return kind(fields)
     except ModelError as error:
         absent[path.name] = f"{path.name} is not used: {str(error).replace(str(path), 'it', 1)}"
         return None
-    return document
 
 
 def _read_weights(path: Path, absent: dict[str, str]) -> tuple[int | None, str | None]:

@@ -348,7 +348,7 @@ def test_the_fields_of_a_source_survive_copying_a_command(folder):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"training": {"minutes": 5.0}}, "had a time limit, which set its learning rates"),
+        ({"training": {"minutes": 5.0}}, "A time limit set the learning rates of this training"),
         ({"training": {"steps": 30}}, "the weights will be equal with the same number of threads"),
         ({"training": {"steps": 30}, "threads": 1}, "the weights will be equal."),
     ],
