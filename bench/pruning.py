@@ -30,7 +30,7 @@ from seqwright.config import Config, parse
 from seqwright.data.batch import source_tokens
 from seqwright.data.corpus import Corpus
 from seqwright.data.plan import evenly
-from seqwright.evaluation.text_outputs import METRICS_FOR, group_references, writing_of
+from seqwright.evaluation.text_outputs import METRICS_FOR, writing_of
 from seqwright.files import write_json, write_text
 from seqwright.lens.heads.analysis import analyse
 from seqwright.lens.heads.gates import KINDS, Head, sites
@@ -99,8 +99,8 @@ def measure(folder: Path, data: Sequence[str], plan: Plan) -> dict[str, Any]:
         "title": plan.title,
         "layers": "+".join(str(depths[kind]) for kind in ("enc", "dec")),
         "trained": trained_for(config),
-        "items": len(group_references(scored)[0]),
-        "others": len(group_references(others)[0]),
+        "items": len({source for source, _ in scored}),
+        "others": len({source for source, _ in others}),
         "steps": plan.steps,
         "order": [head._asdict() for head in order],
         "curve": drawn.to_json(),
@@ -117,11 +117,13 @@ def trained_for(config: Config) -> str:
 def held_out(config: Config, data: Sequence[str], items: int) -> tuple[Pairs, Pairs]:
     """Pairs for the scores, and others: at most `items` sources each, spread over the data."""
     corpus = Corpus.of(replace(config, data=replace(config.data, valid=tuple(data))))
-    texts, references = group_references([pair[:2] for pair in corpus.examples("valid")])
-    picked = evenly(len(texts), 2 * items).tolist()
+    references: dict[str, dict[str, None]] = {}  # by source, each once
+    for source, target, *_ in corpus.examples("valid"):
+        references.setdefault(source, {})[target] = None
+    texts, picked = list(references), evenly(len(references), 2 * items).tolist()
 
     def pairs(numbers: list[int]) -> Pairs:
-        return [(texts[number], reference) for number in numbers for reference in references[number]]
+        return [(texts[number], reference) for number in numbers for reference in references[texts[number]]]
 
     return pairs(picked[::2]), pairs(picked[1::2])
 

@@ -32,9 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     families.add_argument("--test", action="append", default=[], metavar="F", help="test data")
     families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,luong2015-general,tiny")
     families.add_argument("--out", metavar="DIR", help="folder of the runs (default: runs/families)")
-    families.add_argument(
-        "--paper-size", action="store_true", default=None, help="keep the model sizes of the papers"
-    )
+    sizes = "keep the model sizes of the papers"
+    families.add_argument("--paper-size", action="store_true", default=None, help=sizes)
     families.add_argument("--seed", type=int, metavar="N")
     end = families.add_mutually_exclusive_group()
     end.add_argument("--minutes", type=float, metavar="M", help="training time of each family")
@@ -50,9 +49,8 @@ def run(options: argparse.Namespace) -> int:
         return _families(options)
     given = [f"--{name.replace('_', '-')}" for name in TRAINING if getattr(options, name) not in (None, [])]
     if given:
-        raise ConfigError(
-            f"{' and '.join(given)} require{'s' if len(given) == 1 else ''} --train; pass the training data"
-        )
+        require = "requires" if len(given) == 1 else "require"
+        raise ConfigError(f"{' and '.join(given)} {require} --train; pass the training data")
     if len(options.inputs) < 2:
         given_runs = pluralize(len(options.inputs), "run folder")
         raise ConfigError(f"{given_runs} given; pass two, or --train with --families")
@@ -103,10 +101,8 @@ def _families(options: argparse.Namespace) -> int:
     if not options.families:
         raise ConfigError("--train needs --families; pass presets, as in --families bahdanau2015,tiny")
     if options.metrics or options.lowercase or options.bleu_tokenize != "13a":
-        raise ConfigError(
-            "--train chooses the metrics by the targets; use --metrics, --bleu-tokenize and --lowercase with "
-            "evaluate or compare after training"
-        )
+        flags = "--metrics, --bleu-tokenize and --lowercase"
+        raise ConfigError(f"--train chooses the metrics; use {flags} with evaluate or compare after training")
     reading_options(options)
     from pathlib import Path
 

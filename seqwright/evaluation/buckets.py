@@ -1,6 +1,4 @@
-"""Buckets of items by length, by rarity, and by how their outputs ended: scores per bucket show where a model
-fails.
-"""
+"""Buckets of items by length, rarity and end of the output: their scores show where a model fails."""
 
 from __future__ import annotations
 
@@ -82,15 +80,11 @@ def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
         )
     known = read_json(folder / "data.json") if (folder / "data.json").exists() else {}
     alphabet: dict[str, int] = known.get("source", {}).get("alphabet", {})
-    if not alphabet:
-        return None
-    return Rarity(
-        CHARACTERS,
-        lambda sources: [
-            min((alphabet.get(c, 0) for part in split_parts(source)[::2] for c in part), default=0)
-            for source in sources
-        ],
-    )
+
+    def rarest(source: str) -> int:
+        return min((alphabet.get(c, 0) for part in split_parts(source)[::2] for c in part), default=0)
+
+    return Rarity(CHARACTERS, lambda sources: [*map(rarest, sources)]) if alphabet else None
 
 
 def token_counts(store: Store, vocabulary: int) -> np.ndarray:

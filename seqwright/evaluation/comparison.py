@@ -20,7 +20,6 @@ from seqwright.files import strict
 
 FORMAT = 1
 SIGNIFICANT = 0.05  # p-values below are called a difference
-EXAMPLES, CONFUSIONS = 10, 20  # kept at most
 
 
 class Contrast(NamedTuple):
@@ -30,9 +29,6 @@ class Contrast(NamedTuple):
     output: str
     first: int
     second: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {"expected": self.expected, "said": self.output, "first": self.first, "second": self.second}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +48,14 @@ class Compared:
     def verdict(self) -> str:
         """One sentence on the first metric."""
         each, (first, second) = self.comparisons[0], self.names
-        name, level = self.first.label(each.first.name), percent(each.interval.level)
         outputs = [[item.output.value for item in side.items] for side in self.sides]
         if outputs[0] == outputs[1]:
             items = pluralize(len(self.first.items), "item")
             return f"No difference: {first} and {second} give the same outputs for {items}."
-        figures = (
-            f"{name} {each.second.value:.2f} against {each.first.value:.2f} ({each.difference:+.2f}, "
-            f"{level} interval {each.interval.low:+.2f} to {each.interval.high:+.2f}, p = {each.p_value:.3f})"
-        )
+        name, interval = self.first.label(each.first.name), each.interval
+        ends = f"{percent(interval.level)} interval {interval.low:+.2f} to {interval.high:+.2f}"
+        figures = f"{name} {each.second.value:.2f} against {each.first.value:.2f}"
+        figures += f" ({each.difference:+.2f}, {ends}, p = {each.p_value:.3f})"
         if each.p_value >= SIGNIFICANT or each.difference == 0:
             return f"No significant difference between {second} and {first}: {figures}; try more items."
         better = (each.difference > 0) == (each.first.better == "higher")
@@ -92,7 +87,7 @@ class Compared:
     def examples(self) -> list[int]:
         """The numbers of the items for which the distances to a reference differ most."""
         apart = [number for number, gain in enumerate(self._gains) if gain]
-        return sorted(apart, key=lambda number: (-abs(self._gains[number]), number))[:EXAMPLES]
+        return sorted(apart, key=lambda number: (-abs(self._gains[number]), number))[:10]
 
     @property
     def buckets(self) -> dict[str, tuple[Bucket, ...]]:
@@ -105,8 +100,9 @@ class Compared:
         one, other = (count_changes(each.mistakes, each.writing) for each in self.sides)
         found = [Contrast(*change, one[change], other[change]) for change in one.keys() | other.keys()]
         uneven = [each for each in found if each.first != each.second]
-        uneven.sort(key=lambda each: (-abs(each.first - each.second), each.expected, each.output))
-        return uneven[:CONFUSIONS]
+        return sorted(uneven, key=lambda each: (-abs(each.first - each.second), each.expected, each.output))[
+            :20
+        ]
 
     @cached_property
     def _gains(self) -> list[float]:
@@ -116,9 +112,9 @@ class Compared:
 
     def row(self, number: int) -> tuple[str, str, str, str]:
         """Return the source of an item, the closest reference, and both outputs."""
-        closer = self.first if self._gains[number] < 0 else self.second
-        first, second = (str(each.items[number].output.value) for each in self.sides)
-        return (*closer.row(number)[:2], first, second)
+        (*one, first), (*other, second) = (side.row(number) for side in self.sides)
+        source, reference = one if self._gains[number] < 0 else other
+        return source, reference, first, second
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON; docs/evaluation.md describes the format."""
@@ -135,7 +131,10 @@ class Compared:
             "losses": self.losses,
             "ties": self.ties,
             "examples": [self._example_json(number) for number in self.examples],
-            "confusions": [each.to_json() for each in self.confusions],
+            "confusions": [
+                {"expected": e.expected, "said": e.output, "first": e.first, "second": e.second}
+                for e in self.confusions
+            ],
             "buckets": {name: [*map(self._bucket_json, found)] for name, found in self.buckets.items()},
             "findings": [each.findings for each in self.sides],
             "speed": [each.speed.to_json() for each in self.sides],

@@ -38,17 +38,11 @@ def evaluation_html(evaluation: Evaluation) -> str:
 
 def comparison_html(compared: Compared) -> str:
     first, second = compared.names
-    scores = [
-        (
-            compared.first.label(e.first.name),
-            f"{e.first.value:.2f}",
-            f"{e.second.value:.2f}",
-            f"{e.difference:+.2f}",
-            f"{e.interval.low:+.2f} to {e.interval.high:+.2f}",
-            f"{e.p_value:.3f}",
-        )
-        for e in compared.comparisons
-    ]
+    scores = []
+    for e in compared.comparisons:
+        values = (f"{e.first.value:.2f}", f"{e.second.value:.2f}", f"{e.difference:+.2f}")
+        ends = f"{e.interval.low:+.2f} to {e.interval.high:+.2f}"
+        scores.append((compared.first.label(e.first.name), *values, ends, f"{e.p_value:.3f}"))
     level = f"{percent(compared.first.judging.level)} interval"
     parts = [table(("", first, second, "difference", level, "p"), scores)]
     counts = (f"{compared.wins:,}", f"{compared.losses:,}", f"{compared.ties:,}")

@@ -73,21 +73,20 @@ def _scores(evaluation: Evaluation) -> list[str]:
 
 
 def _metric(evaluation: Evaluation, metric: Metric[Any]) -> str:
-    """The name of a metric, with an arrow in the direction that is better."""
+    """Return the name of a metric, with an arrow in the direction that is better."""
     return fitted(f"{evaluation.label(metric.name)} {'↑' if metric.better == 'higher' else '↓'}", NAME)
 
 
 def _buckets(evaluation: Evaluation) -> list[str]:
-    """The first metric by bucket."""
-    each = evaluation.measured[0]
-    lines = []
+    """Return the scores of the first metric by bucket."""
+    each, lines = evaluation.measured[0], []
     for title, buckets in evaluation.buckets.items():
         lines.append(f"{evaluation.label(each.metric.name)} by {title}")
         values = [each.value(bucket.items) for bucket in buckets]
         most = max(*values, 1e-9, 100.0 if each.metric.better == "higher" else 0.0)
         for bucket, value in zip(buckets, values, strict=True):
-            count = _count(bucket)
-            lines.append(f"  {bucket.name:>{NAME - 2}} {value:6.2f} {count}  {bar(value, most, 40)}")
+            figures = f"{value:6.2f} {_count(bucket)}  {bar(value, most, 40)}"
+            lines.append(f"  {bucket.name:>{NAME - 2}} {figures}")
     return lines
 
 
@@ -101,14 +100,13 @@ def _change(confusion: Confusion | Contrast) -> str:
 
 def _speed(evaluation: Evaluation) -> str:
     speed = evaluation.speed
+    rates = f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s"
+    latency = f"one at a time {speed.latency_ms(0.5):,.0f} ms (95 %: {speed.latency_ms(0.95):,.0f} ms)"
     memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB peak"
     threads = pluralize(speed.threads, "thread")
     if speed.latency_threads != speed.threads:
         threads += f" in batches, {speed.latency_threads} alone"
-    return (
-        f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s; one at a time "
-        f"{speed.latency_ms(0.5):,.0f} ms (95 %: {speed.latency_ms(0.95):,.0f} ms){memory}; {threads}"
-    )
+    return f"{rates}; {latency}{memory}; {threads}"
 
 
 def _differences(compared: Compared) -> list[str]:

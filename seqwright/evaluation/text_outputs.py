@@ -22,8 +22,6 @@ METRICS_FOR: dict[Writing, tuple[str, ...]] = {  # the first one is the main met
 }
 _SEPARATORS: dict[Writing, str] = {"text": "", "symbols": " ", "characters": ""}
 _WORDS_AND_PUNCTUATION = regex.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-_MOST_WORDS = 1.2  # words per source, on average, where a source is a word
-_MOST_CHARACTERS = 3  # characters per symbol, on average, where symbols spell a word: phones
 
 
 class _WordsAndPunctuation(EditRate):
@@ -46,14 +44,14 @@ def writing_of(tokenizer: str, texts: Iterable[str]) -> Writing:
 
 
 def item_of(sources: Iterable[str], references: Iterable[Sequence[str]], writing: Writing) -> ItemKind:
-    """Return what an item is: a word if its source is one word and its target spells one, in characters or in
-    symbols that are shorter than words; otherwise a text. Features of a source do not count.
+    """Return what an item is: a word if its source is one word (at most 1.2 on average, without features) and
+    its target spells one, in characters or in symbols of at most 3 characters on average; otherwise a text.
     """
     words = [sum(len(part.split()) for part in split_parts(source)[::2]) for source in sources]
-    if writing == "text" or sum(words) > _MOST_WORDS * max(len(words), 1):
+    if writing == "text" or sum(words) > 1.2 * max(len(words), 1):
         return "text"
     symbols = [symbol for texts in references for text in texts for symbol in text.split()]
-    spelt = writing == "characters" or sum(map(len, symbols)) <= _MOST_CHARACTERS * len(symbols)
+    spelt = writing == "characters" or sum(map(len, symbols)) <= 3 * len(symbols)
     return "word" if spelt else "text"
 
 
@@ -75,15 +73,5 @@ def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) 
 
 
 def edits_for(writing: Writing) -> EditRate:
-    """Return the edits of such targets: of words and punctuation in running text, of symbols or characters
-    elsewhere.
-    """
+    """Return the edits of such targets: of words and punctuation, of symbols, or of characters."""
     return _WordsAndPunctuation() if writing == "text" else SymbolErrorRate(separator=_SEPARATORS[writing])
-
-
-def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Group pairs with the same source into one item with several distinct references, in input order."""
-    groups: dict[str, dict[str, None]] = {}
-    for source, target in pairs:
-        groups.setdefault(source, {})[target] = None
-    return list(groups), [list(targets) for targets in groups.values()]

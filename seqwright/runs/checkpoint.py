@@ -84,12 +84,10 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of one run. Only one process may write at a time; any number may read."""
 
-    def __init__(
-        self, folder: str | Path, run_id: str, keep: int = 3, log: Callable[[str], None] = log.warning
-    ):
+    def __init__(self, folder: Path, run_id: str, keep: int = 3, log: Callable[[str], None] = log.warning):
         if keep < 1:
             raise ConfigError(f"keep is {keep}; at least 1 checkpoint is needed to resume")
-        self.folder, self.run_id, self.keep, self.log = Path(folder), run_id, keep, log
+        self.folder, self.run_id, self.keep, self.log = folder, run_id, keep, log
 
     def save(
         self,
@@ -137,9 +135,8 @@ class Checkpoints:
                 files=files,
             )
             _write_json(fresh / MANIFEST, _sealed(manifest.model_dump()))
-        if is_best:
-            self._point(BEST, place)
-        self._point(LATEST, place)
+        for pointer in (BEST, LATEST) if is_best else (LATEST,):
+            write_text(self.folder / pointer, place.name + "\n", f"save:{pointer}")
         try:
             self.retain()
         except WriteError as error:
@@ -147,8 +144,7 @@ class Checkpoints:
         return place
 
     def load(self, *, parts: Iterable[str] | None = None, verify: bool = True) -> Checkpoint | None:
-        """Load the checkpoint that LATEST names, or if it is damaged the newest complete one. Return None if
-        there is no checkpoint.
+        """Load the checkpoint that LATEST names, or if it is damaged the newest complete one, if any.
 
         Each skipped checkpoint is logged. If all are skipped, that is a ModelError: a trained run never
         restarts from zero silently.
@@ -164,10 +160,8 @@ class Checkpoints:
             except ModelError as error:
                 self.log(f"checkpoint {path.name} is skipped: {error}")
         if candidates:
-            raise ModelError(
-                f"none of the {len(candidates)} checkpoints in {self.folder} can be used; "
-                "restore one from a copy, or choose another folder for a new training"
-            )
+            useless = f"none of the {len(candidates)} checkpoints in {self.folder} can be used"
+            raise ModelError(f"{useless}; restore one from a copy, or train in another folder")
         return None
 
     def read(self, path: Path, *, parts: Iterable[str] | None = None, verify: bool = True) -> Checkpoint:
@@ -192,15 +186,6 @@ class Checkpoints:
         """Return the steps of this run with a complete checkpoint, ascending."""
         return sorted({manifest.step for manifest in self._complete().values()})
 
-    def path(self, step: int) -> Path:
-        """Return the folder of a step; the latest one if the step was saved more than once."""
-        found = [path for path, manifest in self._complete().items() if manifest.step == step]
-        if not found:
-            raise ModelError(
-                f"{self.folder} has no complete checkpoint of step {step}, only of {self.steps()}"
-            )
-        return found[-1]
-
     def best(self) -> Path | None:
         """Return the checkpoint that BEST names, or if it is damaged the best of the others."""
         complete, named = self._complete(), self._pointed(BEST)
@@ -213,9 +198,6 @@ class Checkpoints:
             return None
         pick = max if complete[scored[-1]].better == "higher" else min
         return pick(scored, key=lambda path: complete[path].metric or 0.0)
-
-    def mark_best(self, step: int) -> None:
-        self._point(BEST, self.path(step))
 
     def retain(self) -> None:
         """Remove the checkpoints of this run except LATEST, BEST, and the `keep` - 1 before LATEST.
@@ -239,10 +221,8 @@ class Checkpoints:
                 wrong = not_finite(group)
             if wrong:
                 last = self._pointed(LATEST)
-                raise DivergedError(
-                    f"step {step} is not saved: {part} {wrong} is not finite; "
-                    f"the last good checkpoint is {last.name if last else 'none'}"
-                )
+                good = f"the last good checkpoint is {last.name if last else 'none'}"
+                raise DivergedError(f"step {step} is not saved: {part} {wrong} is not finite; {good}")
 
     def _folders(self) -> list[Path]:
         """All folders named like checkpoints, oldest first: by step, then by repetition."""
@@ -285,9 +265,6 @@ class Checkpoints:
             self.log(f"{self.folder / pointer} does not name a checkpoint: {name[:40]!r}")
             return None
         return self.folder / name
-
-    def _point(self, pointer: str, place: Path) -> None:
-        write_text(self.folder / pointer, place.name + "\n", f"save:{pointer}")
 
     def _beats_best(self, metric: float | None, better: Better) -> bool:
         path = self.best()

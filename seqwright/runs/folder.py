@@ -17,7 +17,7 @@ import logging
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,6 @@ CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.jsonl"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
 LONGEST = "longest_source"  # in the metadata of the weights: tokens of the longest training source
 RUNS = "runs"  # the default folder for runs
-RESERVED = ("format", "run")  # keys of config.json that are not configuration
-LEAST_SPACE = 1 << 20  # free bytes needed to create a run
-PENDING = 10_000  # log records kept in memory while the disk cannot be written
 DIAGNOSED_FROM = 100  # the first step at which training diagnostics may log findings
 
 logger = logging.getLogger(__name__)
@@ -58,14 +55,14 @@ class Run:
 
     def __init__(self, folder: Path, config: dict[str, Any], run_id: str):
         self.folder, self.config, self.id = folder, config, run_id
-        self._pending: deque[bytes] = deque(maxlen=PENDING)
+        self._pending: deque[bytes] = deque(maxlen=10_000)  # records that could not be written yet
         self._warned = False
 
     @classmethod
     def create(cls, folder: str | Path, config: Mapping[str, Any]) -> Run:
         """Create a run in an empty or new folder; raise WriteError if it cannot be written."""
         folder = Path(folder)
-        if taken := sorted(RESERVED & config.keys()):
+        if taken := sorted({"format", "run"} & config.keys()):
             raise ConfigError(f"the configuration key {taken[0]!r} is reserved in {CONFIG}; rename it")
         check_home(folder)
         with writing(folder):
@@ -73,7 +70,7 @@ class Run:
             _check_empty(folder)  # before a lock file is created among other files
         with locked(folder / LOCK):
             _check_empty(folder)  # again: another process may have been faster
-            check_space(folder, LEAST_SPACE)
+            check_space(folder, 1 << 20)
             run = cls(folder, {}, secrets.token_hex(8))
             run.configure(config)
         return run
@@ -88,8 +85,7 @@ class Run:
             elif os.path.exists(folder):
                 reason = f"{folder} is a file, not a run"
             raise ModelError(f"{reason}; {_suggestion(folder)}pass a run folder that training created")
-        path = folder / CONFIG
-        fields = read_json(path)
+        path, fields = folder / CONFIG, read_json(folder / CONFIG)
         written, run_id = fields.pop("format", None), fields.pop("run", None)
         if not isinstance(written, int) or not isinstance(run_id, str):
             raise ModelError(f"{path} is not the configuration of a run: format {written!r}, run {run_id!r}")
@@ -109,24 +105,19 @@ class Run:
     def path(self, *parts: str) -> Path:
         return self.folder.joinpath(*parts)
 
-    def checkpoints(self, keep: int = 3, log: Callable[[str], None] = logger.warning) -> Checkpoints:
-        return Checkpoints(self.path(CHECKPOINTS), self.id, keep, log)
+    def checkpoints(self, keep: int = 3) -> Checkpoints:
+        return Checkpoints(self.path(CHECKPOINTS), self.id, keep)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder for writing and remove what killed processes left behind.
-
-        Raises WriteError naming the process that holds the lock.
-        """
+        """Lock the folder for writing, or raise WriteError; remove what killed processes left behind."""
         with locked(self.path(LOCK)):
             remove_leftovers(self.folder)
             remove_leftovers(self.path(CHECKPOINTS))
             yield
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Append a record to metrics.jsonl. If that fails, training continues and the record is written by a
-        later call. Numbers that are not finite become null.
-        """
+        """Append a record to metrics.jsonl, or keep it for the next call; NaN and infinity become null."""
         self._pending.append(encode_json(strict(record)))
         try:
             _append(self.path(METRICS), b"".join(self._pending))
@@ -137,11 +128,6 @@ class Run:
         else:
             self._pending.clear()
             self._warned = False
-
-    @property
-    def unlogged(self) -> int:
-        """The number of records that could not be written yet."""
-        return len(self._pending)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Return the records of metrics.jsonl, without a last line that a kill cut off."""

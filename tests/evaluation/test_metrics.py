@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from operator import itemgetter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from seqwright.data.fields import SYMBOL
+from seqwright.data.task import group_items
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import confidence_interval, paired_bootstrap
 from seqwright.evaluation.metrics import METRICS, built_in
@@ -24,7 +27,6 @@ from seqwright.evaluation.text_outputs import (
     METRICS_FOR,
     build_metric,
     edits_for,
-    group_references,
     item_of,
     metric_label,
     writing_of,
@@ -211,7 +213,10 @@ def test_false_positives_are_as_rare_as_the_p_value():
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"))))
 def test_grouping_keeps_every_pair_once(pairs):
-    sources, references = group_references(pairs)
+    task = SimpleNamespace(group=itemgetter(0), truth=itemgetter(1))
+    firsts, references, order = group_items(task, pairs)
+    sources = [source for source, _ in firsts]
+    assert [sources[number] for number in order] == [source for source, _ in pairs]
     assert sources == list(dict.fromkeys(source for source, _ in pairs))
     grouped = [
         (source, target) for source, targets in zip(sources, references, strict=True) for target in targets

@@ -266,10 +266,10 @@ def test_a_full_disk_delays_the_log_and_warns_once(run, monkeypatch, caplog):
         fault.setattr(run_module, "_append", full)
         for step in range(2, 5):
             run.log({"step": step})
-    assert run.unlogged == 3
+    assert len(run._pending) == 3
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     run.log({"step": 5})
-    assert run.unlogged == 0
+    assert len(run._pending) == 0
     assert [record["step"] for record in run.records()] == [1, 2, 3, 4, 5]
 
 
@@ -290,7 +290,7 @@ def test_a_failed_append_leaves_no_partial_line(run):
 def test_logging_survives_a_removed_folder(run):
     shutil.rmtree(run.folder)
     run.log({"step": 1})
-    assert run.unlogged == 1
+    assert len(run._pending) == 1
 
 
 # The weights

@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seqwright.data.text_display import pluralize
+from safetensors import SafetensorError, safe_open
+
 from seqwright.errors import ModelError
 from seqwright.evaluation.text_outputs import ItemKind
 from seqwright.files import check_format, read_json
@@ -76,18 +77,12 @@ class Document:
 
 
 class Data(Document):
-    """data.json. `unit` is the noun for one example and `group` that for its input."""
+    """data.json."""
 
     @property
     def unit(self) -> str:
+        """The noun for one example."""
         return self.text("unit", "pair")
-
-    @property
-    def groups(self) -> str:
-        """The number of distinct inputs in words; empty if it is unknown."""
-        noun = self.text("group", "source")
-        count = self.count(f"{noun}s") or self.count("sources")
-        return pluralize(count, f"distinct {noun}") if count else ""
 
     @property
     def examples(self) -> int:
@@ -250,8 +245,6 @@ def _read_document(path: Path, kind: type[D], absent: dict[str, str]) -> D | Non
 
 def _read_weights(path: Path, absent: dict[str, str]) -> tuple[int | None, str | None]:
     """Return the number of parameters and the note on pruning, both from the header of the file."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(path, framework="numpy") as file:
             count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118

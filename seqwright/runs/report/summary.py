@@ -47,7 +47,7 @@ def _scores(record: Record) -> Markup:
     if evaluation is not None and evaluation.metrics:
         return _boxes(evaluation, record.judge, tested(record, evaluation))
     if kept is not None:
-        found = {name: kept.get(name) for name in validation_metrics(record)}
+        found = {name: finite(kept.get(name)) for name in validation_metrics(record)}
         untested = record.absent.get("evaluation.json", "the evaluation has no scores")
         selected = f"the validation that selected the weights, step {kept['step']:,}"
         origin = f"Greedy outputs at {selected}: {untested}."
@@ -101,7 +101,10 @@ def tested(record: Record, evaluation: Evaluation) -> str:
 
 def described(data: Data) -> str:
     """Return the number of examples, and of distinct inputs where it is known."""
-    return pluralize(data.examples, data.unit) + (f" of {data.groups}" if data.groups else "")
+    noun = data.text("group", "source")
+    inputs = data.count(f"{noun}s") or data.count("sources")
+    distinct = f" of {pluralize(inputs, f'distinct {noun}')}" if inputs else ""
+    return pluralize(data.examples, data.unit) + distinct
 
 
 def leaked(data: Data | None, part: str | None = None) -> str:
