@@ -16,7 +16,7 @@ from seqwright.files import write_text
 from seqwright.runs.report.bars import FEW
 from seqwright.runs.report.dataset import rare
 from seqwright.runs.report.markup import show_invisible
-from seqwright.runs.report.reader import Document, Evaluation, Record, read_record
+from seqwright.runs.report.reader import Document, Evaluation, Record
 from seqwright.runs.report.summary import again_command, described, leaked, tested, trained
 from seqwright.runs.report.wording import duration, family, number, score, sentence
 
@@ -34,7 +34,7 @@ HUB_TASKS = {  # the tasks that model hubs call by another name (https://hugging
 def write_card(folder: str | Path) -> Path:
     """Write README.md into a run folder and return its path."""
     path = Path(folder) / CARD
-    write_text(path, card(read_record(folder)))
+    write_text(path, card(Record(folder)))
     return path
 
 

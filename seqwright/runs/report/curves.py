@@ -13,7 +13,6 @@ from seqwright.runs.report.markup import Markup, drawing, element, join, table, 
 from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import number, tick
 
-MOST = 600  # points of a curve; more are indistinguishable on the page
 WIDTH, HEIGHT = 540, 270
 LEFT, RIGHT, TOP, BOTTOM = 46, 128, 38, 40
 APART = 15  # least distance in pixels between two curve names
@@ -46,7 +45,7 @@ class Clock:
         return float(np.interp(seconds, [0.0, *self.seconds], [0.0, *self.steps]))
 
 
-def thinned(points: Sequence[Point], most: int = MOST, middle: Sequence[float] | None = None) -> list[Point]:
+def thinned(points: Sequence[Point], most: int = 600, middle: Sequence[float] | None = None) -> list[Point]:
     """Pick at most `most` points: nine tenths evenly, to keep the density, and those farthest from `middle`
     (by default the mean), to keep the spikes.
     """
@@ -85,16 +84,19 @@ def line_chart(
     """
     x = Scale(0.0, clock.last or 1.0, LEFT, WIDTH - RIGHT)  # the same for all charts of a training
     values = [value for curve in curves for _, value in curve.points]
-    y = Scale.around(values, HEIGHT - BOTTOM, TOP, zero=zero)
+    below = HEIGHT - BOTTOM
+    y = Scale.around(values, below, TOP, zero=zero)
     return drawing(
         WIDTH,
         HEIGHT,
         description,
         y.levels(LEFT, WIDTH - RIGHT, 6),
-        element("text", "logarithmic", x=LEFT, y=HEIGHT - BOTTOM + 32, class_="axis unit") if y.log else None,
-        *_step_axis(x),
+        element("text", "logarithmic", x=LEFT, y=below + 32, class_="axis unit") if y.log else None,
+        element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=below, y2=below, class_="base"),
+        *(element("text", tick(s), x=x(s), y=below + 17, class_="axis middle") for s in x.ticks()),
+        element("text", "steps", x=WIDTH - RIGHT, y=below + 32, class_="axis end unit"),
         *_time_axis(x, clock),
-        None if kept is None else _vertical(x(kept), TOP, HEIGHT - BOTTOM, "kept"),
+        None if kept is None else element("line", x1=x(kept), x2=x(kept), y1=TOP, y2=below, class_="kept"),
         *(_drawn(curve, x, y) for curve in curves),
         *(_kept_point(curve, x, y, kept) for curve in curves),
         _names(curves, y),
@@ -109,15 +111,6 @@ def curve_table(caption: str, curves: Sequence[Curve]) -> Markup:
     return table(["step", *(curve.name for curve in curves)], rows, caption)
 
 
-def _step_axis(x: Scale) -> list[Markup]:
-    below = HEIGHT - BOTTOM
-    return [
-        element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=below, y2=below, class_="base"),
-        *(element("text", tick(s), x=x(s), y=below + 17, class_="axis middle") for s in x.ticks()),
-        element("text", "steps", x=WIDTH - RIGHT, y=below + 32, class_="axis end unit"),
-    ]
-
-
 def _time_axis(x: Scale, clock: Clock) -> list[Markup]:
     """Draw the time axis above, in seconds, minutes or hours."""
     if not clock.seconds:
@@ -127,13 +120,9 @@ def _time_axis(x: Scale, clock: Clock) -> list[Markup]:
     parts = [element("text", name, x=WIDTH - RIGHT + 12, y=TOP - 10, class_="axis unit")]
     for mark in Scale(0.0, max(total / unit, 1e-9), 0.0, 1.0).ticks(5):
         at = x(clock.step(mark * unit))
-        parts.append(_vertical(at, TOP - 6, TOP - 2, "base"))
+        parts.append(element("line", x1=at, x2=at, y1=TOP - 6, y2=TOP - 2, class_="base"))
         parts.append(element("text", tick(mark), x=at, y=TOP - 10, class_="axis middle"))
     return parts
-
-
-def _vertical(x: float, top: float, bottom: float, kind: str) -> Markup:
-    return element("line", x1=x, x2=x, y1=top, y2=bottom, class_=kind)
 
 
 def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from seqwright.data.text_display import pluralize
@@ -18,21 +18,17 @@ from seqwright.runs.report.wording import duration, number, score, titled
 
 MOST_ROWS = 24  # validations in the table of probes
 
-Probes = dict[str, tuple[str, str]]  # source -> (reference, output)
-
 
 def curves(record: Record) -> Markup | str:
     """Draw the charts of a training, or return why there are none."""
-    points, speeds = thinned(_series(record.steps, "rate")), _series(record.steps, "tokens_per_second")
-    rates = [Curve("rate", points, "one")] if points else []
+    rates, speeds = (_series(record.steps, key) for key in ("rate", "tokens_per_second"))
     speed = "Input and output tokens per second, time of validations included."
-    charts = [
-        _losses(record),
-        *_scores(record),
-        _chart(record, "Learning rate", "As scheduled.", rates, zero=True),
-        _chart(record, "Speed", speed, smoothed("tokens/s", speeds), zero=True),
-    ]
-    drawn = [chart for chart in charts if chart is not None]
+    drawn = [*_losses(record), *_scores(record)]
+    if rates:
+        found = [Curve("rate", thinned(rates), "one")]
+        drawn.append(_chart(record, "Learning rate", "As scheduled.", found, zero=True))
+    if speeds:
+        drawn.append(_chart(record, "Speed", speed, smoothed("tokens/s", speeds), zero=True))
     if not drawn:
         return record.absent.get("metrics.jsonl", "no training step and no validation was logged")
     return join([element("p", _story(record)), element("div", *drawn, class_="charts")])
@@ -57,9 +53,7 @@ def _series(entries: Sequence[dict[str, Any]], key: str) -> list[Point]:
 
 
 def smoothed(name: str, points: Sequence[Point]) -> list[Curve]:
-    """Return the measured points and their running median over about a fiftieth of them, if there are any."""
-    if not points:
-        return []
+    """Return the measured points and their running median over about a fiftieth of them."""
     width = max(5, len(points) // 50) | 1
     medians = running_median([value for _, value in points], width)
     kept, at = thinned(points, middle=medians), dict(zip(points, medians, strict=True))
@@ -67,8 +61,8 @@ def smoothed(name: str, points: Sequence[Point]) -> list[Curve]:
     return [Curve(f"{name}, raw", kept, "one", "raw"), Curve(name, middle, "one")]
 
 
-def _losses(record: Record) -> Markup | None:
-    found = smoothed("training", _series(record.steps, "loss"))
+def _losses(record: Record) -> list[Markup]:
+    found = smoothed("training", _series(record.steps, "loss")) if record.steps else []
     valid, shuffled = (_series(record.validations, key) for key in ("valid_loss", "shuffled_loss"))
     if valid:
         found.append(Curve("validation", thinned(valid), "two", "marked"))
@@ -79,10 +73,10 @@ def _losses(record: Record) -> Markup | None:
         text += " The training loss includes label smoothing, which raises it."
     if shuffled:
         text += " The dashed loss, with the inputs of other examples, stays high if the model uses its input."
-    return _chart(record, "Loss", text, found)
+    return [_chart(record, "Loss", text, found)] if found else []
 
 
-def _scores(record: Record) -> list[Markup | None]:
+def _scores(record: Record) -> list[Markup]:
     charts = []
     for name in validation_metrics(record):
         points, label = thinned(_series(record.validations, name)), metric_label(name, record.item)
@@ -90,15 +84,13 @@ def _scores(record: Record) -> list[Markup | None]:
         text = "Greedy outputs at each validation"
         text += "." if kept is None else f"; {score(name, kept)} for the weights that were kept."
         values = [value for _, value in points]
-        grown = bool(values) and 2 * min(values) < max(values)  # otherwise little is visible from 0 on
+        grown = 2 * min(values) < max(values)  # otherwise little is visible from 0 on
         found = [Curve("validation", points, "two", "marked")]
         charts.append(_chart(record, titled(label), text, found, zero=grown))
     return charts
 
 
-def _chart(record: Record, title: str, text: str, found: list[Curve], *, zero: bool = False) -> Markup | None:
-    if not found:
-        return None
+def _chart(record: Record, title: str, text: str, found: list[Curve], *, zero: bool = False) -> Markup:
     kept = finite(record.kept["step"]) if record.kept else None
     description = f"{title} over steps."
     for curve in found:
@@ -113,10 +105,15 @@ def _chart(record: Record, title: str, text: str, found: list[Curve], *, zero: b
 
 def probes(record: Record) -> Markup | str:
     """Tabulate the outputs for fixed inputs, one row per validation, with changes marked."""
-    logged = [(entry["step"], found) for entry in record.validations if (found := _probes(entry))]
+    references: dict[str, str] = {}  # by source
+    logged: list[tuple[int, dict[str, str]]] = []  # steps, outputs by source
+    for entry in record.validations:
+        known = {str(each.fields.get("source", "")): each for each in Document(entry).documents("probes")}
+        references |= {source: each.text("reference") for source, each in known.items()}
+        if known:
+            logged.append((entry["step"], {source: each.text("output") for source, each in known.items()}))
     if not logged:
         return record.absent.get("metrics.jsonl", "the validation log has no probes")
-    references = {source: reference for _, found in logged for source, (reference, _) in found.items()}
     changing = [
         (step, found)
         for number, (step, found) in enumerate(logged)
@@ -133,28 +130,21 @@ def probes(record: Record) -> Markup | str:
 
 
 def _probe_rows(
-    logged: Sequence[tuple[int, Probes]], references: dict[str, str], writing: str
-) -> list[tuple[object, ...]]:
+    logged: Sequence[tuple[int, dict[str, str]]], references: dict[str, str], writing: str
+) -> Iterator[tuple[object, ...]]:
     cut, between = cutter(writing)
-    rows: list[tuple[object, ...]] = []
+    right = element("span", " ✓", class_="right", title="equal to the reference")
     before: dict[str, str] = {}
     for step, found in logged:
-        now = {source: found[source][1] if source in found else "" for source in references}
         cells = []
         for source, reference in references.items():
-            _, changes = marked(before.get(source, ""), now[source], cut, between)
-            output = changes if now[source] else element("i", "empty")
-            right = element("span", " ✓", class_="right", title="equal to the reference")
-            same = "same" if before.get(source) == now[source] else None
-            cells.append(element("span", output, right if now[source] == reference else None, class_=same))
-        rows.append((f"{step:,}", *cells))
-        before = now
-    return rows
-
-
-def _probes(entry: dict[str, Any]) -> Probes:
-    found = Document(entry).documents("probes")
-    return {str(p.fields.get("source", "")): (p.text("reference"), p.text("output")) for p in found}
+            now = found.get(source, "")
+            _, changes = marked(before.get(source, ""), now, cut, between)
+            output = changes if now else element("i", "empty")
+            same = "same" if before.get(source) == now else None
+            cells.append(element("span", output, right if now == reference else None, class_=same))
+            before[source] = now
+        yield f"{step:,}", *cells
 
 
 def remarks(record: Record) -> Markup | str:
@@ -163,7 +153,13 @@ def remarks(record: Record) -> Markup | str:
         return record.absent["metrics.jsonl"]
     found: dict[str, list[tuple[int, str]]] = {}
     for entry in record.log:
-        for text in _remarks(entry):
+        texts = [str(text) for text in Document(entry).entries("findings")]
+        if isinstance(skipped := entry.get("skipped"), dict):
+            places = ", ".join(map(str, Document(skipped).entries("examples")[:3]))
+            texts.append(f"a step without a finite gradient was skipped (lines of its batch: {places})")
+        if "save_failed" in entry:
+            texts.append(f"a checkpoint was not saved: {entry['save_failed']}")
+        for text in texts:
             kind = re.sub(r"[\d.,%]+", "", text)[:40]  # the same finding with other numbers
             found.setdefault(kind, []).append((entry["step"], text))
     listed = []
@@ -176,13 +172,3 @@ def remarks(record: Record) -> Markup | str:
     if record.last_step and record.last_step < DIAGNOSED_FROM:
         return f"Diagnostics start at step {DIAGNOSED_FROM}; this training is shorter."
     return "The diagnostics found no problems."
-
-
-def _remarks(entry: dict[str, Any]) -> list[str]:
-    found = [str(text) for text in Document(entry).entries("findings")]
-    if isinstance(skipped := entry.get("skipped"), dict):
-        places = ", ".join(map(str, Document(skipped).entries("examples")[:3]))
-        found.append(f"a step without a finite gradient was skipped (lines of its batch: {places})")
-    if "save_failed" in entry:
-        found.append(f"a checkpoint was not saved: {entry['save_failed']}")
-    return found

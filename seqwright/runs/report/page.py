@@ -17,7 +17,7 @@ from seqwright.runs.report.dataset import choices, data
 from seqwright.runs.report.learning import curves, probes, remarks
 from seqwright.runs.report.markup import Markup, element, join
 from seqwright.runs.report.mistakes import errors, examples
-from seqwright.runs.report.reader import Record, read_record
+from seqwright.runs.report.reader import Record
 from seqwright.runs.report.summary import facts, header
 from seqwright.runs.report.wording import files_like, sentence, shell_word
 
@@ -31,7 +31,7 @@ Section = Callable[[Record], Markup | str]
 def write_report(folder: str | Path) -> Path:
     """Write report.html into a run folder and return its path."""
     path = Path(folder) / REPORT
-    write_text(path, page(read_record(folder)))
+    write_text(path, page(Record(folder)))
     return path
 
 

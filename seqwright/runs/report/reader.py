@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,7 +95,15 @@ class Data(Document):
 
 
 class Evaluation(Document):
-    """evaluation.json."""
+    """evaluation.json. Scores that are not numbers and a negative number of items are a ModelError."""
+
+    def __init__(self, fields: Any = None):
+        super().__init__(fields)
+        for name, value in self.document("metrics").fields.items():
+            if value is not None and finite(value) is None:
+                raise ModelError(f"it has the score {name} = {value!r}, which is not a number")
+        if (self.number("items") or 0) < 0:
+            raise ModelError(f"it has {self.fields['items']} items")
 
     @property
     def metrics(self) -> dict[str, float | None]:
@@ -123,30 +130,53 @@ class Evaluation(Document):
     def better(self, metric: str) -> str:
         return self.document("better").text(metric)
 
-    def __init__(self, fields: Any = None):
-        """Raise ModelError for scores that are not numbers and a negative number of items."""
-        super().__init__(fields)
-        for name, value in self.document("metrics").fields.items():
-            if value is not None and finite(value) is None:
-                raise ModelError(f"it has the score {name} = {value!r}, which is not a number")
-        if (self.number("items") or 0) < 0:
-            raise ModelError(f"it has {self.fields['items']} items")
+
+D = TypeVar("D", bound=Document)
 
 
-@dataclass(frozen=True)
 class Record:
     """The contents of a run folder. `absent` has the reason for each file that cannot be used."""
 
-    name: str
-    run: str
-    config: dict[str, Any]
-    log: tuple[dict[str, Any], ...]
-    data: Data | None
-    evaluation: Evaluation | None
-    examples: list[Document]
-    parameters: int | None
-    pruned: str | None  # how the weights were made from those of another run
-    absent: dict[str, str]
+    def __init__(self, folder: str | Path):
+        """Read a run folder. A folder that is not a run is a ModelError."""
+        run = Run.open(folder)
+        self.folder, self.name, self.run, self.config = (
+            run.folder,
+            run.folder.resolve().name,
+            run.id,
+            run.config,
+        )
+        self.absent: dict[str, str] = {}
+        self.parameters: int | None = None
+        self.pruned: str | None = None  # how the weights were made from those of another run
+        try:
+            with safe_open(run.folder / WEIGHTS, framework="numpy") as file:
+                shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+                self.parameters = sum(map(math.prod, shapes))
+                self.pruned = (file.metadata() or {}).get("pruned")
+        except (OSError, SafetensorError):
+            self.absent[WEIGHTS] = f"the run folder has no complete {WEIGHTS}"
+        steps = [(entry, finite(entry.get("step"))) for entry in run.records()]
+        entries = [{**entry, "step": int(step)} for entry, step in steps if step is not None]
+        self.log: list[dict[str, Any]] = sorted(entries, key=lambda entry: entry["step"])
+        if not self.log:
+            self.absent["metrics.jsonl"] = "the run folder has no entries in metrics.jsonl"
+        self.data = self._read("data.json", Data)
+        self.evaluation = self._read("evaluation.json", Evaluation)
+        self.examples = (self._read("examples.json", Document) or Document()).documents("examples")
+
+    def _read(self, name: str, kind: type[D]) -> D | None:
+        path = self.folder / name
+        if not path.exists():
+            self.absent[name] = f"the run folder has no {name}"
+            return None
+        try:
+            fields = read_json(path)
+            check_format(path, fields.get("format"), FORMAT)
+            return kind(fields)
+        except ModelError as error:
+            self.absent[name] = f"{name} is not used: {str(error).replace(str(path), 'it', 1)}"
+            return None
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
@@ -200,55 +230,3 @@ class Record:
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
         return value
-
-
-def read_record(folder: str | Path) -> Record:
-    """Read a run folder. A folder that is not a run is a ModelError."""
-    run = Run.open(folder)
-    absent: dict[str, str] = {}
-    parameters, pruned = _read_weights(run.folder / WEIGHTS, absent)
-    known = [(entry, finite(entry.get("step"))) for entry in run.records()]
-    entries = [{**entry, "step": int(step)} for entry, step in known if step is not None]
-    log = tuple(sorted(entries, key=lambda entry: entry["step"]))
-    if not log:
-        absent["metrics.jsonl"] = "the run folder has no entries in metrics.jsonl"
-    examples = _read_document(run.folder / "examples.json", Document, absent)
-    return Record(
-        name=run.folder.resolve().name,
-        run=run.id,
-        config=run.config,
-        log=log,
-        data=_read_document(run.folder / "data.json", Data, absent),
-        evaluation=_read_document(run.folder / "evaluation.json", Evaluation, absent),
-        examples=examples.documents("examples") if examples else [],
-        parameters=parameters,
-        pruned=pruned,
-        absent=absent,
-    )
-
-
-D = TypeVar("D", bound=Document)
-
-
-def _read_document(path: Path, kind: type[D], absent: dict[str, str]) -> D | None:
-    if not path.exists():
-        absent[path.name] = f"the run folder has no {path.name}"
-        return None
-    try:
-        fields = read_json(path)
-        check_format(path, fields.get("format"), FORMAT)
-        return kind(fields)
-    except ModelError as error:
-        absent[path.name] = f"{path.name} is not used: {str(error).replace(str(path), 'it', 1)}"
-        return None
-
-
-def _read_weights(path: Path, absent: dict[str, str]) -> tuple[int | None, str | None]:
-    """Return the number of parameters and the note on pruning, both from the header of the file."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-            return count, (file.metadata() or {}).get("pruned")
-    except (OSError, SafetensorError):
-        absent[path.name] = f"the run folder has no complete {path.name}"
-        return None, None
