@@ -47,9 +47,7 @@ def card(record: Record) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text as one line of Markdown, with everything escaped that Markdown or HTML would interpret:
-    signs, addresses that would become links, numbers and dashes that would start a list.
-    """
+    """Return a text as one line of Markdown, with all that would be markup, a link or a list escaped."""
     line = re.sub(r"([\\`*_{}\[\]<>#|&~$@])", r"\\\1", show_invisible(" ".join(text.split())))
     return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", line.replace("://", ":\\//"))
 
@@ -173,9 +171,7 @@ def _limits(record: Record) -> list[str]:
 
 
 def _worst_buckets(evaluation: Evaluation, judge: str) -> list[str]:
-    """For each set of buckets, name the bucket with the worst score among those with enough items, if it lies
-    outside the interval of the whole test.
-    """
+    """Name the worst bucket of each kind with enough items, if it lies outside the interval of all items."""
     sign = 1.0 if evaluation.better(judge) == "higher" else -1.0
     ends = evaluation.interval(judge) or (evaluation.metrics.get(judge) or 0.0,)
     usual = min(sign * end for end in ends)

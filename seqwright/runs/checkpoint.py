@@ -122,19 +122,19 @@ class Checkpoints:
             for part, group in tensors.items():
                 with HashedFile(fresh / (part + TENSORS), f"save:{part + TENSORS}") as file:
                     write_tensors(file, group)
-                    files[part + TENSORS] = FileEntry(**file.finish())
+                    files[part + TENSORS] = file.finish()
             files[STATE] = _write_json(fresh / STATE, state)
-            manifest = Manifest(
-                format=FORMAT,
-                run=self.run_id,
-                step=step,
-                metric=metric,
-                better=better,
-                parameters=sum(tensor.numel() for name, tensor in model.items() if name not in tied),
-                versions={"seqwright": seqwright.__version__, "torch": torch.__version__},
-                files=files,
-            )
-            _write_json(fresh / MANIFEST, _sealed(manifest.model_dump()))
+            manifest = {
+                "format": FORMAT,
+                "run": self.run_id,
+                "step": step,
+                "metric": metric,
+                "better": better,
+                "parameters": sum(tensor.numel() for name, tensor in model.items() if name not in tied),
+                "versions": {"seqwright": seqwright.__version__, "torch": str(torch.__version__)},
+                "files": files,
+            }
+            _write_json(fresh / MANIFEST, _sealed(manifest))
         for pointer in (BEST, LATEST) if is_best else (LATEST,):
             write_text(self.folder / pointer, place.name + "\n", f"save:{pointer}")
         try:
@@ -210,10 +210,9 @@ class Checkpoints:
             return
         until = complete.index(latest) + 1
         kept = {*complete[max(0, until - self.keep) : until], self._pointed(BEST)}
-        for path in complete:
-            if path not in kept:
-                with writing(path):
-                    discard(path, "retention")
+        for path in (path for path in complete if path not in kept):
+            with writing(path):
+                discard(path, "retention")
 
     def _check_finite(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         for part, group in tensors.items():
@@ -298,7 +297,7 @@ def _sealed(fields: dict[str, Any]) -> dict[str, Any]:
     return {**content, "sha256": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> FileEntry:
+def _write_json(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     with HashedFile(path, f"save:{path.name}") as file:
         file.write(encode_json(value, indent=1))
-        return FileEntry(**file.finish())
+        return file.finish()

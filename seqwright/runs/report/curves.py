@@ -46,9 +46,7 @@ class Clock:
 
 
 def thinned(points: Sequence[Point], most: int = 600, middle: Sequence[float] | None = None) -> list[Point]:
-    """Pick at most `most` points: nine tenths evenly, to keep the density, and those farthest from `middle`
-    (by default the mean), to keep the spikes.
-    """
+    """Pick at most `most` points: nine tenths evenly, and those farthest from `middle` (or the mean)."""
     if len(points) <= most:
         return list(points)
     values = np.array([value for _, value in points])
@@ -59,9 +57,7 @@ def thinned(points: Sequence[Point], most: int = 600, middle: Sequence[float] | 
 
 
 def running_median(values: Sequence[float], width: int) -> list[float]:
-    """Return the median of up to width // 2 values on each side. Near the start, where values change fast,
-    the window is shorter, so that it stays symmetric.
-    """
+    """Return the median of up to width // 2 values on each side, of fewer near the start for symmetry."""
     half, window, first, last = width // 2, list[float](), 0, 0
     medians = []
     for place in range(len(values)):

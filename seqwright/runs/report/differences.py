@@ -13,9 +13,7 @@ Cut = Callable[[str], list[str]]
 
 
 def cutter(writing: str) -> tuple[Cut, str]:
-    """Return how texts of this writing are split, and the separator that joins the symbols again: words or
-    symbols between spaces, or characters as users see them (grapheme clusters, UAX #29).
-    """
+    """Return the function that splits texts into words, symbols or grapheme clusters, and their separator."""
     if writing == "characters":
         return lambda text: regex.findall(r"\X", text), ""
     return str.split, " "

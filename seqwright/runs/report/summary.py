@@ -173,9 +173,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
 
 
 def again_command(record: Record) -> str:
-    """Return the command that trains a run again from its configuration. A time limit is given in steps,
-    because the same minutes allow another number of steps on another day.
-    """
+    """Return the command that trains a run again; it gives a time limit in steps, to be reproducible."""
     file, out = shlex.quote(f"{record.name}.toml"), shlex.quote(f"{record.name}-again")
     timed = record.setting("training", "minutes") is not None and record.last_step
     return f"seqwright train {file} --out {out}" + (f" --steps {record.last_step}" if timed else "")
