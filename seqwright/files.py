@@ -22,7 +22,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from seqwright.errors import ConfigError, ModelError, WriteError
@@ -91,10 +90,9 @@ def check_place(path: Path, read: Iterable[str] = ()) -> None:
 
 def _is_open(descriptor: int, path: Path) -> bool:
     """Whether a descriptor is open and refers to `path`."""
-    try:
+    with suppress(OSError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        return False
+    return False
 
 
 def uncompressed(name: str) -> Path:
@@ -104,14 +102,11 @@ def uncompressed(name: str) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether `path` cannot be replaced: a pipe, a character device such as a terminal, or standard output or
-    error of this process, even if redirected to a file.
-    """
-    try:
+    """Whether `path` cannot be replaced: a pipe, a character device, or standard output or error."""
+    with suppress(OSError):
         mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or _standard(path) is not None
+        return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or _standard(path) is not None
+    return False
 
 
 def _standard(path: Path) -> int | None:
@@ -132,21 +127,17 @@ def destination(path: Path) -> Path:
 
 def sync(folder: Path) -> None:
     """Sync the names in a folder to disk. Windows cannot open folders and does not need it."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
 def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
-    """Open a file that replaces `path` when the block succeeds, and is removed when it fails.
-
-    A stream is written to directly.
-    """
+    """Open a file that replaces `path` if the block succeeds; a stream is written to directly."""
     if is_stream(path):
         descriptor = _standard(path)  # its copy continues at the current position; a new one starts at 0
         with writing(path), open(path if descriptor is None else os.dup(descriptor), "wb") as file:
@@ -203,7 +194,7 @@ class HashedFile:
     def __enter__(self) -> HashedFile:
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.file.close()
 
     def write(self, data: bytes | memoryview) -> None:
@@ -340,10 +331,7 @@ def alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, of: Path | None = None) -> Iterator[None]:
-    """Hold the lock file `path`, or raise WriteError naming the process that holds it.
-
-    `of` is the path that errors name, by default the folder of the lock file.
-    """
+    """Hold the lock file `path`, or raise WriteError with its holder; errors name `of`, or its folder."""
     of = of or path.parent
     with _lock_file(path, of) as descriptor:
         try:
@@ -389,8 +377,9 @@ def _flock(descriptor: int, path: Path, wait: bool) -> None:
 
 
 def _release_after_fork() -> None:
-    """Close the locks in a forked worker, which must not keep them after its parent is killed. Closing a
-    copy of a descriptor does not unlock it in the parent.
+    """Close the locks in a forked worker, which must not hold them when its parent is killed.
+
+    Closing a copy of a descriptor does not unlock it in the parent.
     """
     for descriptor in _held:
         os.close(descriptor)

@@ -27,9 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     reading_arguments(parser)
     metric_arguments(parser)
     families = parser.add_argument_group("model families, trained on the same data with the same budget")
-    families.add_argument("--train", action="append", default=[], metavar="F", help="training data")
-    families.add_argument("--valid", action="append", default=[], metavar="F", help="validation data")
-    families.add_argument("--test", action="append", default=[], metavar="F", help="test data")
+    for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
+        families.add_argument(f"--{part}", action="append", default=[], metavar="F", help=f"{name} data")
     families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,luong2015-general,tiny")
     families.add_argument("--out", metavar="DIR", help="folder of the runs (default: runs/families)")
     sizes = "keep the model sizes of the papers"

@@ -56,10 +56,7 @@ class Measured:
 
     @property
     def error(self) -> float:
-        """The standard error of the score by the jackknife (Tukey 1958), which leaves out one item at a time.
-
-        It is 0 for a single item, where it is not defined.
-        """
+        """The standard error of the score by the jackknife (Tukey 1958); 0 for a single item."""
         count, totals = len(self.rows), self.rows.sum(0)
         if count < 2:
             return 0.0

@@ -35,9 +35,7 @@ class Rarity(NamedTuple):
 
 
 def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
-    """Return about five buckets of equal size. Lengths are in words for running text, otherwise in symbols or
-    characters; features do not count.
-    """
+    """Return about five buckets of equal size, by words, symbols or characters; features do not count."""
     symbols = str.split if writing == "text" else edits_for(writing).symbols
     lengths = [sum(len(symbols(part)) for part in split_parts(source)[::2]) for source in sources]
     buckets: list[Bucket] = []
@@ -69,9 +67,7 @@ def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
 
 
 def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
-    """Count source tokens in the prepared training data; without it, source characters by the alphabet in
-    data.json; without that, return None.
-    """
+    """Count source tokens in the prepared training data, or characters by the alphabet in data.json."""
     if (folder / "data" / "train" / "store.json").exists():
         counts = token_counts(Store.open(folder / "data" / "train"), tokenizer.size)
         return Rarity(

@@ -46,9 +46,7 @@ def mistakes_of(
 
 
 def count_changes(mistakes: Iterable[Mistake], writing: Writing) -> Counter[tuple[str, str]]:
-    """Count the changes (expected, output). In running text only a word in place of a word counts: words that
-    are missing, added or moved, and punctuation, are not confusions.
-    """
+    """Count the changes (expected, output); in running text, only a word in place of another word."""
     changes = (change for mistake in mistakes for change in mistake.changes)
     if writing != "text":
         return Counter(changes)

@@ -56,9 +56,7 @@ def item_of(sources: Iterable[str], references: Iterable[Sequence[str]], writing
 
 
 def metric_label(name: str, item: ItemKind = "word") -> str:
-    """Return the display name of a metric. The rate of wrong items is a word error rate only where items are
-    words: for longer texts that name means edits over words.
-    """
+    """Return the display name of a metric; a rate of wrong texts is not called a word error rate."""
     if (name, item) == ("word_error_rate", "text"):
         return "wrong outputs"
     known = built_in(name)
@@ -66,9 +64,7 @@ def metric_label(name: str, item: ItemKind = "word") -> str:
 
 
 def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) -> Metric[str]:
-    """Build a metric for targets of this writing: a symbol error rate splits symbols at spaces and other
-    targets into characters. `given` goes to the metrics that have such an option.
-    """
+    """Build a metric for targets of this writing; `given` are options for those that have them."""
     return METRICS.build(spec, separator=_SEPARATORS[writing], **given)
 
 

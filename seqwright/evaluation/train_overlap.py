@@ -31,9 +31,7 @@ def known_from(part: Part, folder: Path, task: Task[Any, Any], examples: Sequenc
 
 
 def row_hashes(rows: Ragged) -> np.ndarray:
-    """Hash each row to 64 bits (N,): the sum of a hash of each token and its position (the finalizer of
-    SplitMix64, Steele, Lea & Flood 2014).
-    """
+    """Hash each row to 64 bits (N,): the sum of SplitMix64 (Steele et al. 2014) of token and position."""
     ends = np.cumsum(rows.lengths)
     places = np.arange(len(rows.flat)) - np.repeat(ends - rows.lengths, rows.lengths)
     mixed = (places.astype(np.uint64) << np.uint64(32)) + rows.flat.astype(np.uint64) + np.uint64(1)

@@ -56,7 +56,6 @@ class Run:
     def __init__(self, folder: Path, config: dict[str, Any], run_id: str):
         self.folder, self.config, self.id = folder, config, run_id
         self._pending: deque[bytes] = deque(maxlen=10_000)  # records that could not be written yet
-        self._warned = False
 
     @classmethod
     def create(cls, folder: str | Path, config: Mapping[str, Any]) -> Run:
@@ -79,11 +78,11 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         folder = Path(folder)
         if not cls.exists(folder):
-            reason = f"the folder {folder} does not exist"
+            reason = f"{folder} is a file, not a run"
             if os.path.isdir(folder):
                 reason = f"{folder} is not a run: it has no {CONFIG}"
-            elif os.path.exists(folder):
-                reason = f"{folder} is a file, not a run"
+            elif not os.path.exists(folder):
+                reason = f"the folder {folder} does not exist"
             raise ModelError(f"{reason}; {_suggestion(folder)}pass a run folder that training created")
         path, fields = folder / CONFIG, read_json(folder / CONFIG)
         written, run_id = fields.pop("format", None), fields.pop("run", None)
@@ -121,13 +120,10 @@ class Run:
         self._pending.append(encode_json(strict(record)))
         try:
             _append(self.path(METRICS), b"".join(self._pending))
-        except OSError as error:
-            if not self._warned:
-                logger.warning("%s cannot be written: %s; records wait in memory", METRICS, error.strerror)
-            self._warned = True
-        else:
             self._pending.clear()
-            self._warned = False
+        except OSError as error:
+            if len(self._pending) == 1:  # the first one that cannot be written
+                logger.warning("%s cannot be written: %s; records wait in memory", METRICS, error.strerror)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Return the records of metrics.jsonl, without a last line that a kill cut off."""
@@ -169,11 +165,8 @@ class Run:
         return path
 
     def _log_lines(self) -> Iterator[bytes]:
-        try:
-            with self.path(METRICS).open("rb") as file:
-                yield from file
-        except FileNotFoundError:
-            return
+        with suppress(FileNotFoundError), self.path(METRICS).open("rb") as file:
+            yield from file
 
 
 def check_order(folder: str, *others: str) -> None:

@@ -140,13 +140,11 @@ def _check_shapes(
 def tied_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Return name -> earlier name of the same tensor."""
     first: dict[tuple, str] = {}
-    tied = {}
-    for name, tensor in tensors.items():
-        if tensor.numel():
-            same = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-            if first.setdefault(same, name) != name:
-                tied[name] = first[same]
-    return tied
+    names = {}
+    for name, t in tensors.items():
+        if t.numel():
+            names[name] = first.setdefault((t.device, t.data_ptr(), t.shape, t.stride(), t.dtype), name)
+    return {name: earlier for name, earlier in names.items() if earlier != name}
 
 
 @contextmanager
