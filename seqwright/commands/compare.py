@@ -6,12 +6,9 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqwright.commands.evaluate import metric_arguments, metric_options, reading_arguments, reading_options
-
-if TYPE_CHECKING:
-    from seqwright.evaluation.evaluate import Evaluation
 
 TRAINING = ("families", "valid", "test", "out", "paper_size", "seed", "minutes", "steps", "epochs")
 
@@ -63,6 +60,8 @@ def _runs(options: argparse.Namespace) -> None:
     from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
     from seqwright.evaluation.comparison import compare
+    from seqwright.evaluation.evaluate import evaluate_files
+    from seqwright.prediction.predictor import load
     from seqwright.runs.folder import Run, check_order
 
     first, second, *files = options.inputs
@@ -73,25 +72,17 @@ def _runs(options: argparse.Namespace) -> None:
         raise ConfigError(f"{first} and {second} are the same run; pass two different runs")
     for pipe in (file for file in map(Input, files) if file.single_pass):
         raise InputError(f"{pipe.name} is a pipe, which cannot be read twice; save it to a file first")
-    how, judged = reading_options(options), metric_options(options)
-    one = _evaluated(first, files, options.threads, **how, judging=judged)
-    other = _evaluated(second, files, options.threads, **how, judging=replace(judged, writing=one.writing))
-    _print(compare(one, other, (first, second)), options)
-
-
-def _evaluated(folder: str, files: list[str], threads: int | None, **how: Any) -> Evaluation:
-    """Evaluate one of the runs; errors name the run."""
-    from seqwright.errors import InputError
-    from seqwright.evaluation.evaluate import evaluate_files
-    from seqwright.prediction.predictor import load
-    from seqwright.runs.folder import Run
-
-    try:
-        return evaluate_files(load(folder, threads=threads), files, **how)
-    except InputError as error:
-        columns = Run.open(folder).config["data"]["columns"]
-        trained = f", trained on columns {columns}" if columns else ""
-        raise InputError(f"{folder}{trained}: {error}") from error
+    how, judged, evaluations = reading_options(options), metric_options(options), []
+    for folder in (first, second):
+        try:
+            predictor = load(folder, threads=options.threads)
+            evaluations.append(evaluate_files(predictor, files, **how, judging=judged))
+        except InputError as error:
+            columns = Run.open(folder).config["data"]["columns"]
+            trained = f", trained on columns {columns}" if columns else ""
+            raise InputError(f"{folder}{trained}: {error}") from error
+        judged = replace(judged, writing=evaluations[0].writing)
+    _print(compare(*evaluations, (first, second)), options)
 
 
 def _families(options: argparse.Namespace) -> int:

@@ -123,10 +123,9 @@ def _data(record: Record) -> list[str]:
     text = f"{code(data.text('name'))}: {plain(described(data))}" + (f" ({plain(split)})." if split else ".")
     for name, column in data.columns.items():
         lengths, distinct = column.document("characters"), len(column.counts("alphabet"))
-        text += (
-            f" The {plain(name)}s have {number(lengths.number('mean'))} characters on average and "
-            f"{lengths.count('longest'):,} at most; {pluralize(distinct, 'distinct character')}."
-        )
+        mean, longest = number(lengths.number("mean")), f"{lengths.count('longest'):,}"
+        text += f" The {plain(name)}s have {mean} characters on average and {longest} at most; "
+        text += f"{pluralize(distinct, 'distinct character')}."
     text += f" {plain(leaks)}." if (leaks := leaked(data)) else ""
     warnings = [each for each in data.documents("findings") if each.text("severity") == "warning"]
     noted = [*data.texts("dropped"), *(each.text("sentence") for each in warnings)]
@@ -143,11 +142,8 @@ def _training(record: Record) -> list[str]:
     machine = record.data.text("machine") if record.data else ""
     text += ". Trained" + (f" with Seqwright {version}" if version else "")
     text += (f" on {machine}" if machine else "") + f", seed {record.setting('seed')}, run {record.run}."
-    again = (
-        f"{code('report.html')} has the curves, the automatic choices with reasons, and the configuration; "
-        f"{code(again_command(record))} trains the model again from it."
-    )
-    return [plain(text), again]
+    page = f"{code('report.html')} has the curves, the automatic choices with reasons, and the configuration"
+    return [plain(text), f"{page}; {code(again_command(record))} trains the model again from it."]
 
 
 def _limits(record: Record) -> list[str]:
@@ -157,10 +153,8 @@ def _limits(record: Record) -> list[str]:
         name, column = next(iter(record.data.columns.items()))
         longest = pluralize(column.document("characters").count("longest"), "character")
         distinct = pluralize(len(column.counts("alphabet")), "distinct character")
-        lines.append(
-            f"No {name} in its data is longer than {longest}. The {name}s have {distinct}; "
-            "the model knows only those in its training split."
-        )
+        known = f"The {name}s have {distinct}; the model knows only those in its training split."
+        lines.append(f"No {name} in its data is longer than {longest}. {known}")
         if scarce := rare(column):
             lines.append(f"Rare in its data: {' '.join(scarce[:40])}")
     if record.evaluation is not None:

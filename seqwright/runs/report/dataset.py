@@ -67,21 +67,20 @@ def _split(found: Data) -> Markup | None:
 
 def _column(name: str, column: Document) -> list[Markup]:
     """Draw the lengths, in words where texts have several, and the characters of a text column."""
-    words = (column.document("words").number("mean") or 0) >= 2
-    lengths, unit = ("words", "words or symbols") if words else ("characters", "characters")
-    charts = [_lengths(f"Length of a {name}", column.document(lengths), unit), _alphabet(name, column)]
-    return [chart for chart in charts if chart is not None]
-
-
-def _lengths(title: str, lengths: Document, unit: str) -> Markup | None:
+    words, charts = (column.document("words").number("mean") or 0) >= 2, []
+    kind, unit = ("words", "words or symbols") if words else ("characters", "characters")
+    lengths, title = column.document(kind), f"Length of a {name}"
     known = lengths.counts("counts").items()
-    counts = {int(length): count for length, count in known if length.isdecimal() and len(length) < 16}
-    if not counts:
-        return None
-    text = f"In {unit}: {number(lengths.number('mean'))} on average, {lengths.count('longest'):,} at most."
-    drawn = column_chart(f"{title}. {text}", length_columns(counts), below=unit)
-    rows = ((f"{length:,}", f"{count:,}") for length, count in sorted(counts.items()))
-    return figure(title, text, drawn, table([unit, "texts"], rows, title))
+    if counts := {int(length): count for length, count in known if length.isdecimal() and len(length) < 16}:
+        text = (
+            f"In {unit}: {number(lengths.number('mean'))} on average, {lengths.count('longest'):,} at most."
+        )
+        drawn = column_chart(f"{title}. {text}", length_columns(counts), below=unit)
+        rows = ((f"{length:,}", f"{count:,}") for length, count in sorted(counts.items()))
+        charts.append(figure(title, text, drawn, table([unit, "texts"], rows, title)))
+    if alphabet := column.counts("alphabet"):
+        charts.append(_alphabet(f"Characters of the {name}s", alphabet, rare(column)))
+    return charts
 
 
 def rare(column: Document) -> list[str]:
@@ -89,13 +88,9 @@ def rare(column: Document) -> list[str]:
     return [glyph(character) for character, count in column.counts("alphabet").items() if count < RARE]
 
 
-def _alphabet(name: str, column: Document) -> Markup | None:
-    title, alphabet = f"Characters of the {name}s", column.counts("alphabet")
-    if not alphabet:
-        return None
+def _alphabet(title: str, alphabet: dict[str, int], scarce: list[str]) -> Markup:
     letters = {character: count for character, count in alphabet.items() if character != " "}
     common = sorted(letters.items(), key=lambda item: (-item[1], item[0]))
-    scarce = rare(column)
     text = pluralize(len(letters), "distinct character") + (" and the space" if " " in alphabet else "")
     if scarce:
         more = f" and {len(scarce) - LISTED:,} more" if len(scarce) > LISTED else ""

@@ -60,10 +60,8 @@ def _buckets(title: str, buckets: Sequence[Document], judge: str, evaluation: Ev
 
 def _confusions(common: Sequence[Confusion]) -> Markup:
     first = common[0]
-    text = (
-        f"Most frequent: {glyph(first.output)} instead of {glyph(first.expected)}, "
-        f"{pluralize(first.count, 'time')}. ∅ stands for an extra symbol (row) or a missing one (column)."
-    )
+    text = f"Most frequent: {glyph(first.output)} instead of {glyph(first.expected)}, "
+    text += f"{pluralize(first.count, 'time')}. ∅ stands for an extra symbol (row) or a missing one (column)."
     rows = ((glyph(each.expected), glyph(each.output), f"{each.count:,}") for each in common)
     numbers = table(["expected", "output", "count"], rows, "confusions")
     items = []
