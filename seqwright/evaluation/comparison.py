@@ -174,9 +174,12 @@ def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("fi
     if signatures[0] != signatures[1]:
         different = f"{both} have different metrics ({signatures[0]} and {signatures[1]})"
         raise InputError(f"{different}; evaluate both with the same metrics")
-    how = {"samples": first.judging.samples, "level": first.judging.level, "seed": first.judging.seed}
-    pairs = zip(first.measured, second.measured, strict=True)
-    return Compared(names, first, second, tuple(one.against(other, **how) for one, other in pairs))
+    judging = first.judging
+    comparisons = tuple(
+        one.against(other, samples=judging.samples, level=judging.level, seed=judging.seed)
+        for one, other in zip(first.measured, second.measured, strict=True)
+    )
+    return Compared(names, first, second, comparisons)
 
 
 def _comparison_json(each: Comparison) -> dict[str, Any]:

@@ -18,17 +18,8 @@ FEW = 30  # items; a score of fewer is unreliable
 
 
 @dataclass(frozen=True)
-class ChartColumn:
-    """One column: an optional label below it, its height, and its tooltip."""
-
-    label: str
-    value: float
-    note: str
-
-
-@dataclass(frozen=True)
 class Bar:
-    """A value with a name on the left and a note on the right; a faint one is unreliable."""
+    """A bar or a column: name (may be empty), value, and a note or tooltip; a faint one is unreliable."""
 
     name: str
     value: float
@@ -36,7 +27,7 @@ class Bar:
     faint: bool = False
 
 
-def column_chart(description: str, columns: Sequence[ChartColumn], below: str = "") -> Markup:
+def column_chart(description: str, columns: Sequence[Bar], below: str = "") -> Markup:
     y = Scale.around((column.value for column in columns), BASE, TOP, zero=True, log=False)
     room = (WIDTH - LEFT - RIGHT) / max(len(columns), 1)
     wide = min(room * 0.82, 30.0)
@@ -46,8 +37,8 @@ def column_chart(description: str, columns: Sequence[ChartColumn], below: str = 
         top = min(y(column.value), BASE - 1.0) if column.value else float(BASE)  # a single text stays visible
         box = {"x": middle - wide / 2, "y": top, "width": wide, "height": BASE - top, "rx": 1.5}
         parts.append(tip("rect", column.note, class_="one", **box))
-        if column.label:
-            parts.append(element("text", column.label, x=middle, y=BASE + 17, class_="axis middle"))
+        if column.name:
+            parts.append(element("text", column.name, x=middle, y=BASE + 17, class_="axis middle"))
     return drawing(
         WIDTH,
         BOTTOM + (14 if below else 0),
@@ -59,7 +50,7 @@ def column_chart(description: str, columns: Sequence[ChartColumn], below: str = 
     )
 
 
-def length_columns(counts: Mapping[int, int]) -> list[ChartColumn]:
+def length_columns(counts: Mapping[int, int]) -> list[Bar]:
     """Group lengths into at most MOST_COLUMNS columns of a round width; a long tail shares the last one."""
     total, passed, end = sum(counts.values()), 0, 0
     for end in sorted(counts):
@@ -74,9 +65,9 @@ def length_columns(counts: Mapping[int, int]) -> list[ChartColumn]:
     columns = []
     for low in range(min(counts) // width * width, end + 1, width):
         count, span = grouped[low // width], f"{low}" if width == 1 else f"{low}–{low + width - 1}"
-        columns.append(ChartColumn(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
+        columns.append(Bar(str(low) if low % labelled == 0 else "", count, f"{span}: {count:,}"))
     if rest := sum(count for length, count in counts.items() if length >= low + width):
-        columns.append(ChartColumn("more", rest, f"{low + width} or more: {rest:,}"))
+        columns.append(Bar("more", rest, f"{low + width} or more: {rest:,}"))
     return columns
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seqwright.data.checks.statistics import RARE
 from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import glyph
-from seqwright.runs.report.bars import ChartColumn, column_chart, length_columns, split_bar
+from seqwright.runs.report.bars import Bar, column_chart, length_columns, split_bar
 from seqwright.runs.report.markup import Markup, element, figure, join, table
 from seqwright.runs.report.reader import Data, Document, Record
 from seqwright.runs.report.summary import described, leaked
@@ -96,7 +96,7 @@ def _alphabet(title: str, alphabet: dict[str, int], scarce: list[str]) -> Markup
         more = f" and {len(scarce) - LISTED:,} more" if len(scarce) > LISTED else ""
         text += f"; {len(scarce):,} of them occur fewer than {RARE} times: {' '.join(scarce[:LISTED])}{more}"
     text += f". The {TOP} most common are drawn." if len(common) > TOP else "."
-    columns = [ChartColumn(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
+    columns = [Bar(glyph(c)[:3], count, f"{glyph(c)}: {count:,}") for c, count in common[:TOP]]
     points = (" ".join(f"U+{ord(each):04X}" for each in c) for c, _ in common)
     rows = ((glyph(c), point, f"{n:,}") for (c, n), point in zip(common[:1000], points, strict=False))
     numbers = table(["character", "code point", "count"], rows, title)
