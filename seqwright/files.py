@@ -262,10 +262,8 @@ def check_format(path: Path, written: Any, known: int) -> None:
     if not isinstance(written, int):
         raise ModelError(f"{path} has no format number (it has {written!r}); restore it from a copy")
     if written > known:
-        newer = (
-            f"{path} has format {written}, written by a newer Seqwright; this version reads format {known}"
-        )
-        raise NewerFormatError(f"{newer}: upgrade Seqwright")
+        newer = f"{path} has format {written}, written by a newer Seqwright"
+        raise NewerFormatError(f"{newer}; this version reads format {known}: upgrade Seqwright")
     if written < known:
         older = f"{path} has format {written}, which this version no longer reads (it reads {known})"
         raise ModelError(f"{older}: use the Seqwright version that wrote it")

@@ -36,10 +36,9 @@ def mistakes_of(
         edits, expected = rate.closest(output, given)
         symbols = rate.symbols(output)
         changes = []
-        for tag, old, new in Levenshtein.editops(expected, symbols):
-            changes.append(
-                ("" if tag == "insert" else expected[old], "" if tag == "delete" else symbols[new])
-            )
+        for change in Levenshtein.editops(expected, symbols):
+            before = "" if change.tag == "insert" else expected[change.src_pos]
+            changes.append((before, "" if change.tag == "delete" else symbols[change.dest_pos]))
         closest = next(reference for reference in given if rate.symbols(reference) == expected)
         found.append(Mistake(closest, edits, edits / max(len(symbols), len(expected), 1), tuple(changes)))
     return found
