@@ -262,8 +262,10 @@ def check_format(path: Path, written: Any, known: int) -> None:
     if not isinstance(written, int):
         raise ModelError(f"{path} has no format number (it has {written!r}); restore it from a copy")
     if written > known:
-        newer = f"{path} has format {written}, written by a newer Seqwright"
-        raise NewerFormatError(f"{newer}; this version reads format {known}: upgrade Seqwright")
+        raise NewerFormatError(
+            f"{path} has format {written}, written by a newer Seqwright; this version reads format {known}: "
+            "upgrade Seqwright"
+        )
     if written < known:
         older = f"{path} has format {written}, which this version no longer reads (it reads {known})"
         raise ModelError(f"{older}: use the Seqwright version that wrote it")
@@ -335,11 +337,11 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
         try:
             _flock(descriptor, path, wait=False)
         except BlockingIOError as error:
-            holder = ""
+            holder = "another process"
             with suppress(OSError):
-                holder = path.read_text(encoding="utf-8", errors="replace")
-            in_use = f"{of} is in use by {holder or 'another process'}"
-            raise WriteError(f"{in_use}; wait for it, stop it, or choose another folder") from error
+                holder = path.read_text(encoding="utf-8", errors="replace") or holder
+            message = f"{of} is in use by {holder}; wait for it, stop it, or choose another folder"
+            raise WriteError(message) from error
         if _is_open(descriptor, path):
             with writing(of):
                 os.ftruncate(descriptor, 0)

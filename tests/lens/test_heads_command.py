@@ -100,7 +100,7 @@ def test_the_smaller_run_can_be_verified_and_has_a_card(run, tmp_path, capsys, w
     assert "examples: " in capsys.readouterr().out
     card = (out / "README.md").read_text(encoding="utf-8")
     assert f"of run {Run.open(run).id} " in card
-    assert "200 pairs with 198 distinct sources" in card
+    assert "200 pairs of 198 distinct sources" in card
     assert "seqwright verify smaller" in card
     assert "trains the model again" not in card
 
