@@ -16,30 +16,30 @@ WRITINGS = ("characters", "symbols", "text")
 
 
 @pytest.mark.parametrize("writing", WRITINGS)
-@given(said=words, references=st.lists(words, min_size=1, max_size=3))
-def test_the_changes_turn_the_closest_reference_into_the_output(writing, said, references):
+@given(output=words, references=st.lists(words, min_size=1, max_size=3))
+def test_the_changes_turn_the_closest_reference_into_the_output(writing, output, references):
     """Removing the expected symbols and adding those of the output gives the output."""
     space = "" if writing == "characters" else " "
-    said, references = space.join(said), [space.join(reference) for reference in references]
-    (found,) = mistakes_of([said], [references], writing)
+    output, references = space.join(output), [space.join(reference) for reference in references]
+    (found,) = mistakes_of([output], [references], writing)
     symbols = edits_for(writing).symbols
     left = Counter(symbols(found.reference))
     left.subtract(expected for expected, _ in found.changes if expected)
     left.update(change for _, change in found.changes if change)
-    assert +left == Counter(symbols(said))
+    assert +left == Counter(symbols(output))
     assert (
         found.edits
         == len(found.changes)
-        == min(mistakes_of([said], [[reference]], writing)[0].edits for reference in references)
+        == min(mistakes_of([output], [[reference]], writing)[0].edits for reference in references)
     )
     assert 0 <= found.share <= 1
-    assert (found.share == 0) == (symbols(said) in [symbols(reference) for reference in references])
+    assert (found.share == 0) == (symbols(output) in [symbols(reference) for reference in references])
 
 
 def test_confusions_are_counted_with_insertions_and_deletions():
-    said = ["K AE T", "D OW G Z", "R D"]
+    outputs = ["K AE T", "D OW G Z", "R D"]
     references = [["K AA T"], ["D AA G"], ["R EH D", "R IY D IY"]]
-    found = confusions_of(mistakes_of(said, references, "symbols"), "symbols")
+    found = confusions_of(mistakes_of(outputs, references, "symbols"), "symbols")
     assert set(found) == {
         Confusion("AA", "AE", 1),
         Confusion("AA", "OW", 1),

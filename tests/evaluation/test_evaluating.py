@@ -138,8 +138,8 @@ def test_outputs_that_do_not_end_and_sources_that_are_too_long_are_told():
     model.changes = {"finish_reason": "length"}
     assert evaluate(model, [("a", "x")]).findings == ("outputs that did not end and were cut: 1 of 1",)
     model.changes = {"reading": Reading(9, 0, 4)}
-    (told,) = evaluate(model, [("a", "x")]).findings
-    assert told == "inputs that were too long and were read in part: 1 of 1"
+    (finding,) = evaluate(model, [("a", "x")]).findings
+    assert finding == "inputs that were too long and were read in part: 1 of 1"
 
 
 hostile = st.text(st.sampled_from("ab \x1b\x07\u202e漢字é\u0301👩<>&\"'\u200d"), min_size=1, max_size=90)

@@ -282,8 +282,8 @@ def test_symbols_are_what_the_targets_are_written_in():
     rates = {writing: build_metric("symbol_error_rate", writing) for writing in METRICS_FOR}
     assert rates["characters"].score(outputs, references).value == 25
     assert rates["symbols"].score(outputs, references).value == 100
-    asked = build_metric({"kind": "symbol_error_rate", "separator": " "}, "characters")
-    assert asked.score(outputs, references).value == 100
+    by_space = build_metric({"kind": "symbol_error_rate", "separator": " "}, "characters")
+    assert by_space.score(outputs, references).value == 100
 
 
 @pytest.mark.parametrize("writing", METRICS_FOR)

@@ -39,13 +39,13 @@ def test_exactly_the_training_sources_are_known(model):
     assert known.tolist() == [source in TRAINED for source in sources]
 
 
-@pytest.mark.parametrize(("old", "said"), [(0, False), (1, False), (2, True), (20, True)])
-def test_a_large_overlap_with_training_is_reported(model, old, said):
+@pytest.mark.parametrize(("old", "reported"), [(0, False), (1, False), (2, True), (20, True)])
+def test_a_large_overlap_with_training_is_reported(model, old, reported):
     pairs = [(word, word.upper()) for word in [*TRAINED[:old], *NEW[: 20 - old]]]
-    told = [line for line in model.evaluate(pairs).findings if "training split" in line]
-    assert [line.split(";")[0] for line in told] == [
+    findings = [line for line in model.evaluate(pairs).findings if "training split" in line]
+    assert [line.split(";")[0] for line in findings] == [
         f"items whose source is in the training split: {old} of 20 ({5 * old} %)"
-    ] * said
+    ] * reported
 
 
 def test_a_large_overlap_with_validation_is_reported(model):

@@ -81,14 +81,14 @@ def _quick_disk(monkeypatch) -> None:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def logged() -> list[str]:
     return []
 
 
 @pytest.fixture
-def two(tmp_path, said) -> Checkpoints:
+def two(tmp_path, logged) -> Checkpoints:
     """Checkpoints of steps 1 and 2; a third one will remove the first."""
-    checkpoints = Checkpoints(tmp_path / "checkpoints", "mine", keep=2, log=said.append)
+    checkpoints = Checkpoints(tmp_path / "checkpoints", "mine", keep=2, log=logged.append)
     save(checkpoints, 1, metric=0.1)
     save(checkpoints, 2, metric=0.2)
     return checkpoints
@@ -133,7 +133,7 @@ def test_nothing_is_renamed_before_it_is_synced(two, monkeypatch):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_leaves_the_old_checkpoint_or_the_new(two, monkeypatch, said, point):
+def test_a_kill_leaves_the_old_checkpoint_or_the_new(two, monkeypatch, logged, point):
     def kill(reached: str) -> None:
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -149,11 +149,11 @@ def test_a_kill_leaves_the_old_checkpoint_or_the_new(two, monkeypatch, said, poi
     assert two.steps() == [3, 4]
     assert two.read(two.best()).step == 3
     assert len(names(two.folder)) <= 5  # BEST, LATEST, two kept ones, and BEST's if the step was saved twice
-    assert said == []
+    assert logged == []
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_failed_save_changes_nothing_and_can_be_repeated(two, monkeypatch, said, point):
+def test_a_failed_save_changes_nothing_and_can_be_repeated(two, monkeypatch, logged, point):
     def refuse(reached: str) -> None:
         if reached == point:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -161,7 +161,7 @@ def test_a_failed_save_changes_nothing_and_can_be_repeated(two, monkeypatch, sai
     monkeypatch.setattr(files, "hook", refuse)
     if point.startswith("retention"):
         save(two, 3, metric=0.3)
-        assert "not removed" in said.pop()
+        assert "not removed" in logged.pop()
     else:
         with pytest.raises(WriteError, match="No space left"):
             save(two, 3, metric=0.3)
@@ -170,7 +170,7 @@ def test_a_failed_save_changes_nothing_and_can_be_repeated(two, monkeypatch, sai
     monkeypatch.setattr(files, "hook", None)
     save(two, 3, metric=0.3)
     check(two, 3)
-    assert said == []
+    assert logged == []
 
 
 def test_a_file_larger_than_allowed_keeps_the_old_checkpoint(two):
@@ -274,16 +274,16 @@ def point_to_lfs(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [cut, empty, zero_the_tail, flip_a_bit, point_to_lfs, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_checkpoint_is_skipped_and_named(two, said, name, harm):
+def test_a_damaged_checkpoint_is_skipped_and_named(two, logged, name, harm):
     harm(two.folder / "step_00000002" / name)
     check(two, 1)
-    (line,) = said
+    (line,) = logged
     assert "step_00000002 is skipped" in line
     assert name in line
     assert "\n" not in line
     save(two, 2)  # training saves the damaged step again
     check(two, 2)
-    assert not any("skipped" in line for line in said[1:])
+    assert not any("skipped" in line for line in logged[1:])
 
 
 def test_every_flipped_bit_of_a_manifest_is_found(two):
@@ -302,20 +302,20 @@ def test_every_flipped_bit_of_a_manifest_is_found(two):
         assert json.loads(bytes(damaged)) == before  # white space turned into other white space
 
 
-def test_without_hashes_sizes_are_still_checked(two, said):
+def test_without_hashes_sizes_are_still_checked(two, logged):
     flip_a_bit(two.folder / "step_00000002" / "optimizer.safetensors")
     assert two.load(verify=False).step == 2
     cut(two.folder / "step_00000002" / "optimizer.safetensors")
     check(two, 1, verify=False)
 
 
-def test_no_checkpoint_is_none_but_only_damaged_ones_are_an_error(tmp_path, two, said):
+def test_no_checkpoint_is_none_but_only_damaged_ones_are_an_error(tmp_path, two, logged):
     assert Checkpoints(tmp_path / "nowhere", "mine").load() is None
     for step in (1, 2):
         cut(two.folder / f"step_0000000{step}" / "state.json")
     with pytest.raises(ModelError, match="none of the 2 checkpoints"):
         two.load()
-    assert len(said) == 2
+    assert len(logged) == 2
     for step in (1, 2):
         shutil.rmtree(two.folder / f"step_0000000{step}")
     with pytest.raises(ModelError, match="none of the 1"):
@@ -323,30 +323,30 @@ def test_no_checkpoint_is_none_but_only_damaged_ones_are_an_error(tmp_path, two,
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 14, b"../../step_00000001", b"step_00000009\n", b"\xff"])
-def test_an_invalid_pointer_is_logged(two, said, content):
+def test_an_invalid_pointer_is_logged(two, logged, content):
     (two.folder / "LATEST").write_bytes(content)
     (two.folder / "BEST").write_bytes(content)
     check(two, 2)
-    assert "LATEST" in said[0] or "step_00000009" in said[0]
+    assert "LATEST" in logged[0] or "step_00000009" in logged[0]
     assert two.best().name == "step_00000002"
     (two.folder / "LATEST").unlink()
     check(two, 2)
 
 
-def test_a_damaged_best_is_replaced_by_the_best_of_the_others(two, said):
+def test_a_damaged_best_is_replaced_by_the_best_of_the_others(two, logged):
     save(two, 3, metric=0.15)
     assert two.best().name == "step_00000002"
     cut(two.folder / "step_00000002" / "model.safetensors")
     assert two.best().name == "step_00000003"
-    assert "BEST names step_00000002" in said[0]
+    assert "BEST names step_00000002" in logged[0]
 
 
-def test_non_finite_values_are_not_loaded(two, said, monkeypatch):
+def test_non_finite_values_are_not_loaded(two, logged, monkeypatch):
     with monkeypatch.context() as blind:
         blind.setattr(checkpoint_module, "not_finite", lambda _: None)
         two.save(3, {"model": {"bad": torch.tensor([math.nan])}}, {})
     check(two, 2)
-    assert "non-finite value in bad" in said[0]
+    assert "non-finite value in bad" in logged[0]
 
 
 # What is kept
@@ -390,12 +390,12 @@ def test_best_is_a_pointer_and_can_be_moved(two):
     assert two.best() == two.folder / "step_00000001"
 
 
-def test_checkpoints_of_another_run_are_neither_loaded_nor_removed(two, tmp_path, said):
+def test_checkpoints_of_another_run_are_neither_loaded_nor_removed(two, tmp_path, logged):
     save(two, 1000, metric=9.0)
-    new = Checkpoints(two.folder, "another", keep=1, log=said.append)
+    new = Checkpoints(two.folder, "another", keep=1, log=logged.append)
     with pytest.raises(ModelError, match="none of the 2"):
         new.load()
-    assert "belongs to run mine" in said[0]
+    assert "belongs to run mine" in logged[0]
     for step in (10, 20, 1000):
         save(new, step, metric=0.5)
         check(new, step)
@@ -451,13 +451,13 @@ def test_a_checkpoint_of_format_1_still_loads():
     assert same(loaded.tensors["optimizer"]["half"], torch.tensor([1.5, -2.0], dtype=torch.bfloat16))
 
 
-def test_an_older_format_is_named(two, said):
+def test_an_older_format_is_named(two, logged):
     for folder in two.folder.glob("step_*"):
         manifest = folder / "manifest.json"
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 0}))
     with pytest.raises(ModelError, match="none of the 2 checkpoints"):
         two.load()
-    assert "format 0, which this version no longer reads" in said[0]
+    assert "format 0, which this version no longer reads" in logged[0]
 
 
 def test_a_newer_format_is_not_skipped(two):

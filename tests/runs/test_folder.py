@@ -172,7 +172,7 @@ def test_a_missing_run_is_reported_with_a_suggestion(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Run.create("runs/g2p", {})
     (tmp_path / "words.txt").write_text("a\n")
-    for name, said in (
+    for name, message in (
         (
             "runs/g3p",
             r"^the folder runs/g3p does not exist; did you mean runs/g2p\? pass a run folder .*$",
@@ -182,7 +182,7 @@ def test_a_missing_run_is_reported_with_a_suggestion(tmp_path, monkeypatch):
         ("words.txt", r"^words.txt is a file, not a run; pass a run"),
         ("x" * 5000, r"^the folder x+ does not exist; pass a run"),
     ):
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=message):
             Run.open(name)
 
 

@@ -150,7 +150,7 @@ def test_a_confusion_lies_in_its_row_and_column():
     found = [Confusion("a", "b", 9), Confusion("c", "b", 4), Confusion("a", "", 1)]
     svg = heat_map("", found)
     boxes = re.findall(r'<rect x="(\d+)" y="(\d+)"[^>]*fill-opacity="([\d.]+)"><title>(.*?)</title>', svg)
-    places = {said: (int(x), int(y), float(strength)) for x, y, strength, said in boxes}
+    places = {text: (int(x), int(y), float(strength)) for x, y, strength, text in boxes}
     assert places.keys() == {"b instead of a: 9", "b instead of c: 4", "∅ instead of a: 1"}
     often, other, missing = places.values()
     assert often[0] == other[0]
@@ -165,8 +165,8 @@ def test_every_symbol_is_visible():
 
 def test_differences_are_marked_in_both_texts():
     cut, between = cutter("symbols")
-    said, expected = marked("a b c", "a d c e", cut, between)
-    assert said == '<bdi class="text">a <del>b</del> c</bdi>'
+    output, expected = marked("a b c", "a d c e", cut, between)
+    assert output == '<bdi class="text">a <del>b</del> c</bdi>'
     assert expected == '<bdi class="text">a <ins>d</ins> c <ins>e</ins></bdi>'
     cut, between = cutter("characters")
     assert cut("e\u0301a") == ["e\u0301", "a"]

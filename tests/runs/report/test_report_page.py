@@ -216,12 +216,12 @@ def test_scores_intervals_and_signatures_come_first(folder):
 
 
 def test_overlap_is_reported_by_split(folder):
-    told = {
+    sentences = {
         (1, 2): "1 validation pair and 2 test pairs share their input with the training data.",
         (1, 0): "1 validation pair shares its input with the training data.",
         (0, 0): "No held-out pair shares its input with the training data.",
     }
-    for (valid, test), sentence in told.items():
+    for (valid, test), sentence in sentences.items():
         write(
             folder,
             "data",
@@ -346,14 +346,14 @@ def test_the_fields_of_a_source_survive_copying_a_command(folder):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "sentence"),
     [
         ({"training": {"minutes": 5.0}}, "A time limit set the learning rates of this training"),
         ({"training": {"steps": 30}}, "the weights will be equal with the same number of threads"),
         ({"training": {"steps": 30}, "threads": 1}, "the weights will be equal."),
     ],
 )
-def test_the_page_states_whether_training_is_reproducible(tmp_path, changed, said):
+def test_the_page_states_whether_training_is_reproducible(tmp_path, changed, sentence):
     folder = make_run(tmp_path / "run")
     Run.open(folder).configure({**CONFIG, "threads": None, **changed})
-    assert said in write_report(folder).read_text(encoding="utf-8")
+    assert sentence in write_report(folder).read_text(encoding="utf-8")
