@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -33,14 +34,15 @@ REGISTRIES = {  # by the name of a part in a configuration; imported when they a
     "optimizer": "seqwright.training.optimizer:OPTIMIZERS",
     "schedule": "seqwright.training.schedule:SCHEDULES",
     "metric": "seqwright.evaluation.metrics:METRICS",
+    "task": "seqwright.data.task:TASKS",
 }
+MODEL_PARTS = ("encoder", "decoder", "head", "position", "feed_forward", "growth")
 OPEN = {  # keys whose value is a part: its name, or a table with its name and its options
     "model.kind": "model",
-    **{
-        f"model.{part}": part for part in ("encoder", "decoder", "head", "position", "feed_forward", "growth")
-    },
+    **{f"model.{part}": part for part in MODEL_PARTS},
     **{f"tokenizer.{side}": "tokenizer" for side in ("source", "target")},
     **{f"training.{part}": part for part in ("optimizer", "schedule", "metric")},
+    "task": "task",
 }
 SOURCES = {name: preset.source for name, preset in PRESETS.items()}
 MODEL = (
@@ -62,15 +64,13 @@ class Option:
 
 @dataclass(frozen=True)
 class Topic:
-    """The help for one name: its options, lists of related names (title -> name -> summary), and the settings
-    of a preset.
-    """
+    """The help for one name."""
 
     name: str
     summary: str = ""
     options: tuple[Option, ...] = ()
-    lists: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    lists: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # title -> related name -> summary
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of a preset
 
 
 def describe(name: str = "") -> Topic:
@@ -82,9 +82,7 @@ def describe(name: str = "") -> Topic:
         summary = ". ".join(filter(None, (preset.source, preset.note))) + "."
         return Topic(name, summary, settings={"kind": preset.kind, **preset.model})
     if name in OPEN:
-        table, _, key = name.partition(".")
-        own = tuple(option for option in describe(table).options if option.name == key)
-        return Topic(name, _summary(registry(OPEN[name]).base), own, _kinds(OPEN[name]))
+        return Topic(name, _summary(registry(OPEN[name]).base), _own_option(name), _kinds(OPEN[name]))
     if name == "model":
         options = _options_of(registry("model").get("encoder_decoder"))
         return Topic(name, MODEL, options, {**_kinds("model"), "presets": SOURCES})
@@ -125,15 +123,19 @@ def _part(kind: str, name: str) -> Topic:
     return Topic(f"{kind}.{name}", summary, _options_of(part))
 
 
+def _own_option(name: str) -> tuple[Option, ...]:
+    """Return the option with this full name, if its table or part has it."""
+    above, _, last = name.rpartition(".")
+    options = describe(above).options if above else _fields_of(Config)
+    return tuple(option for option in options if option.name == last)
+
+
 def _option(name: str) -> Topic:
     """Return the help for one option by its full name; for `model.layers`, the option of every part."""
     above, _, last = name.rpartition(".")
-    try:
-        options = describe(above).options if above else _fields_of(Config)
-    except ConfigError:  # raised below for the whole name
-        options = ()
-    if own := tuple(option for option in options if option.name == last):
-        return Topic(name, options=own)
+    with suppress(ConfigError):  # raised below for the whole name
+        if own := _own_option(name):
+            return Topic(name, options=own)
     homes = ("encoder", "decoder", "head", "model") if above == "model" else ()
     parts = [_part(home, kind) for home in homes for kind in registry(home).names()]
     if found := {part.name: _brief(each) for part in parts for each in part.options if each.name == last}:
@@ -183,12 +185,8 @@ def split_docstring(text: str, names: Sequence[str]) -> tuple[str, dict[str, str
 
 def _fields_of(table: type) -> tuple[Option, ...]:
     """Return the options of a table; the tables in it are not options."""
-    hints = field_hints(table)
-    return tuple(
-        _documented(each.name, hints[each.name], each.default)
-        for each in fields(table)
-        if each.default is not MISSING
-    )
+    hints, options = field_hints(table), (each for each in fields(table) if each.default is not MISSING)
+    return tuple(_documented(each.name, hints[each.name], each.default) for each in options)
 
 
 def _options_of(part: type) -> tuple[Option, ...]:

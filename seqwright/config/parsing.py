@@ -34,7 +34,7 @@ def read(
     """Return the configuration of all valid values, and the problems of the others."""
     reader = _Reader(open_keys)
     config: Config = reader.read(table, Config)
-    problems = [str(problem) for problem in reader.problems]
+    problems = list(map(str, reader.problems))
     return config, [*problems, *_contradictions(config, complete=not problems)]
 
 
@@ -64,8 +64,9 @@ class _Reader:
             elif is_dataclass(hint):
                 self.problems.append(Problem(key, value, "it must be a table"))
             else:
-                if isinstance(value, Mapping) and isinstance(each.default, str):
-                    value = _with_name(value, each.name, each.default)
+                open_table = isinstance(value, Mapping) and isinstance(each.default, str)
+                if open_table and not value.keys() & DESCRIBES.get(each.name, {"kind"}):
+                    value = {_name_key(each.name): each.default, **value}
                 try:
                     values[each.name] = convert(value, hint)
                 except ValueError:
@@ -77,12 +78,6 @@ def _keys(kind: Any, path: str = "") -> Iterator[str]:
     """Yield every key that is not a table."""
     for name, hint in field_hints(kind).items():
         yield from _keys(hint, f"{path}{name}.") if is_dataclass(hint) else [path + name]
-
-
-def _with_name(table: Mapping[str, Any], key: str, default: str) -> dict[str, Any]:
-    """Add the default part or preset to a table that names none."""
-    named = table.keys() & DESCRIBES.get(key, {"kind"})
-    return dict(table) if named else {_name_key(key): default, **table}
 
 
 def _name_key(table: str) -> str:
@@ -123,12 +118,11 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, 
 
 def _value(text: str) -> Any:
     try:
-        table = tomllib.loads(f"value = {text}")
+        value, *others = tomllib.loads(f"value = {text}").values()
     except tomllib.TOMLDecodeError:
         return text
-    if len(table) > 1:  # a text of several lines that happen to be keys
+    if others:  # a text of several lines that happen to be keys
         return text
-    value = table["value"]
     whole = isinstance(value, float) and value.is_integer() and "." not in text
     return int(value) if whole else _plain(value)  # 1e4 is a number of steps
 

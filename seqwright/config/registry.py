@@ -44,14 +44,12 @@ class Registry:
             raise ConfigError(f"{self.kind} is {name!r}, not a name; use one of {', '.join(self.names())}")
         if ":" in name:
             return self._outside(name)
-        package = self._package_names()
-        if name in package:
+        if name not in self.names():
+            raise ConfigError(unknown(self.kind, name, self.names()))
+        if name in self._package_names():
             (found,) = self._classes(f"{self.home}.{name}").values()
             return found
-        classes = {} if package else self._classes(self.home)
-        if name in classes:
-            return classes[name]
-        raise ConfigError(unknown(self.kind, name, self.names()))
+        return self._classes(self.home)[name]
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
         """Return the options of a part: the keyword-only arguments of its constructor."""
@@ -73,15 +71,14 @@ class Registry:
         return [] if paths is None else [m.name for m in pkgutil.iter_modules(paths) if not m.ispkg]
 
     def _classes(self, module: str) -> dict[str, type]:
-        base, loaded = self.base, importlib.import_module(module)
+        public = {
+            name: each for name, each in vars(importlib.import_module(module)).items() if name[0] != "_"
+        }
         return {
             vars(thing).get("key", snake_case(name)): thing
-            for name, thing in vars(loaded).items()
-            if inspect.isclass(thing)
-            and issubclass(thing, base)
-            and thing is not base
-            and thing.__module__ == module
-            and not name.startswith("_")
+            for name, thing in public.items()
+            if inspect.isclass(thing) and issubclass(thing, self.base) and thing is not self.base
+            if thing.__module__ == module
         }
 
     def _outside(self, name: str) -> type:

@@ -35,11 +35,6 @@ class Budget:
             self._made_for = known["minutes"]
             self.marks = [(step, share, last) for step, share, last in known["marks"]]
 
-    @property
-    def last_step(self) -> int | None:
-        """The number of the last step by the latest estimate."""
-        return self.marks[-1][2] if self.marks else None
-
     def done(self, step: int) -> float:
         """The share of the training that is done after `step` steps."""
         past = [mark for mark in self.marks if mark[0] <= step]
@@ -49,8 +44,7 @@ class Budget:
         return 1.0 if step >= last else share + (1 - share) * (step - start) / (last - start)
 
     def over(self, step: int) -> bool:
-        past = [mark for mark in self.marks if mark[0] <= step]
-        return bool(past) and step >= past[-1][2]
+        return self.done(step) >= 1
 
     def wants_estimate(self, step: int, seconds: float) -> bool:
         """Whether to estimate now: not at the end, and not where an earlier process made an estimate."""

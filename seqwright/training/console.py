@@ -17,10 +17,7 @@ from seqwright.training.validation import Probe
 BAR = 24  # characters
 WIDTH = 44  # characters shown of a source or an output
 LINE = 100  # characters of probes on one line
-SLOW, LONG = (
-    0.75,
-    60,
-)  # below this fraction of the forecast speed, a training of this many seconds was slow
+SLOW, LONG = 0.75, 60  # a training of this many seconds is slow below this fraction of the forecast speed
 
 
 class Console:
@@ -39,10 +36,13 @@ class Console:
             scores += [f"{metric_label(s.name, 'text')} {s.value:.1f}" for s in report.validation.scores]
             self.line(f"step {report.step:6,d}  {report.done:4.0%}  {'  '.join(scores)}")
             self._probes(report.validation.probes)
-        elif not report.findings:
-            self._moving(
-                f"{_bar(report.done)} {report.done:4.0%}  step {report.step:,}  loss {report.loss:.3f}  "
-                f"{report.tokens_per_second:,.0f} tokens/s  {clock(report.seconds_left)} left"
+        elif self.moves and not report.findings:
+            filled = round(min(report.done, 1.0) * BAR)
+            self.line(
+                f"{'━' * filled}{'─' * (BAR - filled)} {report.done:4.0%}  step {report.step:,}  "
+                f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s  "
+                f"{clock(report.seconds_left)} left",
+                end="",
             )
         for finding in report.findings:
             kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # report it once, not again with other numbers
@@ -69,9 +69,9 @@ class Console:
         for text in texts:
             self.line(text)
 
-    def line(self, text: str) -> None:
+    def line(self, text: str, end: str = "\n") -> None:
         if self.stream is not None:
-            self.stream.write(("\r\x1b[K" if self.moves else "") + text + "\n")
+            self.stream.write(("\r\x1b[K" if self.moves else "") + text + end)
             self.stream.flush()
 
     def _probes(self, probes: Iterable[Probe]) -> None:
@@ -83,15 +83,9 @@ class Console:
             + (" ✓" if item.output.value in item.references else "")
             for line, item in news
         ]
-        whole = "   ".join(texts)
-        for text in [whole] if len(whole) <= LINE else texts:
-            if text:
-                self.line(f"        {text}")
-
-    def _moving(self, text: str) -> None:
-        if self.stream is not None and self.moves:
-            self.stream.write("\r\x1b[K" + text)
-            self.stream.flush()
+        if len("   ".join(texts)) <= LINE:
+            texts = ["   ".join(texts)] if texts else []
+        self.lines(f"        {text}" for text in texts)
 
 
 def clock(seconds: float) -> str:
@@ -101,8 +95,3 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def _bar(done: float) -> str:
-    filled = round(min(done, 1.0) * BAR)
-    return "━" * filled + "─" * (BAR - filled)

@@ -20,7 +20,7 @@ from seqwright.training.preparation import Prepared
 from seqwright.training.trainer import build_compute
 from seqwright.training.workers import Workers, micro_batches
 
-WARM, STEPS, SECONDS = 1, 8, 4.0  # warm-up steps, measured steps, and a time limit for all of them
+STEPS, SECONDS = 8, 4.0  # measured steps, and a time limit for them and the warm-up
 LONG = 0.25  # seconds of a step from which all threads pay off
 VALIDATIONS = 0.1  # the share of the time that validations take, about
 FEW = 1000  # with fewer steps hardly any task is learned
@@ -30,9 +30,7 @@ ROUNDS, SLACK = 3, 1.05  # rounds in which the numbers of threads alternate; wit
 
 @dataclass(frozen=True)
 class Forecast:
-    """The forecast of a training, with its validations. `memory` is its peak in bytes, if the system reports
-    it; `left_out` are findings about pairs that are not used.
-    """
+    """The forecast of a training, with its validations."""
 
     parameters: int
     processes: int
@@ -42,18 +40,19 @@ class Forecast:
     epoch_steps: int
     steps: int
     seconds: float
-    memory: int | None
-    left_out: tuple[Finding, ...] = ()
+    memory: int | None  # the peak in bytes, if the system reports it
+    left_out: tuple[Finding, ...] = ()  # findings about pairs that are not used
 
     @property
     def epochs(self) -> float:
         return self.steps / self.epoch_steps
 
     def lines(self) -> list[str]:
-        threads = pluralize(self.threads, "thread")
+        threads, million = pluralize(self.threads, "thread"), self.parameters / 1e6
         workers = threads if self.processes == 1 else f"{self.processes} processes of {threads}"
+        parameters = f"{million:.1f} M" if million >= 0.1 else f"{self.parameters:,}"
         cost = (
-            f"{_count(self.parameters)} parameters; {self.tokens_per_second:,.0f} tokens/s with {workers}: "
+            f"{parameters} parameters; {self.tokens_per_second:,.0f} tokens/s with {workers}: "
             f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
             + ("; so few steps teach little: raise --minutes" if self.few else "")
@@ -79,14 +78,13 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
 
 
 def _measure(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, ...]) -> Forecast:
-    seconds, tokens = [], []
-    began = time.monotonic()
-    for number in range(WARM + STEPS):
+    seconds, tokens, began = [], [], time.monotonic()
+    probe.time_step(0)  # warm-up
+    for number in range(1, 1 + STEPS):
         took, count = probe.time_step(number)
-        if number >= WARM:
-            seconds.append(took)
-            tokens.append(count)
-        if time.monotonic() - began > SECONDS and seconds:
+        seconds.append(took)
+        tokens.append(count)
+        if time.monotonic() - began > SECONDS:
             break
     step = float(np.median(seconds))
     if options.minutes is not None:
@@ -130,14 +128,10 @@ class _Probe:
         return time.monotonic() - began, loss.tokens
 
     def largest(self) -> int:
-        """The number of the batch with the most tokens, padding included."""
-
-        def padded(batch: int) -> int:
-            numbers = self.batches[batch]
-            source, target = (int(side[numbers].max()) for side in self.plan.lengths)
-            return len(numbers) * (source + target)
-
-        return max(range(len(self.batches)), key=padded)
+        """Return the number of the batch with the most tokens, padding included."""
+        sides = self.plan.lengths
+        padded = [len(rows) * sum(int(side[rows].max()) for side in sides) for rows in self.batches]
+        return padded.index(max(padded))
 
 
 def _fastest_threads(probe: _Probe) -> int:
@@ -157,10 +151,6 @@ def _fastest_threads(probe: _Probe) -> int:
             seconds[count] += [probe.time_step(number)[0] for number in range(1, 4)]
     medians = {count: float(np.median(times)) for count, times in seconds.items()}
     return min(count for count in choices if medians[count] <= SLACK * min(medians.values()))
-
-
-def _count(parameters: int) -> str:
-    return f"{parameters / 1e6:.1f} M" if parameters >= 1e5 else f"{parameters:,}"
 
 
 def _minutes(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
@@ -27,9 +27,7 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, *, rate: float):
         self.rate = rate
-        self.names = {
-            name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
-        }
+        self.names = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.parts = self.make(self.names)
         for part in self.parts:
             for group in part.param_groups:
@@ -66,7 +64,7 @@ class Optimizer:
             if name not in self.names:
                 raise ModelError(f"the saved optimizer has a parameter {name!r} that the model does not have")
             parameter = self.names[name]
-            owners[parameter].state.setdefault(parameter, {})[slot] = value.clone()
+            owners[parameter].state[parameter][slot] = value.clone()
 
 
 def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
@@ -92,7 +90,7 @@ class Adamw(Optimizer):
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        return [adamw(parameters.values(), self.rate, self.decay, self.options)]
+        return [adamw(list(parameters.values()), self.rate, self.decay, self.options)]
 
 
 class Muon(Optimizer):
@@ -117,22 +115,19 @@ class Muon(Optimizer):
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        def inner(name: str, p: nn.Parameter) -> bool:
-            return p.dim() == 2 and not {"embedding", "output"} & set(name.split("."))
-
-        matrices = [p for name, p in parameters.items() if inner(name, p)]
-        others = [p for name, p in parameters.items() if not inner(name, p)]
+        matrices, others = [], []
+        for name, p in parameters.items():
+            inner = p.dim() == 2 and not {"embedding", "output"} & set(name.split("."))
+            (matrices if inner else others).append(p)
         parts: list[torch.optim.Optimizer] = [adamw(others, self.rate, self.decay, self.options)]
         if matrices:
-            parts.append(_Orthogonal(matrices, self.rate, self.momentum, self.decay))
+            defaults = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
+            parts.append(_Orthogonal(matrices, defaults))
         return parts
 
 
-def adamw(
-    parameters: Iterable[nn.Parameter], rate: float, decay: float, options: dict
-) -> torch.optim.Optimizer:
+def adamw(every: Sequence[nn.Parameter], rate: float, decay: float, options: dict) -> torch.optim.Optimizer:
     """Fused AdamW: one pass over each parameter."""
-    every = list(parameters)
     groups = [
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": decay},
         {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
@@ -141,9 +136,6 @@ def adamw(
 
 
 class _Orthogonal(torch.optim.Optimizer):
-    def __init__(self, parameters: list[nn.Parameter], rate: float, momentum: float, decay: float):
-        super().__init__(parameters, {"lr": rate, "momentum": momentum, "weight_decay": decay})
-
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
@@ -159,19 +151,16 @@ class _Orthogonal(torch.optim.Optimizer):
 
     def _momentum(self, p: nn.Parameter, momentum: float) -> Tensor:
         """Update the momentum of a parameter; return it with Nesterov's look-ahead."""
-        state = self.state[p]
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(p)
         assert p.grad is not None
-        state["momentum"].lerp_(p.grad, 1 - momentum)
-        return p.grad.lerp(state["momentum"], momentum)
+        if "momentum" not in self.state[p]:
+            self.state[p]["momentum"] = torch.zeros_like(p)
+        smoothed = self.state[p]["momentum"].lerp_(p.grad, 1 - momentum)
+        return p.grad.lerp(smoothed, momentum)
 
 
 def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Approximate U Vᵀ of each matrix U Σ Vᵀ by steps of X ← aX + (bA + cA²)X with A = XXᵀ and Jordan's
-    coefficients. (N, m, n) -> (N, m, n).
-    """
-    a, b, c = 3.4445, -4.7750, 2.0315
+    """Approximate U Vᵀ of each matrix U Σ Vᵀ by steps of X ← aX + (bA + cA²)X, A = XXᵀ. (N, m, n) -> same."""
+    a, b, c = 3.4445, -4.7750, 2.0315  # Jordan's coefficients
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)

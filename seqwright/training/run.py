@@ -31,11 +31,8 @@ from seqwright.training.trainer import Listener, Observer, Progress, Trainer, de
 from seqwright.training.warm_start import warm_start
 from seqwright.training.workers import allocate_workers
 
-# Keys that may change when a training resumes: its end, and options that do not affect the weights.
-FREE = {
-    f"training.{name}"
-    for name in ("steps", "epochs", "minutes", "patience", "keep", "traces", "save_seconds")
-}
+# Keys of [training] that may change when it resumes: its end, and options that do not affect the weights.
+FREE = ("steps", "epochs", "minutes", "patience", "keep", "traces", "save_seconds")
 
 Observers = Callable[[Config, Run, Prepared], Sequence[Observer]]
 
@@ -101,7 +98,7 @@ def plan(config: Config) -> Forecast:
 
 
 def first_model(config: Config, prepared: Prepared) -> Model:
-    """The model before the first step."""
+    """Return the model before the first step."""
     torch.manual_seed(derived_seed(config.seed))
     return build_model(config.model, **prepared.task.facts())
 
@@ -112,13 +109,13 @@ def open_or_create(config: Config, folder: Path) -> Run:
 
 
 def existing_run(config: Config, folder: Path) -> Run | None:
-    """The run in this folder, if there is one. If it has weights, its configuration must be the same."""
+    """Return the run in this folder, if there is one. If it has weights, its configuration must be the same."""
     if not Run.exists(folder):
         return None
     run = Run.open(folder)
     known, wanted = (pin_preset(each, folder).to_dict() for each in (parse_config(run.config), config))
     lines = {line.partition(":")[0]: line for line in differences(known, wanted)}
-    changed = {key: line for key, line in lines.items() if key not in FREE}
+    changed = {key: line for key, line in lines.items() if key.removeprefix("training.") not in FREE}
     if "model.preset" in changed:  # the names of the presets say enough
         changed = {key: line for key, line in changed.items() if not key.startswith(f"model.{PINNED}.")}
     if changed and run.checkpoints().steps():
@@ -140,12 +137,14 @@ def pin_preset(config: Config, folder: Path) -> Config:
 
 def check_parts(config: Config) -> None:
     """Build every part that needs no data, and report all wrong options at once."""
-    if problems := [*wrong_parts(config), *_problems(partial(_check_model, config))]:
+    model = _problems(partial(_build_on_meta_device, config))
+    model = model or _problems(lambda: task_class(config.task).check(config))
+    if problems := wrong_parts(config) + model:
         raise ConfigError("; ".join(dict.fromkeys(problems)))
 
 
 def wrong_parts(config: Config) -> list[str]:
-    """The problems of schedule, optimizer, metric and tokenizers."""
+    """Return the problems of schedule, optimizer, metric and tokenizers."""
     options = config.training
     checks: list[Callable[[], object]] = [
         lambda: SCHEDULES.build(options.schedule),
@@ -157,7 +156,7 @@ def wrong_parts(config: Config) -> list[str]:
 
 
 def wrong_model(config: Config) -> list[str]:
-    """The problems of the model itself, whether or not its sides can share an embedding."""
+    """Return the problems of the model itself, whether or not its sides can share an embedding."""
     return _problems(partial(_build_on_meta_device, config, unshared=True))
 
 
@@ -179,8 +178,3 @@ def _build_on_meta_device(config: Config, *, unshared: bool = False) -> None:
         model["share"] = False
     with torch.device("meta"):
         build_model(model, **task.sample_facts)
-
-
-def _check_model(config: Config) -> None:
-    _build_on_meta_device(config)
-    task_class(config.task).check(config)

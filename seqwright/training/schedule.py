@@ -17,6 +17,7 @@ from seqwright.config.validation import Doc, Share, Whole
 SCHEDULES = Registry("schedule", "seqwright.training.schedule", "seqwright.training.schedule:Schedule")
 
 Warmup = Annotated[Whole, Doc("Steps in which the rate rises from 0.")]
+Flat = Annotated[Share, Doc("Share of the training after the warm-up that keeps the highest rate.")]
 Floor = Annotated[float, Ge(0), Le(1), Doc("Final fraction of the highest rate.")]
 
 
@@ -63,12 +64,7 @@ class Cosine(Schedule):
     (Loshchilov & Hutter 2017, eq. 5, without restarts).
     """
 
-    def __init__(
-        self,
-        *,
-        warmup: Warmup = 400,
-        floor: Floor = 0.0,
-    ):
+    def __init__(self, *, warmup: Warmup = 400, floor: Floor = 0.0):
         super().__init__(warmup=warmup)
         self.floor = floor
 
@@ -81,15 +77,7 @@ class Linear(Schedule):
     of the rest, then a straight line down to `floor`.
     """
 
-    def __init__(
-        self,
-        *,
-        warmup: Warmup = 400,
-        flat: Annotated[
-            Share, Doc("Share of the training after the warm-up that keeps the highest rate.")
-        ] = 0.4,
-        floor: Floor = 0.0,
-    ):
+    def __init__(self, *, warmup: Warmup = 400, flat: Flat = 0.4, floor: Floor = 0.0):
         super().__init__(warmup=warmup)
         self.flat, self.floor = flat, floor
 

@@ -40,7 +40,6 @@ from seqwright.training.workers import Compute, LossSum, MicroBatch, Workers, mi
 
 BAD_STEPS, BAD_WINDOW = 10, 1000  # steps without a finite gradient, in a row, or in a window, that end it
 LOG_SECONDS = 5.0
-LOGGED = ("step", "loss", "rate", "tokens_per_second", "seconds")  # of a report
 NOT_JUDGED = Judged(math.nan, "higher")
 EARLY = 100  # the step of a first validation in a long training, which shows early outputs
 
@@ -67,12 +66,10 @@ class Progress:
         The kept step is the latest one that is less than a standard error worse than the best: chance alone
         may explain the difference, and more training usually helps.
         """
-        is_best = judged.beats(self.best)
-        kept = is_best or judged.beats(self.best, self.best_error)
-        seen = replace(self, validated=step, worse=0 if is_best else self.worse + 1)
-        if is_best:
-            seen = replace(seen, best=judged.value, best_error=judged.error, best_step=step)
-        return replace(seen, kept_step=step) if kept else seen
+        seen = replace(self, validated=step, worse=self.worse + 1)
+        if judged.beats(self.best):
+            seen = replace(seen, worse=0, best=judged.value, best_error=judged.error, best_step=step)
+        return replace(seen, kept_step=step) if judged.beats(self.best, self.best_error) else seen
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "cursor": self.cursor.to_json()}
@@ -87,7 +84,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """The news for a listener: after some steps, after a validation, or with findings alone."""
+    """The state that a listener receives: after some steps, after a validation, or with findings alone."""
 
     step: int
     done: float
@@ -104,13 +101,13 @@ Listener = Callable[[Report], None]
 
 
 class Observer(Protocol):
-    """Looks at the model at every validation, without changing it."""
+    """Observes the model at every validation, without changing it."""
 
     def validated(self, model: Model, validation: Validation, step: int) -> None:
-        """The model has its validated weights. An exception is reported and does not stop the training."""
+        """Observe the validated weights. An exception is reported and does not stop the training."""
 
     def rewind(self, step: int) -> None:
-        """The training starts at this step: discard what was recorded after it."""
+        """Discard the records after this step, at which the training starts."""
 
 
 class Trainer:
@@ -128,24 +125,21 @@ class Trainer:
         observers: Sequence[Observer] = (),
         workers: int = 0,
     ):
-        self.run, self.config, self.options = run, config, config.training
+        self.run, self.config = run, config
+        self.options = options = config.training
         self.prepared, self.task, self.model = prepared, prepared.task, model
         self.listener, self.observers, self.interrupt = listener, observers, interrupt or Interrupt()
         self.workers = Workers(model, build_compute(config, prepared, model), workers)
-        self.learners = len(model.learners(self.options.accumulate))
-        self.plan = Plan(prepared.lengths, Batching(tokens=self.options.tokens), config.seed)
-        self.budget = Budget(self.options, self.plan, run.path("data", "budget.json"))
-        self.schedule = SCHEDULES.build(self.options.schedule)
-        self.optimizer = build_optimizer(self.options.optimizer, model)
-        self.average = Average(model, self.options.average) if self.options.average else None
+        self.learners = len(model.learners(options.accumulate))
+        self.plan = Plan(prepared.lengths, Batching(tokens=options.tokens), config.seed)
+        self.budget = Budget(options, self.plan, run.path("data", "budget.json"))
+        self.schedule = SCHEDULES.build(options.schedule)
+        self.optimizer = build_optimizer(options.optimizer, model)
+        self.average = Average(model, options.average) if options.average else None
         self.validator = Validator(
-            prepared.valid,
-            prepared.task,
-            self.options.metric,
-            tokens=4 * self.options.tokens,
-            decode=self.options.decode,
+            prepared.valid, self.task, options.metric, tokens=4 * options.tokens, decode=options.decode
         )
-        self.checkpoints = run.checkpoints(self.options.keep)
+        self.checkpoints = run.checkpoints(options.keep)
         self.progress = Progress()
         self._failed_saves = 0  # in a row
         self._meter = _Meter()
@@ -168,7 +162,8 @@ class Trainer:
                     self._step(*next(batches))
                     if self._validation_due():
                         self._validate()
-                    if self._meter.since_save >= self.options.save_seconds * min(2**self._failed_saves, 16):
+                    pause = self.options.save_seconds * min(2**self._failed_saves, 16)
+                    if self._meter.seconds - self._meter.saved >= pause:
                         self._save()
         except Interrupted:
             self._save()
@@ -177,10 +172,8 @@ class Trainer:
         return self.progress
 
     def _over(self) -> bool:
-        patience = self.options.patience
-        return self.budget.over(self.progress.step) or (
-            patience is not None and self.progress.worse >= patience
-        )
+        patience = self.options.patience or math.inf
+        return self.budget.over(self.progress.step) or self.progress.worse >= patience
 
     def _batches(self) -> Iterator[tuple[list[MicroBatch], Cursor]]:
         """The batches from here on, divided into micro-batches, each with the position after it."""
@@ -197,7 +190,7 @@ class Trainer:
             invalidate_inference_weights(self.model)
             if self.average is not None:
                 self.average.update(step)
-            self._meter.add(loss)
+            self._meter.sum += loss
         else:
             self._skip(step, batches, loss.total, norm)
         self.progress = replace(self.progress, step=step, cursor=after)
@@ -209,7 +202,7 @@ class Trainer:
                 self.budget.estimate(step, self._meter.seconds)
             except WriteError as error:  # the next estimate writes it
                 self._warn([f"the estimated number of steps was not saved: {error}"])
-        if self._meter.since_log >= LOG_SECONDS:
+        if self._meter.seconds - self._meter.logged >= LOG_SECONDS:
             self._log_step(norm)
 
     # Validation and saving -------------------------------------------------------------------------
@@ -241,7 +234,7 @@ class Trainer:
         self._save(judged)
 
     def _notify_observers(self, validation: Validation) -> None:
-        """An observer that fails, on a part from outside or a full disk, does not stop the training."""
+        """Call the observers. One that fails, on an external part or a full disk, does not stop training."""
         step = self.progress.step
         for observer in self.observers:
             try:
@@ -258,26 +251,24 @@ class Trainer:
         step = self.progress.step
         value, better, _ = judged
         kept = math.isfinite(value) and self.progress.kept_step == step
-        try:
-            self.checkpoints.save(step, self._tensors(), self._state(), value, better, kept=kept)
-            self._failed_saves = 0
-        except WriteError as error:
-            self._failed_saves += 1
-            self.run.log({"step": step, "save_failed": str(error), "in_a_row": self._failed_saves})
-            self._warn([f"checkpoint not saved ({self._failed_saves} in a row): {error}"])
-        self._meter.saved()
-
-    def _tensors(self) -> dict[str, dict[str, Tensor]]:
-        parts = {"model": self.model.weights(), "optimizer": self.optimizer.tensors()}
-        return parts if self.average is None else {**parts, "average": self.average.weights}
-
-    def _state(self) -> dict[str, Any]:
-        return {
+        state = {
             "progress": self.progress.to_json(),
             "data": self.prepared.train.fingerprint,
             "plan": self.plan.identity,
             "threads": torch.get_num_threads(),
         }
+        try:
+            self.checkpoints.save(step, self._tensors(), state, value, better, kept=kept)
+            self._failed_saves = 0
+        except WriteError as error:
+            self._failed_saves += 1
+            self.run.log({"step": step, "save_failed": str(error), "in_a_row": self._failed_saves})
+            self._warn([f"checkpoint not saved ({self._failed_saves} in a row): {error}"])
+        self._meter.saved = self._meter.seconds
+
+    def _tensors(self) -> dict[str, dict[str, Tensor]]:
+        parts = {"model": self.model.weights(), "optimizer": self.optimizer.tensors()}
+        return parts if self.average is None else {**parts, "average": self.average.weights}
 
     # Start and end ---------------------------------------------------------------------------------
 
@@ -286,9 +277,8 @@ class Trainer:
         if found is None:
             self._save()  # finds a disk that cannot be written before the first step
             if self._failed_saves:
-                raise WriteError(
-                    f"no checkpoint can be written to {self.checkpoints.folder}; training did not start"
-                )
+                folder = self.checkpoints.folder
+                raise WriteError(f"no checkpoint can be written to {folder}; training did not start")
             return
         self._check_same(found)
         self.model.take_weights(found.tensors["model"])
@@ -306,16 +296,14 @@ class Trainer:
             self._validate()
 
     def _check_same(self, found: Checkpoint) -> None:
-        """A position in the data is valid only for the same data in the same batches."""
+        """Raise unless data and batches are the same: a position in the data is valid only for them."""
+        plan, way_out = found.state["plan"], "or train into another folder"
         if found.state["data"] != self.prepared.train.fingerprint:
+            raise ModelError(f"the training data are not those of {found.path}; restore them, {way_out}")
+        if plan != self.plan.identity:
             raise ModelError(
-                f"the training data are not those of {found.path}; restore the old data, or train into "
-                "another folder"
-            )
-        if found.state["plan"] != self.plan.identity:
-            raise ModelError(
-                f"the batches are not those of {found.path}: {found.state['plan']} became "
-                f"{self.plan.identity}; restore the old options, or train into another folder"
+                f"the batches are not those of {found.path}: {plan} became {self.plan.identity}; "
+                f"restore the old options, {way_out}"
             )
 
     def _finish(self) -> None:
@@ -324,20 +312,17 @@ class Trainer:
             self._validate()
         best = self.checkpoints.best()
         part = "model" if self.average is None else "average"
-        longest = {LONGEST: str(self.prepared.longest_input)}
         step, weights = self.progress.step, self._tensors()[part]  # used if no validation was finite
         if best is not None:
             kept = self.checkpoints.read(best, parts=[part])
             step, weights = kept.step, kept.tensors[part]
-        self.run.save_weights(weights, {"step": str(step), **longest})
+        self.run.save_weights(weights, {"step": str(step), LONGEST: str(self.prepared.longest_input)})
         reached("train:exported")
         self.progress = replace(self.progress, finished=True, kept_step=step)
         self._save()
         if self._failed_saves:
-            raise WriteError(
-                f"the last checkpoint was not saved to {self.checkpoints.folder}; free disk space and run "
-                "the same command again"
-            )
+            folder = self.checkpoints.folder
+            raise WriteError(f"the last checkpoint was not saved to {folder}; free space, then train again")
 
     # Reports ---------------------------------------------------------------------------------------
 
@@ -364,8 +349,8 @@ class Trainer:
 
     def _log_step(self, norm: float) -> None:
         report = self._report()
-        logged = {name: getattr(report, name) for name in LOGGED}
-        self.run.log({**logged, "gradient_norm": norm})
+        names = ("step", "loss", "rate", "tokens_per_second", "seconds")
+        self.run.log({name: getattr(report, name) for name in names} | {"gradient_norm": norm})
         self.listener(report)
         self._meter.reset()
 
@@ -374,51 +359,34 @@ class Trainer:
         done = self.budget.done(step)
         left = seconds / done - seconds if done > 0 else math.nan
         rate = self.optimizer.rate * self.schedule.factor(max(step, 1), done)
-        return Report(step, done, self._meter.loss, rate, self._meter.speed, seconds, left)
+        speed = self._meter.sum.tokens / max(seconds - self._meter.logged, 1e-9)
+        return Report(step, done, self._meter.loss, rate, speed, seconds, left)
 
 
 class _Meter:
-    """Training time, and the speed and mean loss since the last log entry, by the monotonic clock."""
+    """Training time in seconds, by the monotonic clock, and the sum of the losses since the last log entry.
+
+    `saved` and `logged` are the times of the last checkpoint and of the last log entry.
+    """
 
     def __init__(self) -> None:
         self.start(0.0)
 
     def start(self, seconds: float) -> None:
-        """Earlier processes took `seconds`."""
-        self._before, self._began = seconds, time.monotonic()
-        self.saved()
+        """Start the clock; earlier processes took `seconds`."""
+        self._began, self.saved = time.monotonic() - seconds, seconds
         self.reset()
 
-    def add(self, loss: LossSum) -> None:
-        self._total += loss.total
-        self._count += loss.count
-        self._tokens += loss.tokens
-
     def reset(self) -> None:
-        self._total, self._count, self._tokens, self._last_log = 0.0, 0, 0, time.monotonic()
-
-    def saved(self) -> None:
-        self._last_save = time.monotonic()
+        self.sum, self.logged = LossSum(0.0, 0, 0), self.seconds
 
     @property
     def seconds(self) -> float:
-        return self._before + time.monotonic() - self._began
-
-    @property
-    def since_save(self) -> float:
-        return time.monotonic() - self._last_save
-
-    @property
-    def since_log(self) -> float:
-        return time.monotonic() - self._last_log
+        return time.monotonic() - self._began
 
     @property
     def loss(self) -> float:
-        return self._total / self._count if self._count else math.nan
-
-    @property
-    def speed(self) -> float:
-        return self._tokens / max(self.since_log, 1e-9)
+        return self.sum.total / self.sum.count if self.sum.count else math.nan
 
 
 def derived_seed(*parts: int) -> int:

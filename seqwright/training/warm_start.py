@@ -22,17 +22,13 @@ def warm_start(model: Model, path: str | Path, description: object) -> None:
     vocabularies.
     """
     run = Run.open(path)
-    old = resolve(parse(run.config).model)
-    if changed := differences(old, resolve(description)):  # type: ignore[arg-type]
+    if changed := differences(resolve(parse(run.config).model), resolve(description)):  # type: ignore[arg-type]
         raise ModelError(
             f"{path} has another model ({'; '.join(changed)}); use its options, or train without start"
         )
-    saved = run.load_weights()
-    wanted = model.weights()
-    if saved.keys() != wanted.keys():
-        raise ModelError(
-            f"{path} has other weights than this model: {sorted(saved.keys() ^ wanted.keys())[:3]}"
-        )
+    saved, wanted = run.load_weights(), model.weights()
+    if different := sorted(saved.keys() ^ wanted.keys())[:3]:
+        raise ModelError(f"{path} has other weights than this model: {different}")
     model.take_weights({name: grown(saved[name], weight, name) for name, weight in wanted.items()})
 
 
@@ -46,9 +42,8 @@ def grown(saved: Tensor, wanted: Tensor, name: str) -> Tensor:
         return saved
     more = wanted.shape[0] - saved.shape[0]
     if more < 0 or saved.shape[1:] != wanted.shape[1:]:
-        raise ModelError(
-            f"{name} is {tuple(saved.shape)} in the old run and {tuple(wanted.shape)} in the new one"
-        )
+        old, new = tuple(saved.shape), tuple(wanted.shape)
+        raise ModelError(f"{name} is {old} in the old run and {new} in the new one")
     unknown = saved[UNK].expand(more, *saved.shape[1:])
     spread = unknown.std() if unknown.numel() > 1 else 0.0  # undefined for one number
     noise = torch.randn(unknown.shape, generator=torch.Generator().manual_seed(more)).to(saved.dtype)

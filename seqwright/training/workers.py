@@ -43,7 +43,7 @@ class MicroBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class LossSum:
-    """The summed loss of one or several micro-batches."""
+    """The summed loss of any number of micro-batches."""
 
     total: float
     count: int  # target tokens
@@ -91,10 +91,12 @@ class Workers:
         busy = self.children[: len(batches) - 1]
         for child, batch in zip(busy, batches[1:], strict=False):
             child.send("compute", batch, torch.get_num_threads())
-        losses = [self.compute(batches[0])]
-        losses += [child.add_gradient() for child in busy]
-        losses += [self.compute(batch) for batch in batches[1 + len(busy) :]]
-        return sum(losses[1:], losses[0])
+        loss = self.compute(batches[0])
+        for child in busy:
+            loss += child.add_gradient()
+        for batch in batches[1 + len(busy) :]:
+            loss += self.compute(batch)
+        return loss
 
     def mean_gradient(self, batches: Sequence[MicroBatch], clip: float | None) -> tuple[LossSum, float]:
         """Leave the clipped gradient of the mean loss in `.grad`; return the loss and the norm before."""
@@ -139,7 +141,6 @@ class _Child:
             self.process = os.fork()
         if not self.process:
             try:
-                _close_inherited_files(theirs)
                 self._serve(theirs)
             except Exception:
                 traceback.print_exc()
@@ -150,14 +151,12 @@ class _Child:
     # In the parent ---------------------------------------------------------------------------------
 
     def add_gradient(self) -> LossSum:
-        """Wait for the loss that was requested, and add its gradient to `.grad` of the parameters."""
-        loss, without = self._receive()
-        for number, (parameter, gradient) in enumerate(zip(self.parameters, self.gradients, strict=True)):
-            if number in without:
-                continue
-            if parameter.grad is None:
+        """Wait for the requested loss, and add its gradient to `.grad` of the parameters."""
+        loss, has_gradient = self._receive()
+        for parameter, gradient, present in zip(self.parameters, self.gradients, has_gradient, strict=True):
+            if present and parameter.grad is None:
                 parameter.grad = gradient.clone()
-            else:
+            elif present:
                 parameter.grad += gradient
         return loss
 
@@ -196,6 +195,10 @@ class _Child:
 
     def _serve(self, pipe: Connection) -> None:
         """Answer messages until the parent closes the pipe or dies."""
+        for number in map(int, os.listdir("/proc/self/fd")):  # the end of the parent must release its locks
+            if number > 2 and number != pipe.fileno():
+                with suppress(OSError):  # the listing itself is closed by now
+                    os.close(number)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
         before = peak_memory() or 0
@@ -205,27 +208,24 @@ class _Child:
                 pipe.send((peak_memory() or 0) - before if request == "memory" else self._answer(*arguments))
 
     def _answer(self, batch: MicroBatch, threads: int) -> object:
-        """The loss, the error if it is one of the package, or the traceback of any other."""
-        try:
-            return self._compute(batch, threads)
-        except SeqwrightError as error:
-            return error
-        except Exception:
-            return traceback.format_exc()
+        """Copy a gradient into shared memory; return the loss, and for each parameter whether it has one.
 
-    def _compute(self, batch: MicroBatch, threads: int) -> tuple[LossSum, list[int]]:
-        """Copy a gradient into shared memory; return the loss, and the parameters without a gradient."""
+        In case of an error, return it if it is one of the package, else its traceback.
+        """
         if threads != torch.get_num_threads():
             torch.set_num_threads(threads)
         for parameter in self.parameters:
             parameter.grad = None
-        loss, without = self.compute(batch), []
-        for number, (parameter, gradient) in enumerate(zip(self.parameters, self.gradients, strict=True)):
-            if parameter.grad is None:
-                without.append(number)
-            else:
+        try:
+            loss = self.compute(batch)
+        except SeqwrightError as error:
+            return error
+        except Exception:
+            return traceback.format_exc()
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            if parameter.grad is not None:
                 gradient.copy_(parameter.grad)
-        return loss, without
+        return loss, [parameter.grad is not None for parameter in self.parameters]
 
 
 def _shared_like(parameters: list[nn.Parameter]) -> list[Tensor]:
@@ -240,11 +240,3 @@ def _shared_like(parameters: list[nn.Parameter]) -> list[Tensor]:
         tensors.append(flat.view(parameter.shape))
         start += size
     return tensors
-
-
-def _close_inherited_files(pipe: Connection) -> None:
-    """Locks and pipes of the parent must be released when the parent ends, not when the child does."""
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != pipe.fileno():
-            with suppress(OSError):  # the listing itself is closed by now
-                os.close(number)

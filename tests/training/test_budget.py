@@ -52,7 +52,7 @@ def test_epochs_are_the_batches_of_the_plan(tmp_path, epochs):
     batches = [len(plan().epoch(number)) for number in range(3)]
     whole = int(epochs)
     expected = sum(batches[:whole]) + round((epochs - whole) * batches[min(whole, 2)])
-    assert Budget(TrainingConfig(epochs=epochs), plan(), tmp_path / "b").last_step == max(expected, 1)
+    assert Budget(TrainingConfig(epochs=epochs), plan(), tmp_path / "b").marks == [(0, 0.0, max(expected, 1))]
 
 
 def test_whole_epochs_see_each_example_exactly_once_each(tmp_path):
@@ -110,7 +110,7 @@ def test_at_its_last_step_a_training_is_over_and_estimates_no_more(tmp_path):
     """An estimate there could find time left, or add a step, and never end."""
     budget = Budget(TrainingConfig(minutes=1), plan(), tmp_path / "b")
     budget.estimate(20, 50.0)
-    assert budget.last_step == 24
+    assert budget.marks[-1][2] == 24
     assert [budget.wants_estimate(step, 1.0) for step in (23, 24, 25)] == [True, False, False]
 
 
@@ -142,7 +142,7 @@ def test_other_minutes_go_on_from_the_share_of_the_time(tmp_path):
     longer = Budget(TrainingConfig(minutes=4), plan(), tmp_path / "b")
     longer.resume(step, seconds)
     assert longer.done(step) == pytest.approx(0.25, rel=0.02)
-    assert longer.last_step == pytest.approx(4 * step, rel=0.02)
+    assert longer.marks[-1][2] == pytest.approx(4 * step, rel=0.02)
     shorter = Budget(TrainingConfig(minutes=0.5), plan(), tmp_path / "b")
     shorter.resume(step, seconds)
     assert shorter.over(step)
