@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 from seqwright import __version__
 from seqwright.config.registry import unknown
 from seqwright.errors import SeqwrightError, WriteError
+from seqwright.runtime import keep_freed_memory
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with redirect_stdout(_standard_output()):
             try:
                 options = parse(sys.argv[1:] if arguments is None else arguments)
+                keep_freed_memory()  # before the first tensor
                 return options.run(options) or 0
             finally:
                 sys.stdout.flush()  # an error at interpreter exit could not be reported
@@ -84,29 +86,19 @@ class _CheckedOutput(io.RawIOBase):
 
     def __init__(self, raw: io.RawIOBase):
         self.raw, self.failed = raw, False
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self.raw.fileno()
-
-    def isatty(self) -> bool:
-        return self.raw.isatty()
+        self.fileno, self.isatty, self.writable = raw.fileno, raw.isatty, raw.writable  # type: ignore[method-assign]
 
     def write(self, data: ReadableBuffer, /) -> int | None:
         if self.failed:
             return memoryview(data).nbytes
         try:
             return self.raw.write(data)
-        except BrokenPipeError:
-            self.failed = True
-            raise
         except OSError as error:
             self.failed = True
-            raise WriteError(
-                f"standard output cannot be written: {error.strerror}; free space or redirect it"
-            ) from error
+            if isinstance(error, BrokenPipeError):
+                raise
+            reason = f"standard output cannot be written: {error.strerror}"
+            raise WriteError(f"{reason}; free space or redirect it") from error
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -118,11 +110,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         command.arguments(parser)
         parser.set_defaults(run=command.run)
         return parser.parse_intermixed_args(arguments[1:])  # key=value may be anywhere
-    parser = Parser(
-        prog="seqwright",
-        description="Train attention models on your data, resume, predict and look inside.",
-        epilog=EPILOG,
-    )
+    summary = "Train attention models on your data, resume, predict and look inside."
+    parser = Parser(prog="seqwright", description=summary, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"seqwright {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for each, summary in COMMANDS.items():

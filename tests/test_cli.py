@@ -189,3 +189,14 @@ def test_a_plan_is_printed_to_standard_output_and_trains_nothing(pairs: Path, tm
     assert "144 pairs" in printed.out
     assert "parameters; " in printed.out.splitlines()[-1]
     assert not (tmp_path / "run").exists()
+
+
+def test_the_demo_accepts_a_kind_of_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(demos.DEMOS, "pronounce", lambda: demos.reverse(300))
+    assert cli.main(["demo", "--task", "text_to_text", "--minutes", "0.03", "--out", str(tmp_path)]) == 0
+    assert Run.exists(tmp_path / "pronounce")
+
+
+def test_every_kind_of_task_has_a_demo() -> None:
+    assert list(OF_KIND) == TASKS.names()
+    assert OF_KIND.keys().isdisjoint(demos.DEMOS)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 
+OF_KIND = {"text_to_text": "pronounce"}  # the demo of each kind of task
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     from seqwright.data.demos import DEMOS
 
-    parser.add_argument("--task", choices=DEMOS, help="Data to learn (default: pronounce).")
+    choices = (*DEMOS, *OF_KIND)
+    parser.add_argument("--task", choices=choices, help="Data, or kind of task (default: pronounce).")
     parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="Training time (default: 5).")
     parser.add_argument("--out", default="runs", metavar="DIR", help="Folder for the data and the run.")
 
 
 def run(options: argparse.Namespace) -> int:
-    from seqwright.runtime import keep_freed_memory
-
-    keep_freed_memory()  # before the first tensor
     from pathlib import Path
 
     from seqwright.data.demos import DEMOS, GENERATED
@@ -29,11 +29,11 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.training.interrupt import Interrupted
 
     console = Console(sys.stderr)
-    task = options.task or "pronounce"
+    task = OF_KIND.get(options.task, options.task or "pronounce")
     try:
         demo = DEMOS[task]()
     except InputError as error:
-        if options.task:
+        if options.task in DEMOS:
             raise
         console.line(f"{error}; using generated data instead")
         task = GENERATED

@@ -11,15 +11,9 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="?",
-        default="",
-        metavar="WHAT",
-        help="a table (training), a key (training.tokens), a part (position.rotary) or a preset (tiny); "
-        "default: list all names",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    what = "A table (training), key (training.tokens), part (position.rotary) or preset (tiny); default: all."
+    parser.add_argument("what", nargs="?", default="", metavar="WHAT", help=what)
+    parser.add_argument("--json", action="store_true", help="Print one JSON document.")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,16 +41,14 @@ def _lines(topic: Topic) -> Iterator[str]:
         for option in topic.options:
             yield from _option_lines(option)
     for title, entries in topic.lists.items():
-        yield ""
-        yield title
+        yield from ("", title)
         widest = max(map(len, entries))
         for name, summary in entries.items():
             first, *others = _wrapped(summary, widest + 4) or [""]
             yield f"  {name:{widest}}  {first.strip()}".rstrip()
             yield from others
     if topic.settings:
-        yield ""
-        yield to_toml({"model": topic.settings}).rstrip()
+        yield "\n" + to_toml({"model": topic.settings}).rstrip()
 
 
 def _option_lines(option: Option) -> Iterator[str]:

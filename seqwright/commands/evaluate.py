@@ -9,12 +9,8 @@ from typing import Any
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
-    parser.add_argument(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="Files of pairs, or a source file and a target file (default: the test split of the run).",
-    )
+    files = "Files of pairs, or a source file and a target file (default: the test split of the run)."
+    parser.add_argument("files", nargs="*", metavar="FILE", help=files)
     reading_arguments(parser)
     metric_arguments(parser)
     parser.add_argument("--output", metavar="F", help="Write the outputs to this file, one line per pair.")
@@ -31,12 +27,9 @@ def reading_arguments(parser: argparse.ArgumentParser) -> None:
 
 def metric_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", metavar="A,B", help="Metrics, such as bleu,chrf (default: automatic).")
-    parser.add_argument(
-        "--bleu-tokenize",
-        choices=("13a", "none", "char", "intl", "zh"),
-        default="13a",
-        help="Tokenization for BLEU (default: 13a). Use none for text that is tokenized already.",
-    )
+    tokenize = "Tokenization for BLEU (default: 13a). Use none for text that is tokenized already."
+    choices = ("13a", "none", "char", "intl", "zh")
+    parser.add_argument("--bleu-tokenize", choices=choices, default="13a", help=tokenize)
     parser.add_argument("--lowercase", action="store_true", help="Ignore case in BLEU and chrF.")
 
 
@@ -68,9 +61,6 @@ def run(options: argparse.Namespace) -> None:
 
 def reading_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `evaluate_files` that control reading; refuse a wrong number of threads."""
-    from seqwright.runtime import keep_freed_memory
-
-    keep_freed_memory()  # before the first tensor
     from seqwright.errors import ConfigError
 
     if options.threads is not None and options.threads < 1:

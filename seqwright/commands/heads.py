@@ -43,9 +43,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _check(options)
-    from seqwright.runtime import keep_freed_memory
-
-    keep_freed_memory()  # before the first tensor
     import torch
 
     from seqwright.config import parse

@@ -20,30 +20,22 @@ T = TypeVar("T")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
-    parser.add_argument(
-        "input",
-        nargs="?",
-        default="-",
-        metavar="INPUT",
-        help="Input file (default: standard input). Tabs separate the fields of a source.",
-    )
-    parser.add_argument(
-        "--output", metavar="F", help="Output file. Running the same command again resumes an unfinished one."
-    )
+    source = "Input file (default: standard input). Tabs separate the fields of a source."
+    parser.add_argument("input", nargs="?", default="-", metavar="INPUT", help=source)
+    output = "Output file. Running the same command again resumes an unfinished one."
+    parser.add_argument("--output", metavar="F", help=output)
     parser.add_argument("--json", action="store_true", help="Write one JSON object per line, with scores.")
     parser.add_argument("--shard", metavar="i/n", help="Process part i of n; --output F becomes F.i-of-n.")
     parser.add_argument("--prefix", default="", metavar="TEXT", help="Text that each output must begin with.")
     parser.add_argument("--max-length", type=int, metavar="N", help="Maximum number of tokens of an output.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--encoding", default="utf-8", metavar="E", help="Input encoding; output is UTF-8.")
-    parser.add_argument(
-        "--on-bad-bytes", choices=("error", "replace"), default="error", help="Treatment of invalid bytes."
-    )
+    choices = ("error", "replace")
+    parser.add_argument("--on-bad-bytes", choices=choices, default="error", help="Treatment of bad bytes.")
     beam = parser.add_argument_group("beam search")
     beam.add_argument("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
-    beam.add_argument(
-        "--nbest", dest="n_best", type=int, default=1, metavar="N", help="Outputs per line, tab-separated."
-    )
+    nbest = "Outputs per line, tab-separated."
+    beam.add_argument("--nbest", dest="n_best", type=int, default=1, metavar="N", help=nbest)
     beam.add_argument("--length-penalty", type=float, metavar="X", help="Values over 0 favour long outputs.")
     sampling = parser.add_argument_group("sampling")
     sampling.add_argument("--sample", action="store_true", help="Sample instead of using beam search.")
@@ -54,9 +46,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.runtime import keep_freed_memory
-
-    keep_freed_memory()  # before the first tensor
     requested, shard, decoding = _checked(options)
     from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
@@ -132,14 +121,10 @@ def _hint_for_text(options: argparse.Namespace) -> str:
 
 def _with_flags(message: str) -> str:
     """Replace the configuration keys in an error by the flags of this command."""
-    flags = {
-        "data.encoding=": "--encoding ",
-        "data.on_bad_bytes=": "--on-bad-bytes ",
-        "raise max_length": "raise --max-length",
-    }
-    for key, flag in flags.items():
-        message = message.replace(key, flag)
-    return message
+    message = message.replace("data.encoding=", "--encoding ").replace(
+        "raise max_length", "raise --max-length"
+    )
+    return message.replace("data.on_bad_bytes=", "--on-bad-bytes ")
 
 
 def _report(text: str) -> None:

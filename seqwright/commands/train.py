@@ -15,15 +15,9 @@ FLAGS = {  # flags by the table of the configuration that they belong to
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="FILE | key=value",
-        help="Data files, a source file and a target file, or one TOML file. key=value sets an option.",
-    )
-    parser.add_argument(
-        "--task", metavar="NAME", help="Kind of task; recognised from the files if not given."
-    )
+    inputs = "Data files, a source file and a target file, or one TOML file. key=value sets an option."
+    parser.add_argument("inputs", nargs="+", metavar="FILE | key=value", help=inputs)
+    parser.add_argument("--task", metavar="NAME", help="Kind of task (default: detected from the files).")
     parser.add_argument("--valid", action="append", default=[], metavar="F", help="Validation data.")
     parser.add_argument("--test", action="append", default=[], metavar="F", help="Test data (final score).")
     parser.add_argument("--out", metavar="DIR", help="Run folder (default: runs/ + name of the first file).")
@@ -41,14 +35,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from seqwright.runtime import keep_freed_memory
-
-    keep_freed_memory()  # before the first tensor
     from pathlib import Path
 
     from seqwright.config import to_toml
-    from seqwright.pipeline import design, folder_for, from_file
+    from seqwright.pipeline import design, folder_for, from_file, run_design
     from seqwright.training.console import Console
+    from seqwright.training.interrupt import Interrupted
     from seqwright.training.run import existing_run, plan
 
     files = [text for text in options.inputs if "=" not in text or os.path.exists(text)]
@@ -70,7 +62,20 @@ def run(options: argparse.Namespace) -> int:
         return 0
     console = Console(None if options.quiet else sys.stderr)
     console.lines(designed.lines())
-    return _train(designed, folder, options.tensorboard, console)
+    listeners = []
+    if options.tensorboard is not None:
+        from seqwright.training.tensorboard import TensorBoard
+
+        listeners.append(TensorBoard(Path(options.tensorboard)))
+    try:
+        run_design(designed, folder, console, listeners)
+    except Interrupted as signal:
+        console.line(f"stopped by {signal}; run the same command again to resume")
+        return signal.exit_code
+    except KeyboardInterrupt:  # during the final test; the trained model is saved
+        console.line("stopped before the final test; run the same command again to complete it")
+        raise
+    return 0
 
 
 def _check_conflicts(files: list[str], changes: list[str], options: argparse.Namespace) -> None:
@@ -99,28 +104,5 @@ def with_flags(table: dict[str, Any], options: argparse.Namespace) -> dict[str, 
     for name, names in FLAGS.items():
         values = {flag: getattr(options, flag, None) for flag in names}
         given = {flag: value for flag, value in values.items() if value not in (None, [])}
-        if given:
-            flags |= {name: given} if name else given
+        flags |= {name: given} if name and given else given
     return merged(table, flags)
-
-
-def _train(designed: Any, folder: Any, tensorboard: str | None, console: Any) -> int:
-    from pathlib import Path
-
-    from seqwright.pipeline import run_design
-    from seqwright.training.interrupt import Interrupted
-
-    listeners: list[Any] = []
-    if tensorboard is not None:
-        from seqwright.training.tensorboard import TensorBoard
-
-        listeners.append(TensorBoard(Path(tensorboard)))
-    try:
-        run_design(designed, folder, console, listeners)
-    except Interrupted as signal:
-        console.line(f"stopped by {signal}; run the same command again to resume")
-        return signal.exit_code
-    except KeyboardInterrupt:  # during the final test; the trained model is saved
-        console.line("stopped before the final test; run the same command again to complete it")
-        raise
-    return 0

@@ -103,8 +103,8 @@ def replay(predictor: Predictor, folder: str | os.PathLike[str]) -> list[Differe
     """Return the examples for which the model now has another output or another probability."""
     examples = read_examples(folder).examples
     outputs = _outputs(predictor, [example.source for example in examples])
-    pairs = enumerate(zip(examples, outputs, strict=True), start=1)
-    return [Difference(number, *pair) for number, pair in pairs if not pair[0].agrees(pair[1])]
+    found = (Difference(number, *pair) for number, pair in enumerate(zip(examples, outputs, strict=True), 1))
+    return [each for each in found if not each.recorded.agrees(each.current)]
 
 
 def _outputs(predictor: Predictor, inputs: Iterable[Any]) -> list[RecordedOutput]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,16 +30,9 @@ class Check:
 
 
 def verify(folder: str | os.PathLike[str]) -> Iterator[Check]:
-    """Yield the result of each check as soon as it is known. The first failure ends the iteration, because
-    each check depends on those before it.
-    """
-    checks: dict[str, Callable[[Path], str]] = {
-        "configuration": _configuration,
-        "tokenizers": _tokenizers,
-        "weights": _weights,
-        "examples": _examples,
-    }
-    for name, check in checks.items():
+    """Yield each result as soon as it is known. The first failure is the last: later checks depend on it."""
+    for check in (_configuration, _tokenizers, _weights, _examples):
+        name = check.__name__[1:]
         try:
             yield Check(name, True, check(Path(folder)))
         except SeqwrightError as error:
@@ -63,10 +56,8 @@ def _weights(folder: Path) -> str:
     if wrong := not_finite(weights):
         raise ModelError(f"{folder / WEIGHTS}: {wrong} is not finite; restore it from a copy")
     numbers = sum(weight.numel() for weight in weights.values())
-    return (
-        f"{len(weights)} tensors with {numbers:,} numbers, all finite; SHA-256 of {WEIGHTS} is "
-        f"{sha256(folder / WEIGHTS)[:12]}…"
-    )
+    digest = sha256(folder / WEIGHTS)[:12]
+    return f"{len(weights)} tensors, {numbers:,} numbers, all finite; SHA-256 of {WEIGHTS} is {digest}…"
 
 
 def _examples(folder: Path) -> str:
@@ -76,7 +67,7 @@ def _examples(folder: Path) -> str:
             f"the examples were recorded with weights of SHA-256 {recorded.weights[:12]}…, but "
             f"{folder / WEIGHTS} has {current[:12]}…; restore the weights from a copy, or train again"
         )
-    count, differences = len(recorded.examples), replay(load(folder), folder)
-    if differences:
+    count = len(recorded.examples)
+    if differences := replay(load(folder), folder):
         raise ModelError(f"{len(differences)} of {count} outputs have changed; {differences[0]}")
     return f"{count} of {count} outputs unchanged"

@@ -25,8 +25,9 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
     found = []
     if validation.unknown >= 0.05:
         found.append(
-            f"{validation.unknown:.0%} of the tokens of the validation texts are unknown to the tokenizer: "
-            "is their language or alphabet that of the training data? Use smaller units (characters, bpe, bytes)"
+            f"{validation.unknown:.0%} of the tokens of the validation texts are unknown to the "
+            "tokenizer: is their language or alphabet that of the training data? Use smaller units "
+            "(characters, bpe, bytes)"
         )
     if done < 0.2 or step < DIAGNOSED_FROM:
         return found

@@ -109,7 +109,7 @@ def open_or_create(config: Config, folder: Path) -> Run:
 
 
 def existing_run(config: Config, folder: Path) -> Run | None:
-    """Return the run in this folder, if there is one. If it has weights, its configuration must be the same."""
+    """Return the run in this folder, if there is one. With weights, it must have the same configuration."""
     if not Run.exists(folder):
         return None
     run = Run.open(folder)

@@ -25,8 +25,8 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        number, slash, of = text.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        number, _, of = text.partition("/")
+        if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
             raise ConfigError(Problem("shard", text, "it must be i/n with i from 1 to n, as in 2/5"))
         return cls(int(number), int(of))
 

@@ -66,13 +66,11 @@ class Job:
         """Return the output to pass to `run`: a file, or standard output if `path` is None."""
         if path is None:
             return StandardOutput()
-        # A pipe cannot be read again, so its output cannot be resumed.
-        depends_on = None if self.source.single_pass else self._depends_on()
-        return ResumableFile(path if self.shard is None else self.shard.path(path), depends_on)
-
-    def _depends_on(self) -> dict[str, Any]:
+        file = path if self.shard is None else self.shard.path(path)
+        if self.source.single_pass:  # a pipe cannot be read again, so its output cannot be resumed
+            return ResumableFile(file, None)
         assert self.predictor.folder is not None
-        return {
+        depends_on = {
             "weights": sha256(self.predictor.folder / WEIGHTS),
             "tokenizers": self.predictor.task.fingerprint,
             "input": sha256(Path(self.source.path)),
@@ -80,21 +78,18 @@ class Job:
             "shard": None if self.shard is None else asdict(self.shard),
             "version": __version__,
         }
+        return ResumableFile(file, depends_on)
 
     def run(self, output: Output) -> None:
         """Predict all lines that `output` does not contain yet."""
         requested = None
-        # read a file once before: an error in any line is reported before all work
-        if not self.source.single_pass:
+        if not self.source.single_pass:  # read it once: an error in any line is reported before all work
             blocks = line_blocks(self.source, self.decoding, ReadReport())
-            count = sum(len(self._inputs(block)) for block in blocks)
-            requested = (self.shard or Shard()).lines(count)
+            requested = (self.shard or Shard()).lines(sum(len(self._inputs(block)) for block in blocks))
         with output:
             if output.lines:
                 self.report(f"resuming after {pluralize(output.lines, 'line')}")
-            if requested is not None:
-                requested = range(requested.start + output.lines, requested.stop)
-            self._predict(requested, output)
+            self._predict(None if requested is None else requested[output.lines :], output)
             output.finish()
         for line in (*self.tally.summary(), *self.warnings.summary()):
             self.report(line)
@@ -104,9 +99,8 @@ class Job:
         progress = Progress(requested, visible=not on_terminal)
         options, warned = self.options, False
         for block in line_blocks(self.source, self.decoding, self.tally, requested):
-            predictions = list(
-                self.predictor.stream(self._inputs(block), first=block.first, **options.predict)
-            )
+            stream = self.predictor.stream(self._inputs(block), first=block.first, **options.predict)
+            predictions = list(stream)
             output.write([options.line(prediction) for prediction in predictions])
             for row, prediction in enumerate(predictions, start=block.first):
                 self.warnings.add(row, prediction)

@@ -118,9 +118,7 @@ class ResumableFile(Output):
         if depends_on != self.depends_on:
             old = depends_on if isinstance(depends_on, dict) else {}
             changed = ", ".join(name for name, value in self.depends_on.items() if old.get(name) != value)
-            raise WriteError(
-                f"{self.part} was started with different {changed or 'options'}; "
-                "delete it to start again, or choose another output"
-            )
+            begun = f"{self.part} was started with different {changed or 'options'}"
+            raise WriteError(f"{begun}; delete it to start again, or choose another output")
         if self.part.stat().st_size >= size:
             self.lines, self.bytes = lines, size
