@@ -1,7 +1,7 @@
 """Training steps on two cores: two threads of one process, or two processes with half of the batch each.
 
 python -m bench.cores            # on a quiet machine
-python -m bench.cores --busy 1   # next to another program that never rests
+python -m bench.cores --busy 1   # next to another program that keeps a core busy
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Steps:
 
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """Run programs that never rest."""
+    """Run programs that keep a core busy each."""
     others = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(count)]
     for other in others:
         other.start()

@@ -79,9 +79,9 @@ def summary(record: Record) -> str:
     return f"  {record['name']:34s} {rate} {', '.join([*facts, _megabytes(record)])}"
 
 
-def _training(records: Sequence[Record], names: Sequence[str], shape: str, asked: str) -> str:
+def _training(records: Sequence[Record], names: Sequence[str], shape: str, batches: str) -> str:
     found = _latest(
-        [r for r in records if r["what"] == "train" and (r["shape"], r["asked"]) == (shape, asked)]
+        [r for r in records if r["what"] == "train" and (r["shape"], r["asked"]) == (shape, batches)]
     )
     rows = [
         [
@@ -96,7 +96,7 @@ def _training(records: Sequence[Record], names: Sequence[str], shape: str, asked
         for record in _ran(found, names)
     ]
     head = ["", "tokens a second", "Seqwright is", "tokens / places", "first loss", "parameters", "memory"]
-    title = f"**Training, `{shape}`, {BATCHES[asked]}**"
+    title = f"**Training, `{shape}`, {BATCHES[batches]}**"
     return "\n\n".join([title, markdown(head, rows), *_not_run(found, names)])
 
 

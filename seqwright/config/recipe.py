@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 
@@ -27,15 +27,10 @@ class Recipe:
 
     def table(self) -> dict[str, Any]:
         """Return all choices as one configuration."""
-        result: dict[str, Any] = {}
-        for choice in self.choices:
-            _merge(result, choice.table)
-        return result
+        return reduce(_merged, (choice.table for choice in self.choices), {})
 
 
-def _merge(into: dict[str, Any], table: Mapping[str, Any]) -> None:
-    for key, value in table.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    tables = {key for key in below.keys() & above.keys() if isinstance(below[key], dict)}
+    inner = {key: _merged(below[key], above[key]) for key in tables if isinstance(above[key], dict)}
+    return {**below, **above, **inner}

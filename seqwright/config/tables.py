@@ -1,6 +1,6 @@
 """The tables of a configuration, with every default.
 
-The defaults of open tables (model, tokenizers, optimizer, schedule) stand in the signatures of the parts that
+The defaults of open tables (model, tokenizers, optimizer, schedule) are in the signatures of the parts that
 they describe.
 """
 
@@ -18,6 +18,7 @@ Spec = str | dict[str, Any]
 Files = tuple[str, ...]
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 Character = Annotated[str, Len(1, 1)]
+HeldOut = Annotated[float, Gt(0), Lt(0.5)]
 Clip = Annotated[float, Gt(0)]
 
 
@@ -31,22 +32,15 @@ class DataConfig:
     format: Annotated[Format | None, Doc("File format; detected by default.")] = None
     delimiter: Annotated[Character | None, Doc("Column separator; detected by default.")] = None
     header: Annotated[bool | None, Doc("Whether the first row names columns; detected by default.")] = None
-    columns: Annotated[
-        str | None, Doc('Columns to read: "1,3:2" reads the source from columns 1 and 3, the target from 2.')
-    ] = None
-    quoting: Annotated[bool | None, Doc("Whether double quotes enclose cells; by default only in CSV.")] = (
-        None
-    )
+    columns: Annotated[str | None, Doc('"1,3:2": source from columns 1 and 3, target from column 2.')] = None
+    quoting: Annotated[bool | None, Doc("Whether double quotes enclose cells; default: only in CSV.")] = None
     encoding: Annotated[str, Doc("Character encoding of the files.")] = "utf-8"
     on_bad_bytes: Annotated[
         Literal["error", "replace"], Doc("Stop at invalid bytes, or replace them by U+FFFD and count them.")
     ] = "error"
     skip_bad_rows: Annotated[bool, Doc("Skip and count rows that do not fit the columns.")] = False
     held_out: Annotated[
-        float,
-        Gt(0),
-        Lt(0.5),
-        Doc("Share of the sources for validation, with all their pairs, and as many for the test."),
+        HeldOut, Doc("Share of the sources for validation, with all their pairs, and as many for the test.")
     ] = 0.05
     split: Annotated[Seed, Doc("Seed of the split; the seed of the training does not change it.")] = 1
     max_length: Annotated[Count, Doc("Tokens per side; training excludes and reports longer pairs.")] = 512
@@ -70,16 +64,12 @@ class TrainingConfig:
     epochs: Annotated[Positive | None, Doc("Length of the training in passes over the data.")] = None
     minutes: Annotated[Positive | None, Doc("Length of the training in minutes.")] = None
     tokens: Annotated[Count, Doc("Target tokens per batch, including padding and end tokens.")] = 1536
-    accumulate: Annotated[
-        Count, Doc("Parts of a batch, one per process, or one after the other to save memory.")
-    ] = 1
+    accumulate: Annotated[Count, Doc("Parts of a batch: one per process, or one by one to save memory.")] = 1
     optimizer: Annotated[Spec, Doc("Optimizer, with the highest learning rate.")] = "adamw"
     schedule: Annotated[Spec, Doc("Learning rate schedule.")] = "linear"
     smoothing: Annotated[Share, Doc("Label smoothing.")] = 0.1
     clip: Annotated[Clip | None, Doc("Maximum norm of the gradients; none: no clipping.")] = 1.0
-    average: Annotated[
-        Share, Doc("Decay of the moving average of the weights, which is validated and kept; 0: no average.")
-    ] = 0.998
+    average: Annotated[Share, Doc("Decay of the weight average that is validated and kept; 0: none.")] = 0.998
     validations: Annotated[Count, Doc("Validations in all, unless validate_every is set.")] = 20
     validate_every: Annotated[Count | None, Doc("Steps between two validations.")] = None
     patience: Annotated[Count | None, Doc("Stop after this many validations without improvement.")] = None

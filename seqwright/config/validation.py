@@ -1,6 +1,6 @@
-"""Types of options: bounds and help texts stand in annotations, pydantic checks the values.
+"""Types of options: bounds and help texts are in annotations; pydantic checks the values.
 
-Validation is strict: True is not a number, and "3" is not one either. Lists may stand for tuples.
+Validation is strict: True is not a number, and "3" is not one either. A list is accepted for a tuple.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def field_hints(table: type) -> dict[str, Any]:
 
 
 def rule(hint: Any, value: Any = None) -> str:
-    """Say what a value must be: "it must be a whole number, at least 1"."""
+    """Return what a value must be: "it must be a whole number, at least 1"."""
     choices = [str(word) for each in _members(hint) if get_origin(each) is Literal for word in get_args(each)]
     near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5) if isinstance(value, str) else []
     words, bounds = in_words(hint, article="a "), limits(hint)

@@ -51,17 +51,14 @@ class Forecast:
         threads, million = pluralize(self.threads, "thread"), self.parameters / 1e6
         workers = threads if self.processes == 1 else f"{self.processes} processes of {threads}"
         parameters = f"{million:.1f} M" if million >= 0.1 else f"{self.parameters:,}"
+        few = self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
         cost = (
             f"{parameters} parameters; {self.tokens_per_second:,.0f} tokens/s with {workers}: "
             f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
-            + ("; so few steps teach little: raise --minutes" if self.few else "")
+            + ("; so few steps teach little: raise --minutes" if few else "")
         )
         return [*(finding.line() for finding in self.left_out), cost]
-
-    @property
-    def few(self) -> bool:
-        return self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
 
 
 def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0) -> Forecast:
@@ -135,7 +132,7 @@ class _Probe:
 
 
 def _fastest_threads(probe: _Probe) -> int:
-    """The fewest threads that are about as fast as any number of them.
+    """Return the fewest threads that are about as fast as any number of them.
 
     In small steps threads lose more by waiting for each other than they gain, above all on a busy machine.
     """

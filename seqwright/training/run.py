@@ -116,7 +116,7 @@ def existing_run(config: Config, folder: Path) -> Run | None:
     known, wanted = (pin_preset(each, folder).to_dict() for each in (parse_config(run.config), config))
     lines = {line.partition(":")[0]: line for line in differences(known, wanted)}
     changed = {key: line for key, line in lines.items() if key.removeprefix("training.") not in FREE}
-    if "model.preset" in changed:  # the names of the presets say enough
+    if "model.preset" in changed:  # the names of the presets are enough
         changed = {key: line for key, line in changed.items() if not key.startswith(f"model.{PINNED}.")}
     if changed and run.checkpoints().steps():
         raise ModelError(
@@ -127,7 +127,7 @@ def existing_run(config: Config, folder: Path) -> Run | None:
 
 
 def pin_preset(config: Config, folder: Path) -> Config:
-    """Fill in the options of the model's preset: those recorded in this folder, or those of today."""
+    """Fill in the options of the model's preset: those recorded in this folder, or the current ones."""
     known = parse_config(Run.open(folder).config).model if Run.exists(folder) else {}
     model = as_table(config.model)
     if isinstance(known, dict) and PINNED in known and known.get("preset") == model.get("preset"):

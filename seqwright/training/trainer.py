@@ -203,7 +203,10 @@ class Trainer:
             except WriteError as error:  # the next estimate writes it
                 self._warn([f"the estimated number of steps was not saved: {error}"])
         if self._meter.seconds - self._meter.logged >= LOG_SECONDS:
-            self._log_step(norm)
+            report, names = self._report(), ("step", "loss", "rate", "tokens_per_second", "seconds")
+            self.run.log({name: getattr(report, name) for name in names} | {"gradient_norm": norm})
+            self.listener(report)
+            self._meter.reset()
 
     # Validation and saving -------------------------------------------------------------------------
 
@@ -346,13 +349,6 @@ class Trainer:
         if findings:
             self.run.log({"step": self.progress.step, "findings": findings})
             self.listener(replace(self._report(), findings=tuple(findings)))
-
-    def _log_step(self, norm: float) -> None:
-        report = self._report()
-        names = ("step", "loss", "rate", "tokens_per_second", "seconds")
-        self.run.log({name: getattr(report, name) for name in names} | {"gradient_norm": norm})
-        self.listener(report)
-        self._meter.reset()
 
     def _report(self) -> Report:
         step, seconds = self.progress.step, self._meter.seconds

@@ -15,8 +15,8 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -169,27 +169,27 @@ class _Child:
         os.waitpid(self.process, 0)
 
     def send(self, *message: object) -> None:
-        try:
+        with self._alive():
             self.pipe.send(message)
-        except OSError as error:
-            raise self._ended() from error
 
     def _receive(self) -> Any:
-        try:
+        with self._alive():
             answer = self.pipe.recv()
-        except (EOFError, OSError) as error:
-            raise self._ended() from error
         if isinstance(answer, SeqwrightError):
             raise answer
         if isinstance(answer, str):
             raise WorkerError(f"worker process {self.process} failed:\n{answer}")
         return answer
 
-    def _ended(self) -> ModelError:
-        return ModelError(
-            f"worker process {self.process} ended, perhaps because memory ran out; the same command resumes "
-            "from the last checkpoint, and with OMP_NUM_THREADS=1 in its environment it trains in one process"
-        )
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            raise ModelError(
+                f"worker process {self.process} ended, perhaps because memory ran out; the same command "
+                "resumes from the last checkpoint, and with OMP_NUM_THREADS=1 it trains in one process"
+            ) from error
 
     # In the child ----------------------------------------------------------------------------------
 

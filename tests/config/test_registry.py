@@ -124,7 +124,7 @@ def test_an_unknown_option_is_named_with_the_nearest(registry):
         registry.build({"kind": "saw", "teth": 3}, size=1)
 
 
-def test_a_colon_reaches_outside():
+def test_a_colon_names_a_part_outside_of_the_package():
     assert POSITIONS.get("seqwright.nn.positions:Rotary") is POSITIONS.get("rotary")
     for name, message in (
         ("no.such.module:Thing", "cannot be imported"),
@@ -147,7 +147,7 @@ def test_a_spec_is_a_name_or_a_table():
 
 
 @pytest.mark.parametrize("spec", [5, None, ["shaw"], {"kind": 3}])
-def test_what_is_neither_is_refused(spec):
+def test_other_specs_are_refused(spec):
     with pytest.raises(ConfigError, match=r"position is .*a name, or a table|position is 3, not a name"):
         POSITIONS.build(spec, heads=2, key_size=4, value_size=4)
 
@@ -223,5 +223,5 @@ def test_snake_case(name, expected):
     assert snake_case(name) == expected
 
 
-def test_far_from_everything_there_is_no_guess():
+def test_without_a_close_name_there_is_no_suggestion():
     assert unknown("score", "qqqqq", ["dot", "additive"]) == "unknown score 'qqqqq'; there are: dot, additive"

@@ -1,4 +1,4 @@
-"""One output for each input, in order, the same whatever its neighbours; scores that are true."""
+"""One output per input, in order, independent of its batch; scores are log-probabilities."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model(folder) -> Predictor:
     return load(folder)
 
 
-def said(predictions) -> list[tuple[str, str]]:
+def outputs_of(predictions) -> list[tuple[str, str]]:
     return [(prediction.text, prediction.finish_reason) for prediction in predictions]
 
 
@@ -54,7 +54,7 @@ def test_outputs_differ_with_their_inputs(model):
 def test_one_output_for_each_input_in_order(model, inputs):
     outputs = model.predict(inputs)
     assert [output.source for output in outputs] == inputs
-    assert said(outputs) == said(model.stream(inputs))
+    assert outputs_of(outputs) == outputs_of(model.stream(inputs))
 
 
 @given(inputs=several)
@@ -62,28 +62,28 @@ def test_60_alone_is_as_in_any_batch(model, inputs):
     together = model.predict(inputs, n_best=2)
     for text, output in zip(inputs, together, strict=True):
         (alone,) = model.predict(text, n_best=2)
-        assert said([alone, *alone.alternatives]) == said([output, *output.alternatives])
+        assert outputs_of([alone, *alone.alternatives]) == outputs_of([output, *output.alternatives])
         assert alone.score == pytest.approx(output.score, abs=1e-4)
 
 
 @given(inputs=several)
 def test_60_the_cut_into_batches_changes_nothing(model, inputs):
     with pytest.MonkeyPatch.context() as patch:
-        whole = said(model.predict(inputs))
+        whole = outputs_of(model.predict(inputs))
         patch.setattr(module, "TOKENS", 1)
         patch.setattr(module, "BLOCK", 2)
-        assert said(model.predict(inputs)) == whole
+        assert outputs_of(model.predict(inputs)) == whole
 
 
 def test_54_empty_inputs_have_empty_outputs(model):
-    assert said(model.predict(["", "ab", ""]))[::2] == [("", "end")] * 2
+    assert outputs_of(model.predict(["", "ab", ""]))[::2] == [("", "end")] * 2
     assert model.predict([]) == []
     assert model.predict("") == [replace(model.predict([""])[0])]
     assert model.predict(["", ""], n_best=3, prefix="A")[0].text == ""
 
 
 def test_duplicates_have_the_same_output(model):
-    assert len(set(said(model.predict(["abc", "d", "abc"]))[::2])) == 1
+    assert len(set(outputs_of(model.predict(["abc", "d", "abc"]))[::2])) == 1
 
 
 @given(text=st.text(LETTERS, min_size=1, max_size=5), best=st.integers(1, 5))
@@ -120,7 +120,7 @@ def test_scores_of_all_targets_sum_to_no_more_than_one(model):
     assert 0 < sum(map(math.exp, model.score([("ab", target) for target in targets]))) <= 1
 
 
-def test_21_it_is_said_that_unknown_symbols_of_targets_score_alike(model, caplog):
+def test_21_unknown_symbols_of_targets_cause_a_warning(model, caplog):
     first, second, known = model.score([("ab", "Aé"), ("ab", "Aö"), ("ab", "AB")])
     assert first == second != known
     assert "2 of 3 targets have symbols that the model does not know, first that of pair 1" in caplog.text
@@ -157,17 +157,17 @@ def test_more_best_ones_than_the_usual_beam_widen_it(model):
 
 def test_sampling_depends_on_the_seed_and_the_place_alone(model):
     inputs = ["ab", "dcba", "ab", "c"]
-    drawn = [said(model.predict(inputs, options=SamplingOptions(seed=seed))) for seed in (1, 1, 2)]
+    drawn = [outputs_of(model.predict(inputs, options=SamplingOptions(seed=seed))) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "TOKENS", 1)
         patch.setattr(module, "BLOCK", 3)
-        assert said(model.predict(inputs, options=SamplingOptions(seed=1))) == drawn[0]
+        assert outputs_of(model.predict(inputs, options=SamplingOptions(seed=1))) == drawn[0]
     cold = model.predict(inputs, options=SamplingOptions(temperature=0))
-    assert said(cold) == said(model.predict(inputs, beam=1))
+    assert outputs_of(cold) == outputs_of(model.predict(inputs, beam=1))
 
 
-def test_56_what_does_not_end_says_so(model):
+def test_56_an_output_without_an_end_is_marked(model):
     short = Predictor(model.model, model.task, SearchConfig(beam=2, max_length=1))
     (output,) = short.predict("abcd", prefix="A")
     assert (output.text, output.finish_reason) == ("A", "length")
@@ -252,7 +252,7 @@ def test_a_model_is_called_for_texts(model):
     assert model("abc", temperature=1.0, seed=5) == model.predict("abc", temperature=1.0, seed=5)[0].text
 
 
-def test_a_model_says_what_it_is(model, folder):
+def test_the_repr_describes_the_model(model, folder):
     for part in (
         str(folder),
         "tiny, changed",
@@ -263,7 +263,7 @@ def test_a_model_says_what_it_is(model, folder):
     assert "Predictor" in repr(Predictor(model.model, model.task))
 
 
-def test_a_model_loaded_by_a_fresh_process_says_the_same(model, folder):
+def test_a_model_loaded_by_a_fresh_process_has_the_same_outputs(model, folder):
     inputs = ["abcd", "", "dd", "acbd"]
     program = (
         "import json, sys, torch; torch.set_num_threads(1)\n"
@@ -281,7 +281,7 @@ def test_a_model_loaded_by_a_fresh_process_says_the_same(model, folder):
     assert json.loads(done.stdout) == expected
 
 
-def test_saved_and_loaded_it_says_the_same(model, folder):
+def test_loaded_again_it_has_the_same_outputs(model, folder):
     again = load(folder)
     weights, others = model.model.weights(), again.model.weights()
     assert all(torch.equal(weight, others[name]) for name, weight in weights.items())
@@ -296,8 +296,8 @@ def test_options_go_beyond_the_beam(model):
 
 
 @pytest.mark.parametrize("options", [BeamOptions(size=4, n_best=4), SamplingOptions(temperature=50)])
-def test_padding_and_the_beginning_are_never_said(model, options):
-    """Also by a model that would like to: they have no text, and an output would hide them."""
+def test_padding_and_the_start_symbol_are_never_output(model, options):
+    """Even with high scores: they have no text, and an output would hide them."""
     loud = load(model.folder)
     with torch.no_grad():
         weight = loud.model.output.weight
@@ -308,21 +308,21 @@ def test_padding_and_the_beginning_are_never_said(model, options):
             assert not {PAD, BEGIN} & set(hypothesis.tokens)
 
 
-def test_what_is_asked_for_by_keyword_is_what_options_say(model):
+def test_keywords_mean_the_same_as_options(model):
     inputs = ["abc", "hgf", "dd"]
-    for asked, options in (
+    for keywords, options in (
         ({"temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 3}, SamplingOptions),
         ({"beam": 2, "n_best": 2, "length_penalty": -1.0}, BeamOptions),
     ):
-        given = {("size" if name == "beam" else name): value for name, value in asked.items()}
+        given = {("size" if name == "beam" else name): value for name, value in keywords.items()}
         wanted = model.predict(inputs, options=options(max_length=12, **given))
-        assert model.predict(inputs, **asked) == wanted
+        assert model.predict(inputs, **keywords) == wanted
     assert model.predict(inputs, sample=True) == model.predict(inputs, options=SamplingOptions(max_length=12))
     assert model.predict(inputs, temperature=0).texts == model.predict(inputs, beam=1).texts
     assert all(len(output.tokens) <= 2 for output in model.predict(inputs, max_length=2))
 
 
-def test_58_all_that_is_wrong_is_said_at_once():
+def test_58_all_problems_are_reported_at_once():
     wrong = SearchRequest(beam=0, n_best=2, temperature=math.nan, top_k=-1, top_p=0.0, seed=1)
     with pytest.raises(ConfigError) as error:
         wrong.options(SearchConfig())
@@ -344,7 +344,7 @@ def test_draws_depend_on_the_number_of_a_text_among_all(model):
 # Long sources and learned positions -------------------------------------------------------------------
 
 
-def test_55_of_a_long_source_the_beginning_is_read_and_that_is_said(model, monkeypatch, caplog):
+def test_55_a_long_source_is_cut_with_a_warning(model, monkeypatch, caplog):
     monkeypatch.setattr("seqwright.tasks.text_to_text.LONGEST", 4)
     long, short = model.predict(["abcdefgh", "abcd"])
     assert (long.reading.tokens, long.reading.unread, short.reading.unread) == (8, 4, 0)
@@ -421,8 +421,8 @@ def test_fields_must_be_as_many_as_in_training(inflecting, model):
         model.predict(("abc", "def"))
 
 
-def test_python_and_the_command_line_ask_for_the_same_fields(inflecting):
-    """An empty field has to be given: what was forgotten is no field that is empty."""
+def test_python_and_the_command_line_require_the_same_fields(inflecting):
+    """An empty field must be given; a missing field is an error."""
     for ask in (
         inflecting,
         inflecting.predict,
@@ -432,13 +432,13 @@ def test_python_and_the_command_line_ask_for_the_same_fields(inflecting):
         with pytest.raises(InputError, match="1 field, but the model takes 2"):
             ask("abc")
     empty = next(inflecting.task.inputs(("abc", ""))).source
-    assert empty == "abc"  # nothing in it tells that it was joined, and it is read all the same
+    assert empty == "abc"  # nothing marks it as joined; it is read as one text
     assert inflecting(("abc", "")) == inflecting("abc\t") == inflecting(empty)
     assert inflecting.evaluate([(("abc", ""), "A")]).items[0].output.source == "abc\t"
 
 
 @pytest.mark.parametrize("given", [None, 3, b"abc", ["abc", 3], ("abc", None), [["abc"]]])
-def test_what_is_no_source_is_named(model, given):
+def test_an_invalid_source_is_named(model, given):
     with pytest.raises(InputError, match=r"(None|3|b'abc'|\['abc'\]).* is not a source: give a text"):
         model(given)
 

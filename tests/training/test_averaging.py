@@ -39,7 +39,7 @@ def test_it_equals_the_naive_formula(decay, steps):
         torch.testing.assert_close(weight.double(), naive[name], atol=1e-5, rtol=1e-5)
 
 
-def test_applied_lends_and_gives_back_bit_for_bit():
+def test_applied_restores_the_weights_bit_for_bit():
     model = Toy()
     average = Average(model, 0.9)
     drift(model)

@@ -72,7 +72,7 @@ def test_whole_epochs_see_each_example_exactly_once_each(tmp_path):
     turn=st.floats(0.1, 0.8),
     minutes=st.floats(0.5, 20),
 )
-def test_minutes_end_near_their_time_though_the_speed_changes(tmp_path_factory, cost, slower, turn, minutes):
+def test_minutes_end_near_their_time_when_the_speed_changes(tmp_path_factory, cost, slower, turn, minutes):
     """The computer becomes faster or slower at some step."""
     changes_at = turn * minutes * 60 / cost
     _, seconds, _ = timed(
@@ -126,7 +126,7 @@ def test_a_slow_beginning_is_forgotten(tmp_path):
     assert 114 <= seconds <= 126
 
 
-def test_more_minutes_are_used_however_slow_it_was_before(tmp_path):
+def test_more_minutes_are_used_even_after_a_slow_start(tmp_path):
     _, seconds, step = timed(tmp_path / "b", 1, lambda step: 10.0)
     budget = Budget(TrainingConfig(minutes=3), plan(), tmp_path / "b")
     budget.resume(step, seconds)
@@ -137,7 +137,7 @@ def test_more_minutes_are_used_however_slow_it_was_before(tmp_path):
     assert 170 <= seconds <= 190
 
 
-def test_other_minutes_go_on_from_the_share_of_the_time(tmp_path):
+def test_other_minutes_resume_from_the_share_of_the_time(tmp_path):
     _, seconds, step = timed(tmp_path / "b", 1, lambda step: 0.1)
     longer = Budget(TrainingConfig(minutes=4), plan(), tmp_path / "b")
     longer.resume(step, seconds)
@@ -163,7 +163,7 @@ def with_clock(monkeypatch, tick: float) -> None:
     monkeypatch.setattr(trainer.time, "monotonic", Clock(tick))
 
 
-def test_a_killed_training_of_minutes_ends_as_its_marks_say(tmp_path, monkeypatch):
+def test_a_killed_training_of_minutes_ends_at_its_marks(tmp_path, monkeypatch):
     """Stopped before its marks and resumed with them under a clock of another speed, it ends with the same
     bits.
     """
@@ -205,7 +205,7 @@ def test_42_a_disk_that_refuses_an_estimate_stops_nothing(tmp_path, monkeypatch)
     assert any("estimate" in finding and "no space" in finding for finding in reported)
 
 
-def test_18_more_minutes_go_on(tmp_path, monkeypatch):
+def test_18_more_minutes_resume_the_training(tmp_path, monkeypatch):
     pairs = tiny.reversals(tmp_path / "pairs.tsv")
     with_clock(monkeypatch, 0.15)
     short = train(tiny.configuration(pairs, "training.minutes=0.5"), tmp_path / "run")

@@ -27,7 +27,7 @@ PLANNED = Forecast(
 @pytest.mark.parametrize(
     ("steps", "seconds", "shown"), [(620, 120.0, "62%"), (900, 120.0, ""), (310, 37.2, "")]
 )
-def test_a_training_that_was_slower_than_planned_says_so(steps: int, seconds: float, shown: str) -> None:
+def test_a_slow_training_is_reported(steps: int, seconds: float, shown: str) -> None:
     stream = io.StringIO()
     console = Console(stream)
     console.announce(PLANNED)

@@ -85,7 +85,7 @@ def test_copies_are_right_where_the_task_is_to_copy():
     )
 
 
-def test_a_loss_without_other_sources_says_nothing_about_the_source():
+def test_without_a_shuffled_loss_the_source_is_not_diagnosed():
     assert findings(validation(GOOD, shuffled=math.nan), 0.9, DIAGNOSED_FROM) == []
 
 
@@ -115,7 +115,7 @@ def trained(tmp_path, pairs: list[tuple[str, str]], *changes: str) -> set[str]:
     return reported
 
 
-def test_a_healthy_training_says_nothing(tmp_path):
+def test_a_healthy_training_has_no_findings(tmp_path):
     """Words to their capital letters: learned within seconds."""
     pairs = [(word, word.upper()) for word in tiny.words(300, longest=4)]
     assert trained(tmp_path, pairs, "training.steps=180") == set()

@@ -22,7 +22,7 @@ def nothing_is_ignored():
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_is_remembered_until_a_loop_asks(number):
+def test_a_signal_is_remembered_until_a_loop_checks(number):
     interrupt = Interrupt()
     interrupt.check()
     with interrupt.listening():
@@ -53,7 +53,7 @@ def test_the_old_handlers_are_back_after_the_block():
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
-def test_what_nohup_ignores_stays_ignored():
+def test_signals_ignored_by_nohup_stay_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         interrupt = Interrupt()
@@ -64,7 +64,7 @@ def test_what_nohup_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_in_another_thread_there_is_nothing_to_listen_to():
+def test_other_threads_handle_no_signals():
     heard: list[int | None] = []
 
     def listen() -> None:

@@ -163,7 +163,7 @@ def test_a_rate_must_be_above_zero():
     ],
 )
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
-def test_what_no_optimizer_can_do_is_named(name, options, words):
+def test_impossible_options_are_named(name, options, words):
     with pytest.raises(ConfigError, match=words):
         build(name, network(), **options)
 

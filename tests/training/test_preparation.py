@@ -57,7 +57,7 @@ def test_the_second_start_opens_without_reading(tmp_path, reads, monkeypatch):
 
 
 @pytest.mark.parametrize("same_size", [True, False])
-def test_a_changed_file_is_noticed_and_prepared_anew(tmp_path, same_size):
+def test_a_changed_file_is_noticed_and_prepared_again(tmp_path, same_size):
     """While nothing is trained yet, the new content is simply taken."""
     path = tiny.reversals(tmp_path / "pairs.tsv")
     config = tiny.configuration(path)
@@ -102,7 +102,7 @@ def test_24_changed_data_are_refused_where_one_file_is_several_parts(tmp_path):
         train(config, tmp_path / "run")
 
 
-def test_24_changed_data_are_refused_though_the_stores_were_removed(tmp_path):
+def test_24_changed_data_are_refused_even_if_the_stores_were_removed(tmp_path):
     path = tiny.reversals(tmp_path / "pairs.tsv")
     config = tiny.configuration(path, "training.steps=5")
     train(config, tmp_path / "run")
@@ -116,7 +116,7 @@ def test_24_changed_data_are_refused_though_the_stores_were_removed(tmp_path):
     assert train(config, tmp_path / "run").finished
 
 
-def test_long_pairs_are_left_out_and_named_with_their_place_however_often_it_is_begun(tmp_path):
+def test_long_pairs_are_left_out_and_named_with_their_place_at_every_start(tmp_path):
     pairs = [(word, word) for word in tiny.words(100)]
     pairs[10], pairs[20] = ("a" * 30, "b"), ("b", "a" * 31)
     train_file = tiny.write_pairs(tmp_path / "pairs.tsv", pairs)
@@ -147,7 +147,7 @@ def test_12_all_pairs_too_long_shows_how_long_they_are(tmp_path):
     prepare(tiny.configuration(path, "data.max_length=300"), tmp_path)  # and the way out is one
 
 
-def test_a_training_that_never_began_may_be_configured_anew(tmp_path):
+def test_a_training_that_never_began_may_be_reconfigured(tmp_path):
     path = tiny.reversals(tmp_path / "pairs.tsv")
     with pytest.raises(InputError, match="raise it"):
         train(tiny.configuration(path, "data.max_length=1"), tmp_path / "run")
@@ -155,7 +155,7 @@ def test_a_training_that_never_began_may_be_configured_anew(tmp_path):
     assert sorted(file.name for file in (tmp_path / "run").glob("tokenizer*")) == ["tokenizer.json"]
 
 
-def test_40_killed_while_it_is_prepared_anew_it_keeps_no_tokenizers_of_the_other_configuration(tmp_path):
+def test_40_killed_while_it_is_prepared_again_it_keeps_no_tokenizers_of_the_other_configuration(tmp_path):
     path = tiny.reversals(tmp_path / "pairs.tsv")
     before, after = tiny.configuration(path), tiny.configuration(path, "tokenizer.source=bytes")
     folder = _folder(tmp_path, "run")
@@ -208,7 +208,7 @@ def test_two_files_of_one_side_each_keep_their_places(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
-def test_13_what_is_no_file_is_named(tmp_path, kind):
+def test_13_a_path_that_is_not_a_file_is_named(tmp_path, kind):
     path = tmp_path / "thing"
     if kind == "folder":
         path.mkdir()
@@ -225,14 +225,14 @@ def test_too_few_pairs_for_a_validation_name_the_way_out(tmp_path):
 
 
 def test_it_can_be_left_in_every_pass(tmp_path, monkeypatch):
-    """The check is asked in each pass over the files, and after it has raised, a rerun gets through."""
+    """The check is called in each pass over the files; after it has raised, a second run succeeds."""
     monkeypatch.setattr(preparation, "BLOCK", 50)
     config = tiny.configuration(tiny.reversals(tmp_path / "pairs.tsv"))
     calls = itertools.count(1)
     prepare(config, _folder(tmp_path, "whole"), lambda: next(calls))
-    asked = next(calls) - 1
-    assert asked >= 12
-    for number in range(1, asked + 1):
+    called = next(calls) - 1
+    assert called >= 12
+    for number in range(1, called + 1):
         left = itertools.count(1)
 
         def check(left=left, number=number) -> None:
@@ -241,7 +241,7 @@ def test_it_can_be_left_in_every_pass(tmp_path, monkeypatch):
 
         with pytest.raises(Interrupted):
             prepare(config, _folder(tmp_path, str(number)), check)
-    again = prepare(config, tmp_path / str(asked))
+    again = prepare(config, tmp_path / str(called))
     assert again.train.fingerprint == prepare(config, tmp_path / "whole").train.fingerprint
 
 

@@ -34,7 +34,7 @@ def test_every_schedule_rises_to_one_and_never_rises_again(name, total, warmup):
 
 @pytest.mark.parametrize("name", sorted(FALLING))
 @given(total=st.integers(2, 300), warmup=st.integers(0, 400), floor=st.floats(0, 1))
-def test_what_falls_ends_at_its_floor(name, total, warmup, floor):
+def test_a_falling_schedule_ends_at_its_floor(name, total, warmup, floor):
     assert factors(name, total, warmup=warmup, floor=floor)[-1] == pytest.approx(floor)
 
 

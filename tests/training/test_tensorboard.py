@@ -40,7 +40,7 @@ def test_numbers_of_every_validation_arrive(tmp_path, monkeypatch):
     assert {step for name, step in seen if name == "train/loss"} == set(range(1, 21))
 
 
-def test_without_it_one_hears_what_to_install(tmp_path, monkeypatch):
+def test_without_tensorboard_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"pip install 'seqwright\[tensorboard\]'"):
         TensorBoard(tmp_path)

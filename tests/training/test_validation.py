@@ -1,4 +1,4 @@
-"""Validation: the mean loss over all, the same sentences every time, and nothing of it stays in the model."""
+"""Validation: the mean loss over all, the same sentences every time, and no trace in the model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def validator(prepared, *, tokens: int = 60, decode: int = 8) -> Validator:
     return Validator(prepared.valid, prepared.task, "exact_match", tokens=tokens, decode=decode)
 
 
-def test_the_loss_is_the_mean_over_all_tokens_however_they_are_cut(prepared, model):
+def test_the_loss_is_the_mean_over_all_tokens_for_any_batches(prepared, model):
     found = [validator(prepared, tokens=tokens).validate(model).loss for tokens in (8, 60, 10_000)]
     batch = collate(
         *(
@@ -77,7 +77,7 @@ def test_equal_sources_are_one_item_with_all_their_references(prepared, model):
     assert next(item for item in items if item.example.source == "abc").references == ("cba", "bca")
 
 
-def test_spaces_between_symbols_are_no_part_of_a_reference(tmp_path):
+def test_spaces_between_symbols_are_not_part_of_a_reference(tmp_path):
     pairs = tiny.write_pairs(tmp_path / "pairs.tsv", [(word, " ".join(word)) for word in tiny.words(50)])
     valid = tiny.write_pairs(tmp_path / "valid.tsv", [("abc", "a  b c"), ("abc", "a b c"), ("ca", "c a ")])
     changes = f"data.valid={[str(valid)]}", "tokenizer.target=symbols"
@@ -95,7 +95,7 @@ def test_unknown_symbols_are_counted_once(prepared, model):
 
 
 @pytest.mark.parametrize("decode", [0, 1, 5])
-def test_as_many_outputs_as_asked_for(prepared, model, decode):
+def test_as_many_outputs_as_requested(prepared, model, decode):
     found = validator(prepared, decode=decode).validate(model)
     assert len(found.items) == decode
     assert [score.name for score in found.scores] == (["exact_match", "symbol_error_rate"] if decode else [])
@@ -105,9 +105,9 @@ def test_as_many_outputs_as_asked_for(prepared, model, decode):
 def test_a_score_comes_with_its_standard_error_and_the_loss_decides_among_equals(prepared, model):
     found = validator(prepared, decode=5).validate(model)
     (right,) = (score.value for score in found.scores if score.name == "exact_match")
-    said = found.judged("exact_match")
-    assert said.value == pytest.approx(right, abs=1e-4)
-    assert replace(found, loss=found.loss + 1).judged("exact_match").value < said.value < right
+    judged = found.judged("exact_match")
+    assert judged.value == pytest.approx(right, abs=1e-4)
+    assert replace(found, loss=found.loss + 1).judged("exact_match").value < judged.value < right
     outputs = [item.output.text for item in found.items[:2]]
     half = ExactMatch().measured(outputs, [[outputs[0]], [outputs[1] + "!"]])
     assert replace(found, measured=(half,)).judged("exact_match").error == pytest.approx(50)
@@ -146,7 +146,7 @@ def test_losses_with_right_and_wrong_sources_are_those_of_the_same_targets(prepa
 
 
 def test_one_sentence_has_no_other_source(prepared, model):
-    """Batches of one row: there is nothing to exchange, and that is no number."""
+    """In batches of one row no sources can be exchanged, so the shuffled loss is NaN."""
     assert math.isnan(validator(prepared, tokens=1).validate(model).shuffled_loss)
 
 

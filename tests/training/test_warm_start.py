@@ -39,10 +39,10 @@ def test_nothing_is_forgotten_before_anything_is_learned(first: Path, tmp_path: 
     assert all(new.task.source.encode(text) == old.task.source.encode(text) for text in texts)
 
 
-def test_what_is_new_can_be_learned(first: Path, tmp_path: Path) -> None:
+def test_new_symbols_can_be_learned(first: Path, tmp_path: Path) -> None:
     new = more(tmp_path / "new", "training.steps=150", "training.optimizer.rate=0.01", start=first)
-    said = [p.text for p in new.predict([word + "z" for word in words(20, seed=5)])]
-    assert sum("z" in text for text in said) > 10
+    outputs = [p.text for p in new.predict([word + "z" for word in words(20, seed=5)])]
+    assert sum("z" in text for text in outputs) > 10
 
 
 def test_another_model_is_refused(first: Path, tmp_path: Path) -> None:
