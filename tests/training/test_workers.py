@@ -49,7 +49,7 @@ def test_the_weights_do_not_depend_on_the_number_of_processes(pairs, tmp_path, c
 
 
 def test_validation_sees_the_latest_weights_of_every_member(pairs, tmp_path):
-    """Fused AdamW leaves no trace on weights, and a child process computes the other members: without explicit
+    """Fused AdamW leaves no trace on weights, and a child computes the other members: without explicit
     invalidation this process would validate the weights that it cached at an earlier validation.
     """
     changes = ["training.accumulate=2", "training.average=0", "training.validations=4"]
