@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seqwright.config.help import Option, Topic
+    from seqwright.config.help import Topic
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,11 @@ def _lines(topic: Topic) -> Iterator[str]:
     if topic.options:
         yield ""
         for option in topic.options:
-            yield from _option_lines(option)
+            given = option.default is None
+            facts = [option.type, option.range, "set by the model or the data" if given else ""]
+            default = "" if given else f" = {option.default}"
+            yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
+            yield from _wrapped(option.help, 6)
     for title, entries in topic.lists.items():
         yield from ("", title)
         widest = max(map(len, entries))
@@ -49,14 +53,6 @@ def _lines(topic: Topic) -> Iterator[str]:
             yield from others
     if topic.settings:
         yield "\n" + to_toml({"model": topic.settings}).rstrip()
-
-
-def _option_lines(option: Option) -> Iterator[str]:
-    given = option.default is None
-    facts = [option.type, option.range, "set by the model or the data" if given else ""]
-    default = "" if given else f" = {option.default}"
-    yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
-    yield from _wrapped(option.help, 6)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     requested, shard, decoding = _checked(options)
     from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
-    from seqwright.prediction.bulk.job import Job, JobOptions
+    from seqwright.prediction.bulk.job import Job
     from seqwright.prediction.bulk.output import check_output
     from seqwright.prediction.predictor import load
     from seqwright.runs.folder import check_order
@@ -59,11 +59,10 @@ def run(options: argparse.Namespace) -> None:
     if output is not None:
         check_output(output if shard is None else shard.path(output), [options.input])
     predictor = load(options.folder, threads=options.threads)
-    prefix = {"prefix": options.prefix} if options.prefix else {}
-    job_options = JobOptions(predict={**requested.given(), **prefix}, json=options.json)
+    given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
     try:
-        source = Input(options.input)
-        job = Job(predictor, source, job_options, decoding=decoding, shard=shard, report=_report)
+        source, json = Input(options.input), options.json
+        job = Job(predictor, source, given, json=json, decoding=decoding, shard=shard, report=_report)
         if options.input == "-" and sys.stdin.isatty():
             _report("enter one input per line; Ctrl-D ends")
         job.run(job.output(output))

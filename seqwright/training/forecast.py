@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from seqwright.config import Config, TrainingConfig
+from seqwright.config import Config
 from seqwright.data.checks.findings import Finding
 from seqwright.data.plan import Batching, Plan
 from seqwright.data.text_display import pluralize
@@ -71,19 +71,16 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         probe.time_step(probe.largest())
         if config.threads is None:
             torch.set_num_threads(_fastest_threads(probe))
-        return _measure(probe, config.training, prepared.left_out)
-
-
-def _measure(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, ...]) -> Forecast:
-    seconds, tokens, began = [], [], time.monotonic()
-    probe.time_step(0)  # warm-up
-    for number in range(1, 1 + STEPS):
-        took, count = probe.time_step(number)
-        seconds.append(took)
-        tokens.append(count)
-        if time.monotonic() - began > SECONDS:
-            break
-    step = float(np.median(seconds))
+        seconds, tokens, began = [], [], time.monotonic()
+        probe.time_step(0)  # warm-up
+        for number in range(1, 1 + STEPS):
+            took, count = probe.time_step(number)
+            seconds.append(took)
+            tokens.append(count)
+            if time.monotonic() - began > SECONDS:
+                break
+        threads, memory = torch.get_num_threads(), probe.workers.memory()
+    options, step = config.training, float(np.median(seconds))
     if options.minutes is not None:
         steps = max(int((1 - VALIDATIONS) * options.minutes * 60 / step), 1)
     else:
@@ -91,14 +88,14 @@ def _measure(probe: _Probe, options: TrainingConfig, left_out: tuple[Finding, ..
     return Forecast(
         parameters=sum(parameter.numel() for parameter in probe.model.parameters()),
         processes=probe.workers.size,
-        threads=torch.get_num_threads(),
+        threads=threads,
         step_seconds=step,
         tokens_per_second=sum(tokens) / sum(seconds),
         epoch_steps=len(probe.batches),
         steps=steps,
         seconds=steps * step / (1 - VALIDATIONS),
-        memory=probe.workers.memory(),
-        left_out=left_out,
+        memory=memory,
+        left_out=prepared.left_out,
     )
 
 

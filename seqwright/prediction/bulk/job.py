@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,41 +25,28 @@ from seqwright.runs.folder import WEIGHTS
 UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobOptions:
-    """The options of `Predictor.predict`, and the format of the lines."""
-
-    predict: Mapping[str, Any] = field(default_factory=dict)
-    json: bool = False
-
-    def line(self, prediction: Prediction) -> bytes:
-        """Return one line; alternatives are separated by tabs."""
-        if self.json:
-            return encode_json(prediction.to_json())
-        outputs = [str(each) for each in prediction.all]
-        if len(outputs) > 1:
-            outputs = [output.replace("\t", " ") for output in outputs]
-        return "\t".join(outputs).encode() + b"\n"
-
-
 class Job:
-    """Reads lines, predicts, writes lines, and summarises what was unusual about the input at the end."""
+    """Reads lines, predicts, writes lines, and summarises the problems of the input at the end.
+
+    options: those of `Predictor.predict`. json: write lines of JSON.
+    """
 
     def __init__(
         self,
         predictor: Predictor,
         source: Input,
-        options: JobOptions,
+        options: Mapping[str, Any],
         *,
+        json: bool = False,
         decoding: Decoding | None = None,
         shard: Shard | None = None,
         report: Callable[[str], None] = lambda text: None,
     ):
         if shard is not None and source.single_pass:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
-        self.predictor, self.source, self.options, self.report = predictor, source, options, report
-        self.decoding, self.shard = decoding or Decoding(), shard
-        self.request = predictor.task.request(predictor.search, **options.predict)
+        self.predictor, self.source, self.options, self.json = predictor, source, options, json
+        self.decoding, self.shard, self.report = decoding or Decoding(), shard, report
+        self.request = predictor.task.request(predictor.search, **options)
         self.tally, self.warnings = ReadReport(), InputWarnings(predictor, source.name)
 
     def output(self, path: Path | None) -> Output:
@@ -74,7 +61,7 @@ class Job:
             "weights": sha256(self.predictor.folder / WEIGHTS),
             "tokenizers": self.predictor.task.fingerprint,
             "input": sha256(Path(self.source.path)),
-            "options": {"request": asdict(self.request), "json": self.options.json, **asdict(self.decoding)},
+            "options": {"request": asdict(self.request), "json": self.json, **asdict(self.decoding)},
             "shard": None if self.shard is None else asdict(self.shard),
             "version": __version__,
         }
@@ -97,11 +84,11 @@ class Job:
     def _predict(self, requested: range | None, output: Output) -> None:
         on_terminal = isinstance(output, StandardOutput) and sys.stdout.isatty()
         progress = Progress(requested, visible=not on_terminal)
-        options, warned = self.options, False
+        warned = False
         for block in line_blocks(self.source, self.decoding, self.tally, requested):
-            stream = self.predictor.stream(self._inputs(block), first=block.first, **options.predict)
+            stream = self.predictor.stream(self._inputs(block), first=block.first, **self.options)
             predictions = list(stream)
-            output.write([options.line(prediction) for prediction in predictions])
+            output.write([self._line(prediction) for prediction in predictions])
             for row, prediction in enumerate(predictions, start=block.first):
                 self.warnings.add(row, prediction)
             progress.show(len(predictions))
@@ -110,6 +97,15 @@ class Job:
                 progress.clear()
                 self.report(warning)
         progress.clear()
+
+    def _line(self, prediction: Prediction) -> bytes:
+        """Return the line of a prediction; tabs separate alternatives."""
+        if self.json:
+            return encode_json(prediction.to_json())
+        outputs = [str(each) for each in prediction.all]
+        if len(outputs) > 1:
+            outputs = [output.replace("\t", " ") for output in outputs]
+        return "\t".join(outputs).encode() + b"\n"
 
     def _inputs(self, block: Block) -> list[Any]:
         """Parse the lines of a block. An error names the line."""
