@@ -5,9 +5,9 @@ and docstrings of parts.
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import json
+import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -109,8 +109,7 @@ def contents() -> Topic:
 
 
 def registry(name: str) -> Registry:
-    module, _, attribute = REGISTRIES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return pkgutil.resolve_name(REGISTRIES[name])
 
 
 def _tables() -> dict[str, type]:

@@ -32,8 +32,7 @@ class Registry:
 
     @property
     def base(self) -> type:
-        module, name = self._base.split(":")
-        return getattr(importlib.import_module(module), name)
+        return pkgutil.resolve_name(self._base)
 
     def names(self) -> list[str]:
         return sorted(self._package_names() or self._classes(self.home))
@@ -55,16 +54,16 @@ class Registry:
         """Return the options of a part: the keyword-only arguments of its constructor."""
         return options_of(self.get(name))
 
-    def build(self, spec: str | Mapping[str, Any], **facts: Any) -> Any:
+    def build(self, spec: str | Mapping[str, Any], *arguments: Any, **facts: Any) -> Any:
         """Build a part from its name, or from a table with its name under `kind` and its options.
 
-        The part receives those of the `facts` (sizes, vocabularies) that its constructor has arguments for.
+        It receives the `arguments`, and those `facts` (sizes, vocabularies) that are among its options.
         """
         name, options = parse(self.kind, spec)
         part = self.get(name)
         check_options(f"{self.kind} {name}", part, options)
         known = options_of(part)
-        return part(**({key: value for key, value in facts.items() if key in known} | options))
+        return part(*arguments, **({key: value for key, value in facts.items() if key in known} | options))
 
     def _package_names(self) -> list[str]:
         paths = getattr(importlib.import_module(self.home), "__path__", None)

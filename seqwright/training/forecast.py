@@ -15,7 +15,7 @@ from seqwright.data.plan import Batching, Plan
 from seqwright.data.text_display import pluralize
 from seqwright.models import Model
 from seqwright.training.budget import steps_of
-from seqwright.training.optimizer import build_optimizer
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer
 from seqwright.training.preparation import Prepared
 from seqwright.training.trainer import build_compute
 from seqwright.training.workers import Workers, micro_batches
@@ -108,7 +108,7 @@ class _Probe:
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
         self.workers = Workers(self.model, build_compute(config, prepared, self.model), workers)
-        self.optimizer = build_optimizer(config.training.optimizer, self.model)
+        self.optimizer: Optimizer = OPTIMIZERS.build(config.training.optimizer, self.model)
 
     def time_step(self, number: int) -> tuple[float, int]:
         """The seconds and the tokens of a step with this batch."""

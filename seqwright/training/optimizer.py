@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
-from seqwright.config.registry import Registry, check_options, parse
+from seqwright.config.registry import Registry
 from seqwright.config.validation import Doc, Positive, Share
 from seqwright.errors import ModelError
 
@@ -67,13 +67,6 @@ class Optimizer:
             owners[parameter].state[parameter][slot] = value.clone()
 
 
-def build_optimizer(spec: Any, model: nn.Module) -> Optimizer:
-    name, options = parse("optimizer", spec)
-    kind = OPTIMIZERS.get(name)
-    check_options(f"optimizer {name}", kind, options)
-    return kind(model, **options)
-
-
 class Adamw(Optimizer):
     """AdamW (Loshchilov & Hutter 2019); only matrices have weight decay."""
 
@@ -115,14 +108,13 @@ class Muon(Optimizer):
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        matrices, others = [], []
-        for name, p in parameters.items():
-            inner = p.dim() == 2 and not {"embedding", "output"} & set(name.split("."))
-            (matrices if inner else others).append(p)
+        outer = {"embedding", "output"}
+        inner = {n: p for n, p in parameters.items() if p.dim() == 2 and outer.isdisjoint(n.split("."))}
+        others = [p for name, p in parameters.items() if name not in inner]
         parts: list[torch.optim.Optimizer] = [adamw(others, self.rate, self.decay, self.options)]
-        if matrices:
+        if inner:
             defaults = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
-            parts.append(_Orthogonal(matrices, defaults))
+            parts.append(_Orthogonal(inner.values(), defaults))
         return parts
 
 

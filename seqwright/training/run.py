@@ -24,7 +24,7 @@ from seqwright.runs.folder import Run, differences
 from seqwright.runtime import threads
 from seqwright.training.forecast import Forecast, forecast
 from seqwright.training.interrupt import Interrupt
-from seqwright.training.optimizer import build_optimizer
+from seqwright.training.optimizer import OPTIMIZERS
 from seqwright.training.preparation import Prepared, prepare
 from seqwright.training.schedule import SCHEDULES
 from seqwright.training.trainer import Listener, Observer, Progress, Trainer, derived_seed
@@ -148,7 +148,7 @@ def wrong_parts(config: Config) -> list[str]:
     options = config.training
     checks: list[Callable[[], object]] = [
         lambda: SCHEDULES.build(options.schedule),
-        lambda: build_optimizer(options.optimizer, torch.nn.Linear(1, 1)),
+        lambda: OPTIMIZERS.build(options.optimizer, torch.nn.Linear(1, 1)),
         lambda: options.metric == "loss" or METRICS.build(options.metric),
         *(partial(TOKENIZERS.build, spec) for spec in (config.tokenizer.source, config.tokenizer.target)),
     ]

@@ -32,7 +32,7 @@ from seqwright.training import diagnostics
 from seqwright.training.averaging import Average
 from seqwright.training.budget import Budget
 from seqwright.training.interrupt import Interrupt, Interrupted
-from seqwright.training.optimizer import build_optimizer
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer
 from seqwright.training.preparation import Prepared
 from seqwright.training.schedule import SCHEDULES
 from seqwright.training.validation import Judged, Validation, Validator
@@ -134,7 +134,7 @@ class Trainer:
         self.plan = Plan(prepared.lengths, Batching(tokens=options.tokens), config.seed)
         self.budget = Budget(options, self.plan, run.path("data", "budget.json"))
         self.schedule = SCHEDULES.build(options.schedule)
-        self.optimizer = build_optimizer(options.optimizer, model)
+        self.optimizer: Optimizer = OPTIMIZERS.build(options.optimizer, model)
         self.average = Average(model, options.average) if options.average else None
         self.validator = Validator(
             prepared.valid, self.task, options.metric, tokens=4 * options.tokens, decode=options.decode

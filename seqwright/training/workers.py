@@ -154,10 +154,8 @@ class _Child:
         """Wait for the requested loss, and add its gradient to `.grad` of the parameters."""
         loss, has_gradient = self._receive()
         for parameter, gradient, present in zip(self.parameters, self.gradients, has_gradient, strict=True):
-            if present and parameter.grad is None:
-                parameter.grad = gradient.clone()
-            elif present:
-                parameter.grad += gradient
+            if present:
+                parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad.add_(gradient)
         return loss
 
     def memory(self) -> int:

@@ -10,7 +10,7 @@ from torch import nn
 
 from seqwright.errors import ConfigError, ModelError
 from seqwright.models.building import build_model
-from seqwright.training.optimizer import OPTIMIZERS, Optimizer, build_optimizer, orthogonalised
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer, orthogonalised
 
 
 def network() -> nn.Module:
@@ -19,7 +19,7 @@ def network() -> nn.Module:
 
 
 def build(name: str, model: nn.Module, **options: object) -> Optimizer:
-    return build_optimizer({"kind": name, **options}, model)
+    return OPTIMIZERS.build({"kind": name, **options}, model)
 
 
 def descend(model: nn.Module, optimizer: Optimizer, steps: int, first: int = 0) -> list[float]:
