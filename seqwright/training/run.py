@@ -54,31 +54,21 @@ def train(
     config = pin_preset(config, Path(folder))
     check_parts(config)  # before a folder with a wrong configuration exists
     run = open_or_create(config, Path(folder))
-    with run.lock(), interrupt.listening():
+    with run.lock(), interrupt.listening(), with_workers(config) as workers:
         if run.config != config.to_dict():
             run.configure(config.to_dict())
         prepared = prepare(config, run.folder, interrupt.check)
-        with with_workers(config) as workers:
-            model = first_model(config, prepared)
-            if not run.checkpoints().steps():
-                if config.start is not None:
-                    warm_start(model, config.start, config.model)
-                if announce is not None:
-                    announce(forecast(config, prepared, model, workers))
-            elif config.threads is None:  # the forecast measured them; another number rounds differently
-                latest = run.checkpoints().load(parts=(), verify=False)
-                torch.set_num_threads(latest.state["threads"] if latest else torch.get_num_threads())
-            trainer = Trainer(
-                run,
-                config,
-                prepared,
-                model,
-                listener=listener,
-                interrupt=interrupt,
-                observers=observers(config, run, prepared),
-                workers=workers,
-            )
-            return trainer.train()
+        model = first_model(config, prepared)
+        if not run.checkpoints().steps():
+            if config.start is not None:
+                warm_start(model, config.start, config.model)
+            if announce is not None:
+                announce(forecast(config, prepared, model, workers))
+        elif config.threads is None:  # the forecast measured them; another number rounds differently
+            latest = run.checkpoints().load(parts=(), verify=False)
+            torch.set_num_threads(latest.state["threads"] if latest else torch.get_num_threads())
+        build = partial(Trainer, run, config, prepared, model, listener=listener, interrupt=interrupt)
+        return build(observers=observers(config, run, prepared), workers=workers).train()
 
 
 @contextmanager
