@@ -97,8 +97,9 @@ class _CheckedOutput(io.RawIOBase):
             self.failed = True
             if isinstance(error, BrokenPipeError):
                 raise
-            reason = f"standard output cannot be written: {error.strerror}"
-            raise WriteError(f"{reason}; free space or redirect it") from error
+            raise WriteError(
+                f"standard output cannot be written: {error.strerror}; free space or redirect it"
+            ) from error
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
