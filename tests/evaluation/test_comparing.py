@@ -22,8 +22,8 @@ QUICK = Judging(samples=100)
 
 def answering(wrong: int):
     """Evaluate a model that gets one letter of the first `wrong` words wrong."""
-    said = {word: word[0] + "z" if number < wrong else word for number, word in enumerate(WORDS)}
-    return evaluate(Answers(said), PAIRS, judging=QUICK)
+    outputs = {word: word[0] + "z" if number < wrong else word for number, word in enumerate(WORDS)}
+    return evaluate(Answers(outputs), PAIRS, judging=QUICK)
 
 
 def test_a_model_does_not_differ_from_itself():

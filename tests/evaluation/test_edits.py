@@ -49,9 +49,9 @@ def test_confusions_are_counted_with_insertions_and_deletions():
 
 
 def test_in_text_only_repeated_word_substitutions_count():
-    said = ["a red dog, runs", "one red bird!", "the blue fish swims now", "no!"]
+    outputs = ["a red dog, runs", "one red bird!", "the blue fish swims now", "no!"]
     references = [["a green dog runs"], ["one green bird."], ["the grey fish swims"], ["no."]]
-    found = confusions_of(mistakes_of(said, references, "text"), "text")
+    found = confusions_of(mistakes_of(outputs, references, "text"), "text")
     assert found == (Confusion("green", "red", 2),)
 
 
@@ -66,9 +66,9 @@ def test_the_most_frequent_come_first_and_equals_by_their_symbols():
 
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=8))
 def test_the_worst_are_wrong_and_ordered(pairs):
-    mistakes = mistakes_of([said for said, _ in pairs], [[wanted] for _, wanted in pairs], "characters")
+    mistakes = mistakes_of([output for output, _ in pairs], [[wanted] for _, wanted in pairs], "characters")
     found = worst(mistakes, 5)
     shares = [mistakes[number].share for number in found]
     assert shares == sorted(shares, reverse=True)
     assert all(mistakes[number].edits for number in found)
-    assert len(found) == min(5, sum(said != wanted for said, wanted in pairs))
+    assert len(found) == min(5, sum(output != wanted for output, wanted in pairs))

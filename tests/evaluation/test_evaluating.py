@@ -49,11 +49,11 @@ def test_forms_are_counted_in_characters():
 
 
 def test_running_text_has_the_bleu_of_sacrebleu():
-    said = {"x": "the cat sat on the mat .", "y": "A dog, under a tree"}
+    outputs = {"x": "the cat sat on the mat .", "y": "A dog, under a tree"}
     pairs = [("x", "the cat sat on a mat ."), ("y", "a dog, under a tree")]
-    found = evaluate(Answers(said, target="words"), pairs)
+    found = evaluate(Answers(outputs, target="words"), pairs)
     theirs = BLEU()
-    expected = theirs.corpus_score(list(said.values()), [[target for _, target in pairs]])
+    expected = theirs.corpus_score(list(outputs.values()), [[target for _, target in pairs]])
     assert found.writing == "text"
     assert found.metrics["bleu"] == pytest.approx(expected.score)
     assert found.to_json()["signatures"]["bleu"] == str(theirs.get_signature())
