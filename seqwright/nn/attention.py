@@ -264,6 +264,7 @@ def _check_inside(position: Spec) -> None:
 def _per_head(size: int, heads: int, name: str) -> int:
     if heads < 1 or size % heads:
         near = min((h for h in range(1, size + 1) if size % h == 0), key=lambda h: abs(h - heads))
-        rule = f"heads is {heads}, which does not divide {name} {size}"
-        raise ConfigError(f"{rule}; try {near}, or give head_size")
+        raise ConfigError(
+            f"heads is {heads}, which does not divide {name} {size}; try {near}, or give head_size"
+        )
     return size // heads
