@@ -58,7 +58,7 @@ class Design:
         found, share = self.survey, self.config.data.held_out
         for part, count in found.split(self.config.data).items():
             if not count and part != "test":  # without a test split, the validation has the final score
-                groups = pluralize(found.report.sources, f"distinct {found.corpus.task.group_noun}")
+                groups = pluralize(found.report.distinct, f"distinct {found.corpus.task.group_noun}")
                 raise InputError(
                     f"{found.name} has {groups}; with data.held_out = {share:g} the {NAMES[part]} split is "
                     f"empty: training needs at least {ENOUGH}. Add data, or pass --valid and --test files"
@@ -87,7 +87,9 @@ def design(
     and has its default otherwise. Where a training exists in `folder`, it keeps the options it began with.
     """
     changes = tuple(changes)
-    requested = _with_model_table(override(table, changes))
+    requested = override(table, changes)
+    if isinstance(requested.get("model"), str):  # a preset, to which the recipe may add
+        requested["model"] = {"preset": requested["model"]}
     config = _checked(requested)
     if folder is not None:
         check_home(folder)
@@ -101,18 +103,17 @@ def design(
         if existing.table["data"]["train"] == requested["data"]["train"]:
             config = parse(merged(existing.table, requested))  # other files are refused later
     elif by_recipe and "task" not in requested:
-        recognised = tuple(_recognised(config))
-        config = replace(
-            config, **{key: value for choice in recognised for key, value in choice.table.items()}
-        )
+        task, evidence = recognise(config.data.train, config.data, config.task)
+        config = replace(config, task=task)
+        if evidence is not None:
+            recognised = (Choice(f"task {task}", {"task": task}, f"{evidence}; --task overrides"),)
     found = survey(config)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "from the configuration"),))
     elif existing is not None:
         recipe = Recipe((existing,))
     else:
-        chosen = _chosen(config, found, requested)
-        recipe = Recipe((*recognised, *chosen.choices))
+        recipe = Recipe((*recognised, *_chosen(config, found, requested).choices))
     columns = {"data": {"columns": found.columns}} if found.columns else {}
     config = parse(merged(recipe.table(), merged(requested, columns)))
     return Design(config, found, recipe.choices, changes)
@@ -139,23 +140,9 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         result.pop(PINNED, None)
     for key, value in above.items():
         inner = result.get(key)
-        result[key] = (
-            merged(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
-        )
+        both = isinstance(inner, dict) and isinstance(value, Mapping)
+        result[key] = merged(inner, value) if both else value
     return result
-
-
-def _recognised(config: Config) -> Iterable[Choice]:
-    """Choose the task by the files, and say why."""
-    task, evidence = recognise(config.data.train, config.data, config.task)
-    if evidence is not None:
-        yield Choice(f"task {task}", {"task": task}, f"{evidence}; --task overrides")
-
-
-def _with_model_table(table: dict[str, Any]) -> dict[str, Any]:
-    """A model that is only named is a preset, to which the recipe may add."""
-    model = table.get("model")
-    return {**table, "model": {"preset": model}} if isinstance(model, str) else table
 
 
 def _checked(requested: Mapping[str, Any]) -> Config:

@@ -48,33 +48,31 @@ def choose_for(
 ) -> Recipe:
     """Return a recipe for pairs with these statistics."""
     requested = requested or {}
-    kinds = [
-        _kind(report.source, [pair.source for pair in sample]),
-        _kind(report.target, [pair.target for pair in sample]),
-    ]
+    source, target = report.columns["source"], report.columns["target"]
+    kinds = [_kind(source, [pair.source for pair in sample]), _kind(target, [pair.target for pair in sample])]
     words, ending = "bpe" not in kinds, requested.get("training", {})
-    time = [] if ENDS & ending.keys() else [_time(report.pairs, words)]
+    time = [] if ENDS & ending.keys() else [_time(report.examples, words)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
-    length = _length(report.target, kinds[1])
-    epochs = _epochs(report.pairs * length, ends)
+    length = _length(target, kinds[1])
+    epochs = _epochs(report.examples * length, ends)
     tokenizer = _tokenizer(kinds, report)
     model = requested.get("model", {})
     free = not model.keys() - OTHER_OPTIONS  # options of parts are those of Transformers
-    many = report.pairs >= LONG[0] and epochs >= LONG[1] and not requested.get("start")
+    many = report.examples >= LONG[0] and epochs >= LONG[1] and not requested.get("start")
     long = words and many and model.get("preset", "tiny-words") in {"tiny", "tiny-words"}
     preset = "tiny-words" if long else "tiny-rnn" if words and free else "tiny"
     members = _members(model)
     each = epochs / members if ends.get("minutes") else epochs  # steps and epochs are those of each model
     named = PRESETS.get(model.get("preset"))
     share = tokenizer.table["tokenizer"]["joint"] and (named is None or bool(named.model.get("share")))
-    chosen = _model(report.pairs, words, each, preset, members, share=share)
-    choices = [tokenizer, chosen, _batch(report.pairs, words, long=long), *time]
+    chosen = _model(report.examples, words, each, preset, members, share=share)
+    choices = [tokenizer, chosen, _batch(report.examples, words, long=long), *time]
     data = requested.get("data", {})
     if data.get("valid"):
         return Recipe((*choices, _metric(kinds, ends, length * members, most=math.inf)))
-    held_out = _held_out(report.sources, tested=bool(data.get("test")))
+    held_out = _held_out(report.distinct, tested=bool(data.get("test")))
     share = data.get("held_out", held_out.table["data"]["held_out"])
-    return Recipe((*choices, _metric(kinds, ends, length * members, most=share * report.sources), held_out))
+    return Recipe((*choices, _metric(kinds, ends, length * members, most=share * report.distinct), held_out))
 
 
 def _length(target: TextColumn, kind: str) -> float:
@@ -121,14 +119,12 @@ def _closed(texts: Sequence[str]) -> bool:
 
 def _tokenizer(kinds: Sequence[str], report: Statistics) -> Choice:
     joint = kinds[0] == kinds[1] and report.shared_alphabet >= 0.5
-    size = next(size for limit, size in SUBWORDS if report.pairs < limit)
+    size = next(size for limit, size in SUBWORDS if report.examples < limit)
     source, target = ({"kind": "bpe", "max_size": size} if kind == "bpe" else kind for kind in kinds)
     (one, why), (other, why_other) = ((NAMES[kind][0].format(size), NAMES[kind][1]) for kind in kinds)
     if joint:
         what = f"one tokenizer: {one}"
-        reason = (
-            f"both sides have the same script (they share {report.shared_alphabet:.0%} of their characters)"
-        )
+        reason = f"both sides share {report.shared_alphabet:.0%} of their characters"
     elif kinds[0] == kinds[1]:
         what, reason = f"each side: {one}", f"both are {why}, with different alphabets"
     else:

@@ -397,9 +397,9 @@ def test_what_goes_on_is_read_as_it_was_begun(pairs: Path, tmp_path: Path) -> No
     counts = {part: sum(1 for _ in corpus.examples(part)) for part in ("train", "valid", "test")}  # type: ignore[arg-type]
     assert (resume_hint.config.data.columns, resume_hint.config.seed) == ("2:1", 5)
     assert resume_hint.to_json()["split"] == counts
-    assert resume_hint.survey.report.source.characters.mean == 7
+    assert resume_hint.survey.report.columns["source"].characters.mean == 7
     other = design(small(pairs), folder=folder)  # which the training will refuse
-    assert other.survey.report.source.characters.mean == 3
+    assert other.survey.report.columns["source"].characters.mean == 3
 
 
 def test_a_run_that_was_left_before_its_card_was_written_is_finished_by_the_next(

@@ -112,22 +112,6 @@ class Statistics:
     findings: tuple[Finding, ...]
 
     @property
-    def pairs(self) -> int:
-        return self.examples
-
-    @property
-    def sources(self) -> int:
-        return self.distinct
-
-    @property
-    def source(self) -> TextColumn:
-        return self.columns["source"]
-
-    @property
-    def target(self) -> TextColumn:
-        return self.columns["target"]
-
-    @property
     def shared_alphabet(self) -> float:
         """The share of all distinct characters that both columns of pairs use."""
         left, right = (column.alphabet.keys() for column in self.columns.values())

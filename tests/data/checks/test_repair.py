@@ -55,7 +55,7 @@ def check_laws(folder: Path, paths: list[str], data: DataConfig, tests: list[str
     assert Counter(reason for reasons in listed for reason in reasons.split(", ")) == done.remedies
     found = diagnose([str(done.copy)], again(done, data), tests)
     assert {each.name for each in found.findings} & (REPAIRED | set(drop)) == set()
-    assert found.statistics.pairs == done.kept
+    assert found.statistics.examples == done.kept
     twice = repaired(folder, [str(done.copy)], again(done, data), tests, drop, name="cc.tsv")
     assert twice.copy.read_bytes() == done.copy.read_bytes()
     assert not twice.remedies

@@ -69,7 +69,7 @@ def changed(line, source="a dog", target="ein Hund"):
 def test_clean_pairs_have_no_findings():
     found = pair_statistics(CLEAN)
     assert found.findings == ()
-    assert found.pairs == found.sources == len(CLEAN)
+    assert found.examples == found.distinct == len(CLEAN)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_statistics_of_a_column():
     assert found.source.words.counts == {2: 1, 1: 1}
     assert found.source.alphabet == Counter("ab cb")
     assert found.target.scripts == {"CYRILLIC": 1.0}
-    assert pair_statistics([Pair("2ª vez", "x", Place("a", 1))]).source.scripts == {"LATIN": 1.0}
+    assert pair_statistics([Pair("2ª vez", "x", Place("a", 1))]).columns["source"].scripts == {"LATIN": 1.0}
     assert found.shared_alphabet == 0
 
 
