@@ -139,7 +139,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     if above.get("preset", result.get("preset")) != result.get("preset"):
         result.pop(PINNED, None)
     for key, value in above.items():
-        inner = result.get(key)
+        inner: Any = result.get(key)
         both = isinstance(inner, dict) and isinstance(value, Mapping)
         result[key] = merged(inner, value) if both else value
     return result

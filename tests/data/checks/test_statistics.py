@@ -253,11 +253,12 @@ def test_what_training_stops_at_is_an_error_and_comes_first():
 
 def test_statistics_of_a_column():
     found = pair_statistics([Pair("ab c", "Привет", Place("a", 1)), Pair("b", "да", Place("a", 2))])
-    assert found.columns == {"source": found.source, "target": found.target}
-    assert found.source.characters.counts == {4: 1, 1: 1}
-    assert found.source.words.counts == {2: 1, 1: 1}
-    assert found.source.alphabet == Counter("ab cb")
-    assert found.target.scripts == {"CYRILLIC": 1.0}
+    source, target = found.columns.values()
+    assert list(found.columns) == ["source", "target"]
+    assert source.characters.counts == {4: 1, 1: 1}
+    assert source.words.counts == {2: 1, 1: 1}
+    assert source.alphabet == Counter("ab cb")
+    assert target.scripts == {"CYRILLIC": 1.0}
     assert pair_statistics([Pair("2ª vez", "x", Place("a", 1))]).columns["source"].scripts == {"LATIN": 1.0}
     assert found.shared_alphabet == 0
 
