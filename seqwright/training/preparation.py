@@ -26,7 +26,6 @@ from seqwright.files import reached, read_json, sha256, sync, write_json
 from seqwright.runs.folder import CHECKPOINTS, Run
 
 BLOCK = 20_000  # examples that are encoded together
-LEFT_OUT = "{}_left_out.json"  # next to the store of a part
 
 Check = Callable[[], None]
 
@@ -58,12 +57,99 @@ def prepare(config: Config, folder: Path, check: Check = lambda: None) -> Prepar
     data = folder / "data"
     data.mkdir(exist_ok=True)
     corpus = Corpus.of(config)
-    files = fingerprint(corpus.paths, data / "inputs.json")
-    task = _task(config, corpus, folder, data, files, check)
-    parts: tuple[Part, ...] = ("train", "valid")
-    stores = {part: _store(part, config, corpus, task, data, files, check) for part in parts}
-    left_out = (_left_out(part, config, data) for part in parts)
-    return Prepared(corpus, task, stores["train"], stores["valid"], tuple(filter(None, left_out)))
+    work = _Preparation(config, corpus, folder, fingerprint(corpus.paths, data / "inputs.json"), check)
+    task = work.task()
+    train, valid = work.store("train", task), work.store("valid", task)
+    left_out = (work.left_out(part) for part in ("train", "valid"))
+    return Prepared(corpus, task, train, valid, tuple(filter(None, left_out)))
+
+
+@dataclass(frozen=True)
+class _Preparation:
+    """The preparation of one run; `files` is the fingerprint of its data files."""
+
+    config: Config
+    corpus: Corpus
+    folder: Path
+    files: str
+    check: Check
+
+    def task(self) -> Task[Any, Any]:
+        """Load the task that was fitted for this configuration and these files, or fit it."""
+        kind, config, data = self.corpus.task, self.config, self.folder / "data"
+        table = config.to_dict()
+        wanted = {"files": self.files, **{key: table[key] for key in ("tokenizer", "data", "start")}}
+        note = data / "tokenizer.json"
+        noted = read_json(note) if note.exists() else {}
+        if noted == wanted:
+            return kind.load(self.folder, config)
+        if any((self.folder / CHECKPOINTS).glob("step_*")):  # whose weights fit no other task
+            _refuse_changed(self.corpus.paths, noted.get("files", self.files), self.files)
+            return kind.load(self.folder, config)
+        if next(self.corpus.examples("train"), None) is None:
+            raise InputError(_nothing_left("train", self.corpus, config.data.max_length, Counter()))
+        start = None
+        if config.start is not None:
+            start = kind.load(Path(config.start), parse_config(Run.open(config.start).config))
+        task = kind.fit(config, self._examples, start)
+        note.unlink(missing_ok=True)  # a kill from here on must not leave it next to another task
+        sync(data)
+        task.save(self.folder)
+        reached("prepare:tokenizer")
+        write_json(note, wanted)
+        return task
+
+    def _examples(self) -> Iterator[Any]:
+        for count, example in enumerate(self.corpus.examples("train")):
+            if count % BLOCK == 0:
+                self.check()
+            yield example
+
+    def store(self, part: Part, task: Task[Any, Any]) -> Store:
+        columns, config = task.columns(readable=part != "train"), self.config
+        key = json.dumps(
+            [part, self.files, task.fingerprint, config.to_dict()["data"], config.tokenizer.sampled]
+        )
+        rows = self._rows(part, task, [column.name for column in columns])
+        place = self.folder / "data" / part
+        store = Store.open_or_build(place, rows, columns, key=key, inputs=self.corpus.paths)
+        reached(f"prepare:{part}")
+        return store
+
+    def _rows(self, part: Part, task: Task[Any, Any], columns: list[str]) -> Iterator[StoredRow]:
+        """Encode examples. Those that are too long are left out, and noted before the store is complete: a
+        complete store always has its note.
+        """
+        limit, numbers = self.config.data.max_length, {path: k for k, path in enumerate(self.corpus.paths)}
+        examples = self.corpus.examples(part)
+        kept, lengths, seen = 0, Counter[int](), Occurrences()
+        while block := list(islice(examples, BLOCK)):
+            self.check()
+            for row in task.encode(block):
+                place = row.example.place
+                if row.length > limit:
+                    lengths[row.length] += 1
+                    seen.add(place)
+                    continue
+                kept += 1
+                chosen = {name: row.columns[name] for name in columns}
+                yield StoredRow(chosen, (numbers[place.file], place.line))
+        if not kept:
+            raise InputError(_nothing_left(part, self.corpus, limit, lengths))
+        left_out = {"left_out": seen.count, "longest": max(lengths, default=0), "places": seen.places}
+        write_json(self._note(part), {"pairs": kept + seen.count, **left_out})
+
+    def left_out(self, part: Part) -> Finding | None:
+        """Return what the store of a part leaves out; stores of older versions have no note."""
+        if not self._note(part).exists():
+            return None
+        known = read_json(self._note(part))
+        seen = Occurrences(known["left_out"], [Place(*place) for place in known["places"]])
+        limit = self.config.data.max_length
+        return left_out_finding(seen, known["pairs"], known["longest"], limit, NAMES[part])
+
+    def _note(self, part: Part) -> Path:
+        return self.folder / "data" / f"{part}_left_out.json"
 
 
 def fingerprint(paths: list[str], memory: Path) -> str:
@@ -86,40 +172,6 @@ def fingerprint(paths: list[str], memory: Path) -> str:
     return ":".join(str(entry["sha256"]) for entry in now.values())
 
 
-def _task(
-    config: Config, corpus: Corpus, folder: Path, data: Path, files: str, check: Check
-) -> Task[Any, Any]:
-    """Load the task that was fitted for this configuration and these files, or fit it."""
-    table = config.to_dict()
-    wanted = {"files": files, **{key: table[key] for key in ("tokenizer", "data", "start")}}
-    note = data / "tokenizer.json"
-    noted = read_json(note) if note.exists() else {}
-    if noted == wanted:
-        return corpus.task.load(folder, config)
-    if any((folder / CHECKPOINTS).glob("step_*")):  # these weights fit only the task they were trained with
-        _refuse_changed(corpus.paths, noted.get("files", files), files)
-        return corpus.task.load(folder, config)
-
-    def examples() -> Iterator[Any]:
-        for count, example in enumerate(corpus.examples("train")):
-            if count % BLOCK == 0:
-                check()
-            yield example
-
-    if next(corpus.examples("train"), None) is None:
-        raise InputError(_nothing_left("train", corpus, config.data.max_length, Counter()))
-    start = None
-    if config.start is not None:
-        start = corpus.task.load(Path(config.start), parse_config(Run.open(config.start).config))
-    task = corpus.task.fit(config, examples, start)
-    note.unlink(missing_ok=True)  # a kill from here on must not leave it next to another task
-    sync(data)
-    task.save(folder)
-    reached("prepare:tokenizer")
-    write_json(note, wanted)
-    return task
-
-
 def _refuse_changed(paths: list[str], before: str, now: str) -> None:
     """A training resumes with the very files it began with."""
     different = dict.fromkeys(paths)  # each has one fingerprint, in however many parts it is
@@ -129,58 +181,6 @@ def _refuse_changed(paths: list[str], before: str, now: str) -> None:
             f"{', '.join(changed)} changed since this training began; restore the old content, "
             "or train into another folder"
         )
-
-
-def _store(
-    part: Part, config: Config, corpus: Corpus, task: Task[Any, Any], data: Path, files: str, check: Check
-) -> Store:
-    columns = task.columns(readable=part != "train")
-    key = json.dumps([part, files, task.fingerprint, config.to_dict()["data"], config.tokenizer.sampled])
-    names = [column.name for column in columns]
-    rows = _rows(part, config, corpus, task, data, names, check)
-    store = Store.open_or_build(data / part, rows, columns, key=key, inputs=corpus.paths)
-    reached(f"prepare:{part}")
-    return store
-
-
-def _rows(
-    part: Part,
-    config: Config,
-    corpus: Corpus,
-    task: Task[Any, Any],
-    data: Path,
-    columns: list[str],
-    check: Check,
-) -> Iterator[StoredRow]:
-    """Encode examples. Those that are too long are left out, and noted before the store is complete: a
-    complete store always has its note.
-    """
-    limit, numbers = config.data.max_length, {path: k for k, path in enumerate(corpus.paths)}
-    examples = corpus.examples(part)
-    kept, lengths, seen = 0, Counter[int](), Occurrences()
-    while block := list(islice(examples, BLOCK)):
-        check()
-        for row in task.encode(block):
-            place = row.example.place
-            if row.length > limit:
-                lengths[row.length] += 1
-                seen.add(place)
-                continue
-            kept += 1
-            yield StoredRow({name: row.columns[name] for name in columns}, (numbers[place.file], place.line))
-    if not kept:
-        raise InputError(_nothing_left(part, corpus, limit, lengths))
-    left_out = {"left_out": seen.count, "longest": max(lengths, default=0), "places": seen.places}
-    write_json(data / LEFT_OUT.format(part), {"pairs": kept + seen.count, **left_out})
-
-
-def _left_out(part: Part, config: Config, data: Path) -> Finding | None:
-    note = data / LEFT_OUT.format(part)
-    if not note.exists():  # a store of an older version
-        return None
-    known = read_json(note)
-    seen = Occurrences(known["left_out"], [Place(*place) for place in known["places"]])
-    return left_out_finding(seen, known["pairs"], known["longest"], config.data.max_length, NAMES[part])
 
 
 def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: Counter[int]) -> str:
