@@ -14,6 +14,10 @@ from seqwright.runs.report import write_report
 SIZES = (
     "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect()).map(b => [b.width, b.height])"
 )
+OVERLAPS = """[...document.querySelectorAll('.score')].some(box => {
+    const sides = [...box.children].map(child => child.getBoundingClientRect());
+    return sides.some((side, k) => k && side.top < sides[k - 1].bottom - 1);
+})"""
 SCROLLS = "document.documentElement.scrollWidth > window.innerWidth"
 
 
@@ -37,6 +41,7 @@ def test_the_page_opens_without_errors_and_fits(browser, report, width, dark):
     assert len(sizes) > 10
     assert all(wide > 100 and high > 20 for wide, high in sizes)
     assert not page.evaluate(SCROLLS)
+    assert not page.evaluate(OVERLAPS)
     assert page.requests == [report.as_uri()]
     assert page.complaints == []
     page.close()
