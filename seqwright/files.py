@@ -160,10 +160,7 @@ def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_folder(path: Path, label: str | None = None) -> Iterator[Path]:
-    """Create a folder that becomes `path` when the block succeeds, and is removed when it fails.
-
-    `path` must not exist. Files must be synced when the block ends: write them with `HashedFile`.
-    """
+    """Create a folder that becomes `path`, a new one, if the block succeeds. `HashedFile` syncs its files."""
     label = label or path.name
     fresh = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     try:
@@ -261,14 +258,11 @@ def check_format(path: Path, written: Any, known: int) -> None:
     """Raise ModelError unless a file has the format number that this version reads."""
     if not isinstance(written, int):
         raise ModelError(f"{path} has no format number (it has {written!r}); restore it from a copy")
+    other = f"{path} has format {written}, but this version reads format {known}"
     if written > known:
-        raise NewerFormatError(
-            f"{path} has format {written}, written by a newer Seqwright; this version reads format {known}: "
-            "upgrade Seqwright"
-        )
+        raise NewerFormatError(f"{other}; upgrade Seqwright")
     if written < known:
-        older = f"{path} has format {written}, which this version no longer reads (it reads {known})"
-        raise ModelError(f"{older}: use the Seqwright version that wrote it")
+        raise ModelError(f"{other}; use the Seqwright version that wrote it")
 
 
 def sha256(path: Path) -> str:
@@ -296,11 +290,7 @@ def discard(path: Path, label: str) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in a folder: discarded and unfinished files and folders.
-
-    Unfinished files with the pid of this process are removed, too: in containers a dead process often had the
-    same pid. Do not call this while writing.
-    """
+    """Remove the discarded and unfinished files and folders of killed processes; not while writing there."""
     for path in folder.iterdir() if folder.is_dir() else ():
         unfinished = re.search(r"\.tmp\.(\d+)$", path.name)
         if path.name.startswith(TRASH) or (unfinished and not _is_running(int(unfinished[1]))):
@@ -309,7 +299,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether another process has this pid."""
+    """Whether another process has this pid. In containers a dead process often had that of this one."""
     if os.name != "posix":
         return True  # on Windows os.kill with signal 0 would kill it
     try:
@@ -377,10 +367,7 @@ def _flock(descriptor: int, path: Path, wait: bool) -> None:
 
 
 def _release_after_fork() -> None:
-    """Close the locks in a forked worker, which must not hold them when its parent is killed.
-
-    Closing a copy of a descriptor does not unlock it in the parent.
-    """
+    """Close the locks in a forked worker, so that only its parent, which keeps them, holds them."""
     for descriptor in _held:
         os.close(descriptor)
     _held.clear()

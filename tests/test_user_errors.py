@@ -381,7 +381,7 @@ def test_an_invalid_configuration(fails, text, words):
 def test_a_model_of_a_newer_version(fails, damaged):
     config = damaged / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "format": 99}))
-    fails(3, "predict", str(damaged), words=("has format 99", "newer Seqwright", "upgrade"))
+    fails(3, "predict", str(damaged), words=("has format 99", "reads format 1", "upgrade"))
 
 
 # Folders and machines ----------------------------------------------------------------------------------

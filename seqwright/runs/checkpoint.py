@@ -25,22 +25,9 @@ from pydantic import BaseModel, NonNegativeInt, ValidationError
 from torch import Tensor
 
 import seqwright
+from seqwright import files
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
 from seqwright.evaluation.metrics import Better
-from seqwright.files import (
-    HashedFile,
-    NewerFormatError,
-    atomic_folder,
-    check_format,
-    check_space,
-    discard,
-    encode_json,
-    read_json,
-    reading,
-    sha256,
-    write_text,
-    writing,
-)
 from seqwright.runs.tensors import allocating, load_tensors, not_finite, tied_names, write_tensors
 
 FORMAT = 1
@@ -101,29 +88,27 @@ class Checkpoints:
     ) -> Path:
         """Write a checkpoint and point LATEST at it, and BEST if it is `kept` or its metric beats the best.
 
-        Raises DivergedError if a tensor is not finite, and WriteError if writing fails. Earlier checkpoints
-        are untouched then, and a later save may succeed.
+        Raises DivergedError if a tensor is not finite, and WriteError if writing fails; others stay then.
         """
         self._check_finite(step, tensors)
-        with writing(self.folder):
+        with files.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
-        check_space(self.folder, int(1.1 * size))  # some space stays free
+        files.check_space(self.folder, int(1.1 * size))  # some space stays free
         metric = metric if metric is not None and math.isfinite(metric) else None
         is_best = kept or self._beats_best(metric, better)
         place, times = self.folder / f"step_{step:08d}", 1
         while place.exists():
             times += 1
             place = self.folder / f"step_{step:08d}.{times}"
-        model = tensors.get("model", {})
+        model, entries = tensors.get("model", {}), {}
         tied = tied_names(model)
-        with atomic_folder(place, "save") as fresh:
-            files = {}
+        with files.atomic_folder(place, "save") as fresh:
             for part, group in tensors.items():
-                with HashedFile(fresh / (part + TENSORS), f"save:{part + TENSORS}") as file:
+                with files.HashedFile(fresh / (part + TENSORS), f"save:{part + TENSORS}") as file:
                     write_tensors(file, group)
-                    files[part + TENSORS] = file.finish()
-            files[STATE] = _write_json(fresh / STATE, state)
+                    entries[part + TENSORS] = file.finish()
+            entries[STATE] = _write_json(fresh / STATE, state)
             manifest = {
                 "format": FORMAT,
                 "run": self.run_id,
@@ -132,11 +117,11 @@ class Checkpoints:
                 "better": better,
                 "parameters": sum(tensor.numel() for name, tensor in model.items() if name not in tied),
                 "versions": {"seqwright": seqwright.__version__, "torch": str(torch.__version__)},
-                "files": files,
+                "files": entries,
             }
             _write_json(fresh / MANIFEST, _sealed(manifest))
         for pointer in (BEST, LATEST) if is_best else (LATEST,):
-            write_text(self.folder / pointer, place.name + "\n", f"save:{pointer}")
+            files.write_text(self.folder / pointer, place.name + "\n", f"save:{pointer}")
         try:
             self.retain()
         except WriteError as error:
@@ -155,7 +140,7 @@ class Checkpoints:
         for path in candidates:
             try:
                 return self.read(path, parts=parts, verify=verify)
-            except NewerFormatError:
+            except files.NewerFormatError:
                 raise  # resuming from an older one would discard newer work
             except ModelError as error:
                 self.log(f"checkpoint {path.name} is skipped: {error}")
@@ -172,15 +157,15 @@ class Checkpoints:
         if missing := [part for part in wanted if part not in known]:
             raise ModelError(f"{path} has no part {missing[0]!r}; it has: {', '.join(known)}")
         for name in (STATE, *(part + TENSORS for part in wanted)) if verify else ():
-            with reading(path / name):
-                found = sha256(path / name)
+            with files.reading(path / name):
+                found = files.sha256(path / name)
             if found != manifest.files[name].sha256:
                 raise ModelError(f"{path / name} is damaged: its SHA-256 does not match the manifest")
         tensors = {part: load_tensors(path / (part + TENSORS)) for part in wanted}
         for part, group in tensors.items():
             if wrong := not_finite(group):
                 raise ModelError(f"{path / (part + TENSORS)} has a non-finite value in {wrong}")
-        return Checkpoint(manifest.step, tensors, read_json(path / STATE), path)
+        return Checkpoint(manifest.step, tensors, files.read_json(path / STATE), path)
 
     def steps(self) -> list[int]:
         """Return the steps of this run with a complete checkpoint, ascending."""
@@ -200,10 +185,9 @@ class Checkpoints:
         return pick(scored, key=lambda path: complete[path].metric or 0.0)
 
     def retain(self) -> None:
-        """Remove the checkpoints of this run except LATEST, BEST, and the `keep` - 1 before LATEST.
+        """Remove the complete checkpoints of this run except LATEST, BEST, and the `keep` - 1 before LATEST.
 
-        Checkpoints after LATEST are removed, too: they belong to a training that was resumed from an earlier
-        step. Nothing is removed unless LATEST is complete; other runs and unreadable folders stay.
+        Nothing is removed unless LATEST is complete. Those after it are from before a training was resumed.
         """
         complete, latest = list(self._complete()), self._pointed(LATEST)
         if latest not in complete:
@@ -211,8 +195,8 @@ class Checkpoints:
         until = complete.index(latest) + 1
         kept = {*complete[max(0, until - self.keep) : until], self._pointed(BEST)}
         for path in (path for path in complete if path not in kept):
-            with writing(path):
-                discard(path, "retention")
+            with files.writing(path):
+                files.discard(path, "retention")
 
     def _check_finite(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         for part, group in tensors.items():
@@ -240,12 +224,25 @@ class Checkpoints:
         return complete
 
     def _manifest(self, path: Path) -> Manifest:
-        """Read the manifest of a checkpoint of this run, and check the sizes of its files."""
-        manifest = _read_manifest(path / MANIFEST)
+        """Read the manifest of a checkpoint of this run, and check it and the sizes of its files."""
+        place, fields = path / MANIFEST, files.read_json(path / MANIFEST)
+        files.check_format(place, fields.get("format"), FORMAT)
+        if fields != _sealed(fields):
+            raise ModelError(f"{place} is damaged: its SHA-256 does not match")
+        try:
+            manifest = Manifest.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ModelError(f"{place} is not a manifest: {where}: {first['msg']}") from error
+        if wrong := [name for name in manifest.files if not FILE.fullmatch(name)]:
+            raise ModelError(f"{place} names {wrong[0]!r}, but a checkpoint has only safetensors and {STATE}")
+        if STATE not in manifest.files:
+            raise ModelError(f"{place} does not name {STATE}")
         if manifest.run != self.run_id:
             raise ModelError(f"{path} belongs to run {manifest.run}, but this is run {self.run_id}")
         for name, entry in manifest.files.items():
-            with reading(path / name):
+            with files.reading(path / name):
                 size = (path / name).stat().st_size
             if size != entry.bytes:
                 raise ModelError(f"{path / name} has {size} bytes instead of {entry.bytes}")
@@ -273,24 +270,6 @@ class Checkpoints:
         return metric > best if better == "higher" else metric < best
 
 
-def _read_manifest(path: Path) -> Manifest:
-    fields = read_json(path)
-    check_format(path, fields.get("format"), FORMAT)
-    if fields != _sealed(fields):
-        raise ModelError(f"{path} is damaged: its SHA-256 does not match")
-    try:
-        manifest = Manifest.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ModelError(f"{path} is not a manifest: {where}: {first['msg']}") from error
-    if wrong := [name for name in manifest.files if not FILE.fullmatch(name)]:
-        raise ModelError(f"{path} names {wrong[0]!r}, but a checkpoint has only safetensors and {STATE}")
-    if STATE not in manifest.files:
-        raise ModelError(f"{path} does not name {STATE}")
-    return manifest
-
-
 def _sealed(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a manifest with the SHA-256 of all of them."""
     content = {key: value for key, value in fields.items() if key != "sha256"}
@@ -298,6 +277,6 @@ def _sealed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    with HashedFile(path, f"save:{path.name}") as file:
-        file.write(encode_json(value, indent=1))
+    with files.HashedFile(path, f"save:{path.name}") as file:
+        file.write(files.encode_json(value, indent=1))
         return file.finish()

@@ -24,19 +24,8 @@ from typing import Any
 
 from torch import Tensor
 
+from seqwright import files
 from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
-from seqwright.files import (
-    atomic_file,
-    check_format,
-    check_space,
-    encode_json,
-    locked,
-    read_json,
-    remove_leftovers,
-    strict,
-    write_json,
-    writing,
-)
 from seqwright.runs.checkpoint import Checkpoints
 from seqwright.runs.tensors import load_metadata, load_tensors, not_finite, write_tensors
 
@@ -64,12 +53,12 @@ class Run:
         if taken := sorted({"format", "run"} & config.keys()):
             raise ConfigError(f"the configuration key {taken[0]!r} is reserved in {CONFIG}; rename it")
         check_home(folder)
-        with writing(folder):
+        with files.writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             _check_empty(folder)  # before a lock file is created among other files
-        with locked(folder / LOCK):
+        with files.locked(folder / LOCK):
             _check_empty(folder)  # again: another process may have been faster
-            check_space(folder, 1 << 20)
+            files.check_space(folder, 1 << 20)
             run = cls(folder, {}, secrets.token_hex(8))
             run.configure(config)
         return run
@@ -84,11 +73,11 @@ class Run:
             elif not os.path.exists(folder):
                 reason = f"the folder {folder} does not exist"
             raise ModelError(f"{reason}; {_suggestion(folder)}pass a run folder that training created")
-        path, fields = folder / CONFIG, read_json(folder / CONFIG)
+        path, fields = folder / CONFIG, files.read_json(folder / CONFIG)
         written, run_id = fields.pop("format", None), fields.pop("run", None)
         if not isinstance(written, int) or not isinstance(run_id, str):
             raise ModelError(f"{path} is not the configuration of a run: format {written!r}, run {run_id!r}")
-        check_format(path, written, FORMAT)
+        files.check_format(path, written, FORMAT)
         return cls(folder, fields, run_id)
 
     @staticmethod
@@ -98,7 +87,7 @@ class Run:
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Replace the configuration, for example when a run is resumed with more steps."""
-        write_json(self.path(CONFIG), {"format": FORMAT, "run": self.id, **config}, "run:config")
+        files.write_json(self.path(CONFIG), {"format": FORMAT, "run": self.id, **config}, "run:config")
         self.config = json.loads(json.dumps(config))  # as `open` reads it
 
     def path(self, *parts: str) -> Path:
@@ -110,14 +99,14 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the folder for writing, or raise WriteError; remove what killed processes left behind."""
-        with locked(self.path(LOCK)):
-            remove_leftovers(self.folder)
-            remove_leftovers(self.path(CHECKPOINTS))
+        with files.locked(self.path(LOCK)):
+            files.remove_leftovers(self.folder)
+            files.remove_leftovers(self.path(CHECKPOINTS))
             yield
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append a record to metrics.jsonl, or keep it for the next call; NaN and infinity become null."""
-        self._pending.append(encode_json(strict(record)))
+        self._pending.append(files.encode_json(files.strict(record)))
         try:
             _append(self.path(METRICS), b"".join(self._pending))
             self._pending.clear()
@@ -127,8 +116,7 @@ class Run:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Return the records of metrics.jsonl, without a last line that a kill cut off."""
-        for number, line in enumerate(self._log_lines(), start=1):
-            record = _record(line)
+        for number, (line, record) in enumerate(self._log_entries(), start=1):
             if record is not None:
                 yield record
             elif line.endswith(b"\n"):
@@ -136,9 +124,8 @@ class Run:
 
     def rewind_log(self, step: int) -> None:
         """Remove the records after a step that is resumed from, and lines that are not records."""
-        with atomic_file(self.path(METRICS), "run:metrics") as file:
-            for line in self._log_lines():
-                record = _record(line)
+        with files.atomic_file(self.path(METRICS), "run:metrics") as file:
+            for line, record in self._log_entries():
                 at = None if record is None else record.get("step")
                 if record is not None and not (isinstance(at, int | float) and at > step):
                     file.write(line)
@@ -147,7 +134,7 @@ class Run:
         """Write model.safetensors."""
         if wrong := not_finite(tensors):
             raise DivergedError(f"{self.path(WEIGHTS)} is not written: {wrong} is not finite")
-        with atomic_file(self.path(WEIGHTS), "run:weights") as file:
+        with files.atomic_file(self.path(WEIGHTS), "run:weights") as file:
             write_tensors(file, tensors, metadata)
 
     def load_weights(self, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
@@ -164,9 +151,14 @@ class Run:
             raise ModelError(f"{unfinished}; run the same train command again to resume it")
         return path
 
-    def _log_lines(self) -> Iterator[bytes]:
+    def _log_entries(self) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+        """Yield the lines of metrics.jsonl, each with its record if it is a complete JSON object."""
         with suppress(FileNotFoundError), self.path(METRICS).open("rb") as file:
-            yield from file
+            for line in file:
+                record = None
+                with suppress(ValueError):
+                    record = json.loads(line) if line.endswith(b"\n") else None
+                yield line, record if isinstance(record, dict) else None
 
 
 def check_order(folder: str, *others: str) -> None:
@@ -179,7 +171,7 @@ def check_order(folder: str, *others: str) -> None:
 def check_home(folder: str | Path) -> None:
     """Raise WriteError if no run can be created or resumed in this folder."""
     folder = Path(folder)
-    with writing(folder):
+    with files.writing(folder):
         for place in (folder, *folder.parents):
             if place.exists() and not place.is_dir():
                 raise WriteError(f"{folder} cannot be written: {place} is a file; choose another folder")
@@ -239,11 +231,3 @@ def _append(path: Path, data: bytes) -> None:
         except OSError:
             file.truncate(before)
             raise
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    """Parse a complete line with a JSON object; otherwise return None."""
-    value = None
-    with suppress(ValueError):
-        value = json.loads(line) if line.endswith(b"\n") else None
-    return value if isinstance(value, dict) else None

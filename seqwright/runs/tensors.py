@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seqwright.errors import ModelError, WriteError
-from seqwright.files import reading
+from seqwright.files import HashedFile, reading
 
 TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the same tensor
 FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
@@ -27,12 +27,8 @@ CODES = {**FLOATS, **INTEGERS, torch.bool: "BOOL"}
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
 
-class Writable(Protocol):
-    def write(self, data: memoryview, /) -> Any: ...
-
-
 def write_tensors(
-    file: Writable, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+    file: BinaryIO | HashedFile, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write a safetensors file: the length of the header (8 bytes), the header (JSON), the data.
 
@@ -42,18 +38,14 @@ def write_tensors(
     tied = tied_names(tensors)
     names = sorted(tensors.keys() - tied.keys(), key=lambda name: (-tensors[name].element_size(), name))
     notes = {**(metadata or {}), **({TIED: json.dumps(tied)} if tied else {})}
-    header: dict[str, Any] = {"__metadata__": notes}
-    end = 0
+    header, end = dict[str, Any](__metadata__=notes), 0
     for name in names:
         tensor, start, end = tensors[name], end, end + tensors[name].nbytes
         if tensor.dtype not in CODES:
             known = ", ".join(str(dtype).removeprefix("torch.") for dtype in CODES)
             raise WriteError(f"{name} has dtype {tensor.dtype}, which cannot be saved; use one of: {known}")
-        header[name] = {
-            "dtype": CODES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [start, end],
-        }
+        code, shape = CODES[tensor.dtype], list(tensor.shape)
+        header[name] = {"dtype": code, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file.write(memoryview(len(text).to_bytes(8, "little") + text))

@@ -55,19 +55,12 @@ def _findings_of_outputs(validation: Validation) -> list[str]:
             "train longer, lower the learning rate, or check the choice of columns"
         )
     copies = sum(text == line for text, line in zip(texts, validation.inputs, strict=True)) / count
-    expected = (
-        sum(line in item.references for item, line in zip(items, validation.inputs, strict=True)) / count
-    )
+    copied = (line in item.references for item, line in zip(items, validation.inputs, strict=True))
+    expected = sum(copied) / count
     if copies >= 0.5 and expected <= copies / 2:
-        found.append(
-            f"{copies:.0%} of the outputs are copies of the source: are there untranslated pairs in the data?"
-        )
+        found.append(f"{copies:.0%} of the outputs copy the source: are there untranslated pairs?")
     if (empty := texts.count("") / count) >= 0.2:
-        found.append(
-            f"{empty:.0%} of the outputs are empty: are there blank or truncated targets in the data?"
-        )
+        found.append(f"{empty:.0%} of the outputs are empty: are there blank or truncated targets?")
     if (endless := sum(not item.output.complete for item in items) / count) >= 0.2:
-        found.append(
-            f"{endless:.0%} of the outputs reach the maximum length without an end symbol; train longer"
-        )
+        found.append(f"{endless:.0%} of the outputs reach the maximum length without an end; train longer")
     return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import torch
 from annotated_types import Ge, Lt
@@ -83,10 +83,16 @@ class Adamw(Optimizer):
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        return [adamw(list(parameters.values()), self.rate, self.decay, self.options)]
+        every = parameters.values()
+        groups = [
+            {"params": [p for p in every if p.dim() >= 2], "weight_decay": self.decay},
+            {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        used = [group for group in groups if group["params"]]
+        return [torch.optim.AdamW(used, lr=self.rate, fused=True, **self.options)]
 
 
-class Muon(Optimizer):
+class Muon(Adamw):
     """Orthogonalised momentum for the matrices inside the blocks (Jordan et al. 2024); AdamW for the rest.
 
     The update of a matrix has the root mean square of an Adam update (Liu et al. 2025, eq. 4), so one rate
@@ -94,37 +100,26 @@ class Muon(Optimizer):
     bfloat16, which many CPUs emulate.
     """
 
+    passes_to = Adamw
+
     def __init__(
         self,
         model: nn.Module,
         *,
-        rate: Rate = 3e-3,
         momentum: Annotated[Share, Doc("Decay of the momentum of matrices.")] = 0.95,
-        betas: Betas = (0.9, 0.98),
-        epsilon: NotNegative = 1e-9,
-        decay: Decay = 0.01,
+        **options: Any,
     ):
-        self.options, self.decay, self.momentum = {"betas": tuple(betas), "eps": epsilon}, decay, momentum
-        super().__init__(model, rate=rate)
+        self.momentum = momentum
+        super().__init__(model, **options)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
         outer = {"embedding", "output"}
         inner = {n: p for n, p in parameters.items() if p.dim() == 2 and outer.isdisjoint(n.split("."))}
-        others = [p for name, p in parameters.items() if name not in inner]
-        parts: list[torch.optim.Optimizer] = [adamw(others, self.rate, self.decay, self.options)]
+        parts = super().make({name: p for name, p in parameters.items() if name not in inner})
         if inner:
             defaults = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
             parts.append(_Orthogonal(inner.values(), defaults))
         return parts
-
-
-def adamw(every: Sequence[nn.Parameter], rate: float, decay: float, options: dict) -> torch.optim.Optimizer:
-    """Fused AdamW: one pass over each parameter."""
-    groups = [
-        {"params": [p for p in every if p.dim() >= 2], "weight_decay": decay},
-        {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, fused=True, **options)
 
 
 class _Orthogonal(torch.optim.Optimizer):

@@ -22,9 +22,7 @@ Floor = Annotated[float, Ge(0), Le(1), Doc("Final fraction of the highest rate."
 
 
 class Schedule:
-    """Base: the learning rate rises from 0 to the optimizer's `rate` over `warmup` steps, at most half of the
-    training; then the class determines its shape.
-    """
+    """Base: the learning rate rises from 0 to the highest in `warmup` steps, at most half of the training."""
 
     def __init__(self, *, warmup: Warmup = 400):
         self.warmup = warmup
@@ -44,25 +42,21 @@ class Schedule:
 
 
 class Constant(Schedule):
-    """Warm-up over `warmup` steps (at most half of the training), then the highest rate."""
+    """Warm-up, then the highest rate."""
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return 1.0
 
 
 class InverseSqrt(Schedule):
-    """Warm-up over `warmup` steps (at most half of the training), then the highest rate × √(warmup / step)
-    (Vaswani et al. 2017, eq. 3, scaled to 1 at its peak).
-    """
+    """Warm-up, then the highest rate × √(warmup / step) (Vaswani et al. 2017, eq. 3, scaled to 1)."""
 
     def after(self, step: int, warmup: float, done: float) -> float:
         return math.sqrt(max(warmup, 1) / step)
 
 
 class Cosine(Schedule):
-    """Warm-up over `warmup` steps (at most half of the training), then half a cosine wave down to `floor`
-    (Loshchilov & Hutter 2017, eq. 5, without restarts).
-    """
+    """Warm-up, then half a cosine wave down to `floor` (Loshchilov & Hutter 2017, eq. 5, no restarts)."""
 
     def __init__(self, *, warmup: Warmup = 400, floor: Floor = 0.0):
         super().__init__(warmup=warmup)
@@ -73,9 +67,7 @@ class Cosine(Schedule):
 
 
 class Linear(Schedule):
-    """Warm-up over `warmup` steps (at most half of the training), then the highest rate for the share `flat`
-    of the rest, then a straight line down to `floor`.
-    """
+    """Warm-up, then the highest rate for the share `flat` of the rest, then a straight line to `floor`."""
 
     def __init__(self, *, warmup: Warmup = 400, flat: Flat = 0.4, floor: Floor = 0.0):
         super().__init__(warmup=warmup)

@@ -457,13 +457,13 @@ def test_an_older_format_is_named(two, logged):
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 0}))
     with pytest.raises(ModelError, match="none of the 2 checkpoints"):
         two.load()
-    assert "format 0, which this version no longer reads" in logged[0]
+    assert "format 0, but this version reads format 1; use the Seqwright version" in logged[0]
 
 
 def test_a_newer_format_is_not_skipped(two):
     path = two.folder / "step_00000002" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(ModelError, match="format 2, written by a newer Seqwright"):
+    with pytest.raises(ModelError, match="format 2, but this version reads format 1; upgrade Seqwright"):
         two.load()
 
 

@@ -133,13 +133,14 @@ def test_of_two_creations_at_once_one_succeeds(tmp_path, monkeypatch):
 
 def test_a_late_creation_does_not_overwrite(tmp_path, monkeypatch):
     """Another creation finishes between the first check of the folder and the lock."""
+    locked = files.locked
 
     def late(path: Path) -> AbstractContextManager[None]:
-        monkeypatch.setattr(run_module, "locked", files.locked)
+        monkeypatch.setattr(files, "locked", locked)
         Run.create(tmp_path / "run", CONFIG)
-        return files.locked(path)
+        return locked(path)
 
-    monkeypatch.setattr(run_module, "locked", late)
+    monkeypatch.setattr(files, "locked", late)
     with pytest.raises(WriteError, match=r"already has a config\.json"):
         Run.create(tmp_path / "run", {"other": 1})
     assert Run.open(tmp_path / "run").config == READ
@@ -154,8 +155,8 @@ def test_a_late_creation_does_not_overwrite(tmp_path, monkeypatch):
         ("{}", "not the configuration of a run"),
         ('{"model_type": "bert"}', "not the configuration of a run"),
         ('{"format": 1}', "not the configuration of a run"),
-        ('{"format": 2, "run": "0"}', "format 2, written by a newer Seqwright; this version reads format 1"),
-        ('{"format": 0, "run": "0"}', "format 0, which this version no longer reads"),
+        ('{"format": 2, "run": "0"}', "format 2, but this version reads format 1; upgrade Seqwright"),
+        ('{"format": 0, "run": "0"}', "format 0, but this version reads format 1; use the Seqwright"),
     ],
 )
 def test_an_invalid_configuration_is_reported_in_one_line(tmp_path, content, rule):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -58,18 +57,8 @@ def thinned(points: Sequence[Point], most: int = 600, middle: Sequence[float] | 
 
 def running_median(values: Sequence[float], width: int) -> list[float]:
     """Return the median of up to width // 2 values on each side, of fewer near the start for symmetry."""
-    half, window, first, last = width // 2, list[float](), 0, 0
-    medians = []
-    for place in range(len(values)):
-        back = min(half, place)
-        while last <= min(place + back, len(values) - 1):
-            insort(window, values[last])
-            last += 1
-        while first < place - back:
-            del window[bisect_left(window, values[first])]
-            first += 1
-        medians.append((window[(len(window) - 1) // 2] + window[len(window) // 2]) / 2)
-    return medians
+    sides, array = (min(width // 2, place) for place in range(len(values))), np.array(values)
+    return [float(np.median(array[i - side : i + side + 1])) for i, side in enumerate(sides)]
 
 
 def line_chart(

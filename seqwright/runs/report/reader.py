@@ -140,12 +140,8 @@ class Record:
     def __init__(self, folder: str | Path):
         """Read a run folder. A folder that is not a run is a ModelError."""
         run = Run.open(folder)
-        self.folder, self.name, self.run, self.config = (
-            run.folder,
-            run.folder.resolve().name,
-            run.id,
-            run.config,
-        )
+        self.folder, self.run, self.config = run.folder, run.id, run.config
+        self.name = run.folder.resolve().name
         self.absent: dict[str, str] = {}
         self.parameters: int | None = None
         self.pruned: str | None = None  # how the weights were made from those of another run

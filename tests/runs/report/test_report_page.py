@@ -154,7 +154,11 @@ def test_a_damaged_file_is_named_and_not_used(folder, damage):
 
 @pytest.mark.parametrize(
     ("written", "reason"),
-    [(2, "has format 2, written by a newer Seqwright"), (0, "no longer reads"), (None, "no format number")],
+    [
+        (2, "has format 2, but this version reads format 1"),
+        (0, "has format 0, but"),
+        (None, "no format number"),
+    ],
 )
 def test_another_format_is_named(folder, written, reason):
     write(folder, "evaluation", {"format": written})
