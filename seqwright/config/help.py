@@ -1,6 +1,4 @@
-"""Help for everything that can be configured, read from its definition: the fields of tables, the signatures
-and docstrings of parts.
-"""
+"""Help for every option, read from its definition: fields of tables, signatures and docstrings of parts."""
 
 from __future__ import annotations
 
@@ -169,9 +167,7 @@ def _summary(part: type) -> str:
 
 
 def split_docstring(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Separate the help texts of options ("size: …", at the start of a paragraph or after a sentence) from
-    the rest of a docstring.
-    """
+    """Separate the help texts of options ("size: …", at the start of a sentence) from the rest."""
     mark = re.compile(rf"(?:^|(?<=\. ))({'|'.join(map(re.escape, names)) or '(?!)'}): ")
     rest: list[str] = []
     helps: dict[str, str] = {}

@@ -18,10 +18,7 @@ DESCRIBES = {"model": {"preset", "kind", "encoder", "decoder"}}  # keys that mak
 
 
 def parse(table: Mapping[str, Any], open_keys: Callable[[], Iterable[str]] = tuple) -> Config:
-    """Return the configuration, or raise one error with all problems.
-
-    `open_keys` are those of open tables, such as model.dropout: an unknown key may mean one of them.
-    """
+    """Return the configuration, or raise one error with all problems. An unknown key may mean an open key."""
     config, problems = read(table, open_keys)
     if problems:
         raise ConfigError(*problems)
@@ -91,10 +88,8 @@ def _contradictions(config: Config, *, complete: bool) -> Iterator[str]:
     if len(ends) > 1 or (complete and not ends):
         yield f"training needs one of steps, epochs and minutes, not {' and '.join(ends) or 'none'}"
     if training.metric != "loss" and not training.decode:
-        yield (
-            f"training.metric is {training.metric!r}, which needs outputs, but training.decode is 0; "
-            "set training.decode above 0, or training.metric to loss"
-        )
+        problem = f"training.metric is {training.metric!r}, which needs outputs, but training.decode is 0"
+        yield f"{problem}; set training.decode above 0, or training.metric to loss"
 
 
 def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
@@ -118,10 +113,8 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, 
 
 def _value(text: str) -> Any:
     try:
-        value, *others = tomllib.loads(f"value = {text}").values()
-    except tomllib.TOMLDecodeError:
-        return text
-    if others:  # a text of several lines that happen to be keys
+        (value,) = tomllib.loads(f"value = {text}").values()
+    except ValueError:  # not TOML, or a text of several lines that happen to be keys
         return text
     whole = isinstance(value, float) and value.is_integer() and "." not in text
     return int(value) if whole else _plain(value)  # 1e4 is a number of steps

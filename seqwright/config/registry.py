@@ -70,14 +70,11 @@ class Registry:
         return [] if paths is None else [m.name for m in pkgutil.iter_modules(paths) if not m.ispkg]
 
     def _classes(self, module: str) -> dict[str, type]:
-        public = {
-            name: each for name, each in vars(importlib.import_module(module)).items() if name[0] != "_"
-        }
         return {
             vars(thing).get("key", snake_case(name)): thing
-            for name, thing in public.items()
-            if inspect.isclass(thing) and issubclass(thing, self.base) and thing is not self.base
-            if thing.__module__ == module
+            for name, thing in vars(importlib.import_module(module)).items()
+            if name[0] != "_" and inspect.isclass(thing) and thing.__module__ == module
+            if issubclass(thing, self.base) and thing is not self.base
         }
 
     def _outside(self, name: str) -> type:
@@ -99,10 +96,9 @@ def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]
         return spec, {}
     if not isinstance(spec, Mapping):
         raise ConfigError(Problem(kind, spec, "it must be a name, or a table with the name under kind"))
-    options = dict(spec)
-    if "kind" not in options:
-        raise ConfigError(Problem(kind, options, 'it needs a name: add kind = "..."'))
-    return options.pop("kind"), options
+    if "kind" not in spec:
+        raise ConfigError(Problem(kind, dict(spec), 'it needs a name: add kind = "..."'))
+    return spec["kind"], {key: value for key, value in spec.items() if key != "kind"}
 
 
 def options_of(part: type) -> dict[str, inspect.Parameter]:

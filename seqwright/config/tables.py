@@ -1,8 +1,4 @@
-"""The tables of a configuration, with every default.
-
-The defaults of open tables (model, tokenizers, optimizer, schedule) are in the signatures of the parts that
-they describe.
-"""
+"""The tables of a configuration, with every default. Those of a part's options are in its signature."""
 
 from __future__ import annotations
 

@@ -109,10 +109,7 @@ def limits(hint: Any) -> str:
     texts = {kind: f"{limit:,}" if limit >= 10_000 else f"{limit}" for kind, limit in bounds.items()}
     if Ge in bounds and Le in bounds:
         return f"from {texts[Ge]} to {texts[Le]}"
-    words = [
-        "finite" if limit == math.inf else f"{BOUNDS[kind][0]} {texts[kind]}"
-        for kind, limit in bounds.items()
-    ]
+    words = ["finite" if bounds[kind] == math.inf else f"{BOUNDS[kind][0]} {texts[kind]}" for kind in bounds]
     words += [f"exactly {note.max_length} character" for note in notes if isinstance(note, Len)]
     return " and ".join(words)
 

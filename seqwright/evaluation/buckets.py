@@ -16,11 +16,8 @@ from seqwright.data.tokenizer import Tokenizer
 from seqwright.evaluation.text_outputs import Writing, edits_for
 from seqwright.files import read_json
 
-LENGTHS: dict[Writing, str] = {
-    "text": "length of the source in words",
-    "symbols": "length of the source in symbols",
-    "characters": "length of the source in characters",
-}
+UNITS: dict[Writing, str] = {"text": "words", "symbols": "symbols", "characters": "characters"}
+LENGTHS = {writing: f"length of the source in {unit}" for writing, unit in UNITS.items()}
 RARITY = "count of the rarest source symbol in training"
 CHARACTERS = "count of the rarest source character in the data files"
 ENDING = "how the output ended"
@@ -60,20 +57,18 @@ def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
 
 def by_ending(reasons: Sequence[str]) -> tuple[Bucket, ...]:
     """Return buckets by finish reason; none if all are the same."""
-    groups = [
-        Bucket(kind, tuple(i for i, r in enumerate(reasons) if r == kind)) for kind in sorted(set(reasons))
-    ]
-    return tuple(groups) if len(groups) > 1 else ()
+    groups: dict[str, list[int]] = {}
+    for item, reason in enumerate(reasons):
+        groups.setdefault(reason, []).append(item)
+    return tuple(Bucket(kind, tuple(groups[kind])) for kind in sorted(groups)) if len(groups) > 1 else ()
 
 
 def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
     """Count source tokens in the prepared training data, or characters by the alphabet in data.json."""
     if (folder / "data" / "train" / "store.json").exists():
         counts = token_counts(Store.open(folder / "data" / "train"), tokenizer.size)
-        return Rarity(
-            RARITY,
-            lambda sources: [int(counts[ids].min()) if ids else 0 for ids in tokenizer.encode_batch(sources)],
-        )
+        encode = tokenizer.encode_batch
+        return Rarity(RARITY, lambda texts: [int(counts[ids].min()) if ids else 0 for ids in encode(texts)])
     known = read_json(folder / "data.json") if (folder / "data.json").exists() else {}
     alphabet: dict[str, int] = known.get("source", {}).get("alphabet", {})
 

@@ -20,6 +20,7 @@ from seqwright.files import strict
 
 FORMAT = 1
 SIGNIFICANT = 0.05  # p-values below are called a difference
+CONTRAST = ("expected", "said", "first", "second")  # keys of a contrast in JSON
 
 
 class Contrast(NamedTuple):
@@ -100,9 +101,8 @@ class Compared:
         one, other = (count_changes(each.mistakes, each.writing) for each in self.sides)
         found = [Contrast(*change, one[change], other[change]) for change in one.keys() | other.keys()]
         uneven = [each for each in found if each.first != each.second]
-        return sorted(uneven, key=lambda each: (-abs(each.first - each.second), each.expected, each.output))[
-            :20
-        ]
+        uneven.sort(key=lambda each: (-abs(each.first - each.second), each.expected, each.output))
+        return uneven[:20]
 
     @cached_property
     def _gains(self) -> list[float]:
@@ -131,10 +131,7 @@ class Compared:
             "losses": self.losses,
             "ties": self.ties,
             "examples": [self._example_json(number) for number in self.examples],
-            "confusions": [
-                {"expected": e.expected, "said": e.output, "first": e.first, "second": e.second}
-                for e in self.confusions
-            ],
+            "confusions": [dict(zip(CONTRAST, each, strict=True)) for each in self.confusions],
             "buckets": {name: [*map(self._bucket_json, found)] for name, found in self.buckets.items()},
             "findings": [each.findings for each in self.sides],
             "speed": [each.speed.to_json() for each in self.sides],
@@ -174,12 +171,9 @@ def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("fi
     if signatures[0] != signatures[1]:
         different = f"{both} have different metrics ({signatures[0]} and {signatures[1]})"
         raise InputError(f"{different}; evaluate both with the same metrics")
-    judging = first.judging
-    comparisons = tuple(
-        one.against(other, samples=judging.samples, level=judging.level, seed=judging.seed)
-        for one, other in zip(first.measured, second.measured, strict=True)
-    )
-    return Compared(names, first, second, comparisons)
+    judging, pairs = first.judging, zip(first.measured, second.measured, strict=True)
+    options: dict[str, Any] = {"samples": judging.samples, "level": judging.level, "seed": judging.seed}
+    return Compared(names, first, second, tuple(one.against(other, **options) for one, other in pairs))
 
 
 def _comparison_json(each: Comparison) -> dict[str, Any]:

@@ -47,9 +47,8 @@ def comparison_html(compared: Compared) -> str:
     parts = [table(("", first, second, "difference", level, "p"), scores)]
     counts = (f"{compared.wins:,}", f"{compared.losses:,}", f"{compared.ties:,}")
     parts.append(table((f"{second} closer to a reference", f"{first} closer", "equal"), [counts]))
-    confused = [
-        (glyph(e.expected), glyph(e.output), str(e.first), str(e.second)) for e in compared.confusions[:SHOWN]
-    ]
+    common = compared.confusions[:SHOWN]
+    confused = [(glyph(e.expected), glyph(e.output), str(e.first), str(e.second)) for e in common]
     parts.append(table(("expected", "output", first, second), confused))
     parts.append(table(("most different", "expected", first, second), map(compared.row, compared.examples)))
     return _titled(compared.verdict, compared.findings, parts)

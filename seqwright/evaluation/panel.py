@@ -25,9 +25,8 @@ def evaluation_text(evaluation: Evaluation) -> str:
     confused = [f"{_change(each)} {each.count:,}" for each in evaluation.confusions[:12]]
     lines += _filled("expected → output, count: ", confused)
     end = [_speed(evaluation), *(f"! {finding}" for finding in evaluation.findings[:3])]
-    return _with_rows(
-        lines, ("most wrong", "expected", "output"), map(evaluation.row, evaluation.worst[:5]), end
-    )
+    titles = ("most wrong", "expected", "output")
+    return _with_rows(lines, titles, map(evaluation.row, evaluation.worst[:5]), end)
 
 
 def comparison_text(compared: Compared) -> str:
@@ -114,10 +113,8 @@ def _differences(compared: Compared) -> list[str]:
     lines = [f"{'':{NAME}} {'first':>7} {'second':>7}  {'difference':>10}  {level:>17}  {'p':>6}"]
     for each, measured in zip(compared.comparisons, compared.first.measured, strict=True):
         ends = f"{each.interval.low:+.2f} to {each.interval.high:+.2f}"
-        lines.append(
-            f"{_metric(compared.first, measured.metric)} {each.first.value:7.2f} {each.second.value:7.2f}  "
-            f"{each.difference:+10.2f}  {ends:>17}  {each.p_value:6.3f}"
-        )
+        scores = f"{each.first.value:7.2f} {each.second.value:7.2f}  {each.difference:+10.2f}"
+        lines.append(f"{_metric(compared.first, measured.metric)} {scores}  {ends:>17}  {each.p_value:6.3f}")
     return lines
 
 
@@ -154,6 +151,5 @@ def _with_rows(
     shown = list(rows)[: max(LINES - len(lines) - len(end) - 2, 0)]
     width = (WIDTH - 2 * len(titles)) // len(titles)
     table = ["  ".join(fitted(cell, width) for cell in row) for row in (titles, *shown)]
-    return "\n".join(
-        fitted(line, WIDTH).rstrip() for line in (*lines, *([*table, ""] if shown else []), *end)
-    )
+    every = (*lines, *([*table, ""] if shown else []), *end)
+    return "\n".join(fitted(line, WIDTH).rstrip() for line in every)

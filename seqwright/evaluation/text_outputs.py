@@ -32,20 +32,16 @@ class _WordsAndPunctuation(EditRate):
 
 
 def writing_of(tokenizer: str, texts: Iterable[str]) -> Writing:
-    """Return how these texts are written, which a tokenizer of this kind splits.
-
-    Symbols stand between spaces (phones). Other kinds split running text if a text has two words or more on
-    average, and characters of single words otherwise (inflected forms, transliterated names).
-    """
-    if tokenizer == "symbols":
+    """Return how texts are written: text has two words or more on average, characters spell single words."""
+    if tokenizer == "symbols":  # with spaces between them, such as phones
         return "symbols"
     counts = [len(text.split()) for text in texts]
     return "text" if sum(counts) >= 2 * max(len(counts), 1) else "characters"
 
 
 def item_of(sources: Iterable[str], references: Iterable[Sequence[str]], writing: Writing) -> ItemKind:
-    """Return what an item is: a word if its source is one word (at most 1.2 on average, without features) and
-    its target spells one, in characters or in symbols of at most 3 characters on average; otherwise a text.
+    """Return what an item is: a word if its source is one (at most 1.2 on average, without features) and its
+    target spells one, in characters or symbols of at most 3 characters on average; otherwise a text.
     """
     words = [sum(len(part.split()) for part in split_parts(source)[::2]) for source in sources]
     if writing == "text" or sum(words) > 1.2 * max(len(words), 1):

@@ -1,6 +1,4 @@
-"""README.md of a run folder: the model card, in Markdown with a YAML head as model hubs read it
-(https://huggingface.co/docs/hub/model-cards). It states only what the folder records.
-"""
+"""README.md of a run folder: a model card for model hubs (https://huggingface.co/docs/hub/model-cards)."""
 
 from __future__ import annotations
 
@@ -102,17 +100,13 @@ def _use(record: Record) -> list[str]:
     stored = record.examples
     source = stored[0].text("source") if stored else "a text"
     output = f"  # {json.dumps(stored[0].text('output'), ensure_ascii=False)}" if stored else ""
-    python = (
-        f"import seqwright\n\nmodel = seqwright.load({json.dumps(record.name)})\n"
-        f"model.predict({json.dumps(source)})[0].text{output}"
-    )
+    loading = f"import seqwright\n\nmodel = seqwright.load({json.dumps(record.name)})"
+    python = f"{loading}\nmodel.predict({json.dumps(source)})[0].text{output}"
     run = shlex.quote(" ".join(record.name.splitlines()))
     shell = f"seqwright predict {run} < input.txt > output.txt"
-    # blocks are fenced with ~, which none of the lines starts with
-    return [
-        "In the folder that contains this one:",
-        *(f"~~~{name}\n{show_invisible(lines)}\n~~~" for name, lines in (("sh", shell), ("python", python))),
-    ]
+    blocks = {"sh": shell, "python": python}  # fenced with ~, which none of the lines starts with
+    fenced = (f"~~~{name}\n{show_invisible(lines)}\n~~~" for name, lines in blocks.items())
+    return ["In the folder that contains this one:", *fenced]
 
 
 def _data(record: Record) -> list[str]:

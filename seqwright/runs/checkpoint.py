@@ -131,8 +131,7 @@ class Checkpoints:
     def load(self, *, parts: Iterable[str] | None = None, verify: bool = True) -> Checkpoint | None:
         """Load the checkpoint that LATEST names, or if it is damaged the newest complete one, if any.
 
-        Each skipped checkpoint is logged. If all are skipped, that is a ModelError: a trained run never
-        restarts from zero silently.
+        If all are damaged, that is a ModelError: a trained run never restarts from zero silently.
         """
         latest = self._pointed(LATEST)
         others = [path for path in reversed(self._folders()) if path != latest]

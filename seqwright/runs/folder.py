@@ -192,11 +192,8 @@ def _suggestion(folder: Path) -> str:
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """List the changes between two configurations by key: "training.rate: 0.003 -> 0.001"."""
     before, after = _leaves(json.loads(json.dumps(old))), _leaves(json.loads(json.dumps(new)))
-    return [
-        f"{key}: {before.get(key, 'absent')} -> {after.get(key, 'absent')}"
-        for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key)
-    ]
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    return [f"{key}: {before.get(key, 'absent')} -> {after.get(key, 'absent')}" for key in changed]
 
 
 def _leaves(config: Mapping[str, Any], above: str = "") -> dict[str, str]:

@@ -32,8 +32,7 @@ def write_tensors(
 ) -> None:
     """Write a safetensors file: the length of the header (8 bytes), the header (JSON), the data.
 
-    Tied weights (one tensor under several names) are written once. Wider types come first, so that each
-    tensor starts at a multiple of its item size.
+    Tied weights are written once. Wider types come first: each starts at a multiple of its item size.
     """
     tied = tied_names(tensors)
     names = sorted(tensors.keys() - tied.keys(), key=lambda name: (-tensors[name].element_size(), name))
@@ -119,10 +118,9 @@ def _check_shapes(
 ) -> None:
     problems = [f"{name} is missing" for name in expected if name not in found]
     problems += [f"{name} is not in this model" for name in found if name not in expected]
+    both = [(name, list(found[name]), list(shape)) for name, shape in expected.items() if name in found]
     problems += [
-        f"{name} has the shape {list(found[name])} instead of {list(shape)}"
-        for name, shape in expected.items()
-        if name in found and tuple(found[name]) != tuple(shape)
+        f"{name} has the shape {own} instead of {other}" for name, own, other in both if own != other
     ]
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""

@@ -56,10 +56,7 @@ class Budget:
         return self.done(step) >= self.marks[-1][1] + SHARE
 
     def estimate(self, step: int, seconds: float) -> None:
-        """Add a mark by the speed since the last one, as the machine may have become faster or slower.
-
-        At least one step is left: this one was not taken as the last.
-        """
+        """Add a mark by the speed since the last one. At least one step is left: this was not the last."""
         self._mark(step, self.done(step), max(self._steps_left(step, seconds), 1))
         self._since, self._outdated = (step, seconds), False
 

@@ -38,12 +38,9 @@ class Console:
             self._probes(report.validation.probes)
         elif self.moves and not report.findings:
             filled = round(min(report.done, 1.0) * BAR)
-            self.line(
-                f"{'━' * filled}{'─' * (BAR - filled)} {report.done:4.0%}  step {report.step:,}  "
-                f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s  "
-                f"{clock(report.seconds_left)} left",
-                end="",
-            )
+            bar = f"{'━' * filled}{'─' * (BAR - filled)} {report.done:4.0%}  step {report.step:,}"
+            speed = f"{report.tokens_per_second:,.0f} tokens/s  {clock(report.seconds_left)} left"
+            self.line(f"{bar}  loss {report.loss:.3f}  {speed}", end="")
         for finding in report.findings:
             kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # report it once, not again with other numbers
             if kind not in self._reported:
@@ -55,10 +52,8 @@ class Console:
         self.lines(f"  {line}" for line in forecast.lines())
 
     def end(self, progress: Progress, folder: Path) -> None:
-        self.line(
-            f"finished at step {progress.step:,} after {clock(progress.seconds)}; {folder} has the weights "
-            f"of step {progress.kept_step:,}"
-        )
+        end = f"finished at step {progress.step:,} after {clock(progress.seconds)}"
+        self.line(f"{end}; {folder} has the weights of step {progress.kept_step:,}")
         forecast = self._forecast
         if forecast is not None and forecast.seconds >= LONG:
             speed = (progress.step / progress.seconds) / (forecast.steps / forecast.seconds)
@@ -78,11 +73,10 @@ class Console:
         """Show the outputs that changed since the last validation, on one line if they fit."""
         news = [(line, item) for line, item in probes if self._outputs.get(line) != str(item.output)]
         self._outputs |= {line: str(item.output) for line, item in news}
-        texts = [
-            f"{excerpt(line, WIDTH)} → {excerpt(str(item.output), WIDTH)}"
-            + (" ✓" if item.output.value in item.references else "")
-            for line, item in news
-        ]
+        texts = []
+        for line, item in news:
+            right = " ✓" if item.output.value in item.references else ""
+            texts.append(f"{excerpt(line, WIDTH)} → {excerpt(str(item.output), WIDTH)}{right}")
         if len("   ".join(texts)) <= LINE:
             texts = ["   ".join(texts)] if texts else []
         self.lines(f"        {text}" for text in texts)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM] + [
-    getattr(signal, name) for name in ("SIGHUP", "SIGUSR1") if hasattr(signal, name)
-]
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 
 
 class Interrupted(BaseException):

@@ -50,11 +50,8 @@ class Optimizer:
     def tensors(self) -> dict[str, Tensor]:
         """The state to save: `parameter.slot` -> tensor."""
         state = {p: slots for part in self.parts for p, slots in part.state.items()}
-        return {
-            f"{name}.{slot}": value
-            for name, parameter in self.names.items()
-            for slot, value in state.get(parameter, {}).items()
-        }
+        slots = {name: state.get(parameter, {}) for name, parameter in self.names.items()}
+        return {f"{name}.{slot}": value for name, own in slots.items() for slot, value in own.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore a saved state, bit for bit."""

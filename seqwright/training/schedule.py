@@ -1,7 +1,6 @@
-"""Schedules: the learning rate of each step, as a fraction of the highest one. One class each.
+"""Schedules: the learning rate as a fraction of the highest one, by step and by the share that is done.
 
-A schedule receives the step and the share of the training that is done, from 0 to 1. So it works whether the
-end is given in steps, epochs or minutes.
+So a schedule works whether the end of the training is given in steps, epochs or minutes. One class each.
 """
 
 from __future__ import annotations

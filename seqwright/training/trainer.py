@@ -360,10 +360,7 @@ class Trainer:
 
 
 class _Meter:
-    """Training time in seconds, by the monotonic clock, and the sum of the losses since the last log entry.
-
-    `saved` and `logged` are the times of the last checkpoint and of the last log entry.
-    """
+    """Training time in seconds, at the last checkpoint (`saved`) and log entry (`logged`); losses since."""
 
     def __init__(self) -> None:
         self.start(0.0)

@@ -18,14 +18,11 @@ NOISE = 0.02  # of a new row, relative to its size, so that new symbols can dive
 
 
 def warm_start(model: Model, path: str | Path, description: object) -> None:
-    """Copy the weights of the run at `path` into a model of the same description with equal or larger
-    vocabularies.
-    """
+    """Copy the weights of the run at `path` into the same model with equal or larger vocabularies."""
     run = Run.open(path)
     if changed := differences(resolve(parse(run.config).model), resolve(description)):  # type: ignore[arg-type]
-        raise ModelError(
-            f"{path} has another model ({'; '.join(changed)}); use its options, or train without start"
-        )
+        changes = "; ".join(changed)
+        raise ModelError(f"{path} has another model ({changes}); use its options, or train without start")
     saved, wanted = run.load_weights(), model.weights()
     if different := sorted(saved.keys() ^ wanted.keys())[:3]:
         raise ModelError(f"{path} has other weights than this model: {different}")
@@ -33,11 +30,7 @@ def warm_start(model: Model, path: str | Path, description: object) -> None:
 
 
 def grown(saved: Tensor, wanted: Tensor, name: str) -> Tensor:
-    """Extend a saved weight to the rows that the model has for new symbols.
-
-    A new row is that of the unknown symbol plus noise: a new symbol is as unlikely as the unknown one until
-    it is learned.
-    """
+    """Extend a saved weight by rows for new symbols: copies of that of the unknown symbol, plus noise."""
     if saved.shape == wanted.shape:
         return saved
     more = wanted.shape[0] - saved.shape[0]

@@ -120,10 +120,7 @@ def allocate_workers(micro_batches: int, threads: int) -> tuple[int, int]:
 def micro_batches(
     batch: np.ndarray, count: int, epoch: int, seed: Sequence[int], learners: int = 1
 ) -> list[MicroBatch]:
-    """Divide a batch into `count` micro-batches, or give the whole batch to each of several learners.
-
-    The seed and the number of the micro-batch determine its dropout.
-    """
+    """Divide a batch into `count` micro-batches, or give the whole batch to each of several learners."""
     if learners > 1:
         return [MicroBatch(batch.tolist(), epoch, (*seed, number), number) for number in range(learners)]
     parts = [numbers.tolist() for numbers in split(batch, count) if len(numbers)]
@@ -206,10 +203,7 @@ class _Child:
                 pipe.send((peak_memory() or 0) - before if request == "memory" else self._answer(*arguments))
 
     def _answer(self, batch: MicroBatch, threads: int) -> object:
-        """Copy a gradient into shared memory; return the loss, and for each parameter whether it has one.
-
-        In case of an error, return it if it is one of the package, else its traceback.
-        """
+        """Copy a gradient into shared memory; return the loss and which parameters have one, or an error."""
         if threads != torch.get_num_threads():
             torch.set_num_threads(threads)
         for parameter in self.parameters:

@@ -64,9 +64,7 @@ def running_median(values: Sequence[float], width: int) -> list[float]:
 def line_chart(
     description: str, curves: Sequence[Curve], clock: Clock, *, kept: float | None = None, zero: bool = False
 ) -> Markup:
-    """Draw curves over steps (below) and time (above), named at their ends. `kept` is a step to mark. With
-    `zero` the scale starts at 0; otherwise it may be logarithmic, which is then labelled.
-    """
+    """Draw curves over steps (below) and time (above); mark the step `kept`; start at 0 if `zero`."""
     x = Scale(0.0, clock.last or 1.0, LEFT, WIDTH - RIGHT)  # the same for all charts of a training
     values = [value for curve in curves for _, value in curve.points]
     below = HEIGHT - BOTTOM

@@ -6,7 +6,7 @@ from seqwright.data.checks.statistics import RARE
 from seqwright.data.text_display import pluralize
 from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import Bar, column_chart, length_columns, split_bar
-from seqwright.runs.report.markup import Markup, element, figure, join, table
+from seqwright.runs.report.markup import Markup, element, figure, join, table, terms
 from seqwright.runs.report.reader import Data, Document, Record
 from seqwright.runs.report.summary import described, leaked
 from seqwright.runs.report.wording import number
@@ -36,13 +36,10 @@ def data(record: Record) -> Markup | str:
 def choices(record: Record) -> Markup | str:
     if record.data is None:
         return record.absent["data.json"]
-    listed = [
-        element("div", element("dt", choice.text("what")), element("dd", choice.text("reason")))
-        for choice in record.data.documents("choices")
-    ]
-    if not listed:
+    chosen = record.data.documents("choices")
+    if not chosen:
         return "Nothing was chosen automatically: the configuration is complete."
-    return element("dl", *listed, class_="choices")
+    return terms(((each.text("what"), each.text("reason")) for each in chosen), "choices")
 
 
 def _split(found: Data) -> Markup | None:
@@ -50,9 +47,9 @@ def _split(found: Data) -> Markup | None:
     if not split:
         return None
     text = ", ".join(f"{count:,} {name}" for name, count in split.items())
-    keys = []
-    for (name, count), colour in zip(split.items(), ("one", "two", "three"), strict=False):
-        keys.append(element("li", element("span", class_=f"key {colour}"), f" {name} {count:,}"))
+    colours = (element("span", class_=f"key {colour}") for colour in ("one", "two", "three"))
+    named = zip(colours, split.items(), strict=False)
+    keys = (element("li", colour, f" {name} {count:,}") for colour, (name, count) in named)
     leaks = "Overlap of held-out data with the training data was not checked."
     if found.number("leaks") is not None:
         leaks = f"{leaked(found) or f'No held-out {found.unit} shares its input with the training data'}."
@@ -72,9 +69,8 @@ def _column(name: str, column: Document) -> list[Markup]:
     lengths, title = column.document(kind), f"Length of a {name}"
     known = lengths.counts("counts").items()
     if counts := {int(length): count for length, count in known if length.isdecimal() and len(length) < 16}:
-        text = (
-            f"In {unit}: {number(lengths.number('mean'))} on average, {lengths.count('longest'):,} at most."
-        )
+        mean, longest = number(lengths.number("mean")), lengths.count("longest")
+        text = f"In {unit}: {mean} on average, {longest:,} at most."
         drawn = column_chart(f"{title}. {text}", length_columns(counts), below=unit)
         rows = ((f"{length:,}", f"{count:,}") for length, count in sorted(counts.items()))
         charts.append(figure(title, text, drawn, table([unit, "texts"], rows, title)))

@@ -24,6 +24,8 @@ def heat_map(description: str, confusions: Sequence[Confusion]) -> Markup:
     rows = [symbol for symbol in rows if any(each.expected == symbol for each in shown)]
     columns = [symbol for symbol in columns if any(each.output == symbol for each in shown)]
     most = max([1, *(each.count for each in shown)])
+    lefts = [LEFT + CELL * place + 1 for place in range(len(columns))]
+    tops = [TOP + CELL * place + 1 for place in range(len(rows))]
     return drawing(
         max(LEFT + CELL * len(columns) + 10, 420),
         TOP + CELL * len(rows) + 4,
@@ -32,11 +34,7 @@ def heat_map(description: str, confusions: Sequence[Confusion]) -> Markup:
         element("text", "expected ↓", x=LEFT - 10, y=TOP - 14, class_="axis end unit"),
         *(_label(symbol, LEFT + CELL * (i + 0.5), TOP - 14, "middle") for i, symbol in enumerate(columns)),
         *(_label(symbol, LEFT - 10, TOP + CELL * (i + 0.5) + 5, "end") for i, symbol in enumerate(rows)),
-        *(
-            element("rect", x=LEFT + CELL * j + 1, y=TOP + CELL * i + 1, **SIZE, class_="track")
-            for i in range(len(rows))
-            for j in range(len(columns))
-        ),
+        *(element("rect", x=x, y=y, **SIZE, class_="track") for y in tops for x in lefts),
         *(_cell(each, rows.index(each.expected), columns.index(each.output), most) for each in shown),
     )
 

@@ -72,6 +72,12 @@ def table(headings: Iterable[object], rows: Iterable[Iterable[object]], caption:
     return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
+def terms(entries: Iterable[tuple[object, object]], kind: str) -> Markup:
+    """Return a list of terms and their descriptions."""
+    rows = (element("div", element("dt", term), element("dd", text)) for term, text in entries)
+    return element("dl", *rows, class_=kind)
+
+
 def figure(title: str, caption: object, drawn: Markup, numbers: Markup) -> Markup:
     """Return a drawing with a title, a caption, and the same data as a table."""
     return element(

@@ -67,9 +67,8 @@ def _confusions(common: Sequence[Confusion]) -> Markup:
     items = []
     for each in common[:LISTED]:
         expected, output = element("code", glyph(each.expected)), element("code", glyph(each.output))
-        items.append(
-            element("li", expected, " → ", output, element("span", f" {each.count:,} ×", class_="times"))
-        )
+        times = element("span", f" {each.count:,} ×", class_="times")
+        items.append(element("li", expected, " → ", output, times))
     title, legend = element("h3", "Most frequent confusions"), element("p", "Expected → output.")
     listed = element("div", title, legend, element("ol", *items, class_="commonest"))
     drawn = heat_map(f"Confusion matrix. {text}", common)

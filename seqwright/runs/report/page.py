@@ -15,7 +15,7 @@ from seqwright.files import write_text
 from seqwright.models.building import unpinned
 from seqwright.runs.report.dataset import choices, data
 from seqwright.runs.report.learning import curves, probes, remarks
-from seqwright.runs.report.markup import Markup, element, join
+from seqwright.runs.report.markup import Markup, element, join, terms
 from seqwright.runs.report.mistakes import errors, examples
 from seqwright.runs.report.reader import Record
 from seqwright.runs.report.summary import facts, header
@@ -79,11 +79,8 @@ def commands(record: Record) -> Markup:
         (f"seqwright verify {run}", "checks the files and that the model still gives the stored outputs"),
         (f"seqwright report {run}", "writes this page again"),
     )
-    rows = [
-        element("div", element("dt", element("code", each)), element("dd", note)) for each, note in listed
-    ]
     where = element("p", "In the folder that contains ", element("code", record.name), ":")
-    return join([where, element("dl", *rows, class_="commands")])
+    return join([where, terms(((element("code", each), note) for each, note in listed), "commands")])
 
 
 SECTIONS: dict[str, tuple[str, Section]] = {  # in the order of the page: id -> title, content

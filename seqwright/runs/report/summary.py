@@ -11,7 +11,7 @@ from seqwright.evaluation.metrics import built_in
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import percent
 from seqwright.runs.report.bars import whisker
-from seqwright.runs.report.markup import Markup, element, join, quoted
+from seqwright.runs.report.markup import Markup, element, join, quoted, terms
 from seqwright.runs.report.reader import Data, Evaluation, Record, finite
 from seqwright.runs.report.wording import article, duration, family, many, number, score, titled, unit
 
@@ -123,20 +123,19 @@ def leaked(data: Data | None, part: str | None = None) -> str:
 
 def validation_metrics(record: Record) -> list[str]:
     """Return the names of the scores in the validation log, in order of first appearance."""
-    found = [
-        name for entry in record.validations for name, value in entry.items() if finite(value) is not None
-    ]
-    return [n for n in dict.fromkeys(found) if n not in ("step", "valid_loss", "shuffled_loss", "seconds")]
+    logged = dict.fromkeys(
+        key for entry in record.validations for key in entry if finite(entry[key]) is not None
+    )
+    return [name for name in logged if name not in ("step", "valid_loss", "shuffled_loss", "seconds")]
 
 
 def facts(record: Record) -> Markup:
     """List names and values, and the command that trains the model again."""
-    listed = [(name, value) for name, value in _facts(record) if value]
-    terms = (element("div", element("dt", name), element("dd", value)) for name, value in listed)
+    listed = terms(((name, value) for name, value in _facts(record) if value), "facts")
     saved = "To train this model again, save the configuration at the end of this page as "
     again = element("p", saved, element("code", f"{record.name}.toml"), " and run", class_="again")
     command = element("p", element("code", again_command(record)), class_="command")
-    return join([element("dl", *terms, class_="facts"), again, command, element("p", _reproducible(record))])
+    return join([listed, again, command, element("p", _reproducible(record))])
 
 
 def _reproducible(record: Record) -> str:
