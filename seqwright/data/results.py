@@ -128,24 +128,13 @@ class Text(Prediction):
         return (self, *self.alternatives)
 
     def to_json(self) -> dict[str, Any]:
-        alternatives = [other._output_json() for other in self.alternatives]
-        reading = asdict(self.reading)
-        return {
-            "source": self.source,
-            **self._output_json(),
-            "reading": reading,
-            "alternatives": alternatives,
-        }
+        others, output = [other._output_json() for other in self.alternatives], self._output_json()
+        return {"source": self.source, **output, "reading": asdict(self.reading), "alternatives": others}
 
     def _output_json(self) -> dict[str, Any]:
-        return {
-            "output": self.text,
-            "score": self.score,
-            "log_prob": self.log_prob,
-            "tokens": list(self.tokens),
-            "token_scores": list(self.token_scores),
-            "finish_reason": self.finish_reason,
-        }
+        scores = {"output": self.text, "score": self.score, "log_prob": self.log_prob}
+        tokens = {"tokens": list(self.tokens), "token_scores": list(self.token_scores)}
+        return {**scores, **tokens, "finish_reason": self.finish_reason}
 
     def __str__(self) -> str:
         return self.text

@@ -44,7 +44,6 @@ def pluralize(count: int, one: str, several: str | None = None) -> str:
 
 def shorten_list(names: Collection[str], most: int = LISTED) -> str:
     """Return the names with commas between them; after `most` names, only the number of the others."""
-    listed = ", ".join(
-        visible(name if len(name) <= MOST else f"{name[:MOST]}…") for name in list(names)[:most]
-    )
+    first = list(names)[:most]
+    listed = ", ".join(visible(name if len(name) <= MOST else f"{name[:MOST]}…") for name in first)
     return listed if len(names) <= most else f"{listed} and {len(names) - most:,} more"

@@ -147,7 +147,7 @@ class Tokenizer(ABC):
         parts: list[str] = []
         pieces: list[str] = []
         raw = bytearray()
-        for number in ids:
+        for number in (*ids, PAD):  # the last one ends a run of bytes
             if raw and not FIRST <= number < self._first:
                 pieces.append(raw.decode("utf-8", "replace"))
                 raw.clear()
@@ -161,13 +161,11 @@ class Tokenizer(ABC):
                     raise InputError(f"{rule}; is it from another tokenizer?")
                 entry = self.vocabulary.entries[number - self._first]
                 if entry[0] in (FIELD, SYMBOL):
-                    parts += [self._join(pieces) if pieces else "", entry]
+                    parts += [self._join(pieces), entry]
                     pieces = []
                 else:
                     pieces.append(entry)
-        if raw:
-            pieces.append(raw.decode("utf-8", "replace"))
-        return "".join([*parts, self._join(pieces) if pieces else ""])
+        return "".join([*parts, self._join(pieces)])
 
     def _with_markers(self, parts: list[str], encoded: Iterator[list[int]]) -> list[int]:
         if len(parts) == 1:

@@ -198,17 +198,10 @@ class Stack(InferenceModule["BoundStack"]):
         return BoundStack(self)
 
     def forward(
-        self,
-        embedded: Tensor,
-        places: Places,
-        past: Past | None = None,
-        memory: Memory = None,
-        width: int = 1,
+        self, x: Tensor, places: Places, past: Past | None = None, memory: Memory = None, width: int = 1
     ) -> tuple[Tensor, Past]:
-        """embedded (G, Q, embedding size) -> (G, Q, D), and the keys of each block. A group has the tokens of
-        `width` rows, so that Q is width · T.
-        """
-        return self.bound()(embedded, places, past, memory, width)
+        """x (G, Q, embedding size) -> (G, Q, D), and the keys of each block. Q is T · `width` rows."""
+        return self.bound()(x, places, past, memory, width)
 
 
 class BoundStack:
@@ -226,9 +219,9 @@ class BoundStack:
         return tuple(block.cross.keys(hidden, places) for block in self.blocks)
 
     def __call__(
-        self, embedded: Tensor, places: Places, past: Past | None, memory: Memory, width: int = 1
+        self, x: Tensor, places: Places, past: Past | None, memory: Memory, width: int = 1
     ) -> tuple[Tensor, Past]:
-        hidden = self.position.embed(embedded, places)
+        hidden = self.position.embed(x, places)
         if self.dropout is not None:
             hidden = self.dropout(hidden)
         context, kept = AttentionContext(places, width), []

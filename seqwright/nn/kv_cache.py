@@ -190,7 +190,7 @@ class Last(Append):
         self.window = window
 
     def keep(self, keys: Keys, context: AttentionContext) -> Keys:
-        """Cut at twice the window, so that a step costs the same however long the output is."""
+        """Cut at twice the window, so that the cost of a step is bounded."""
         places = keys.places
         if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
             return keys

@@ -46,7 +46,7 @@ def cross_entropy(
     """
     with torch.autocast(rows.device.type, enabled=False):  # a loss is summed in the precision of the weights
         given = (rows.to(weight.dtype), weight, bias, targets, smoothing)
-        return _CrossEntropy.apply(*given) if torch.is_grad_enabled() else _cross_entropy(*given)
+        return _CrossEntropy.apply(*given) if torch.is_grad_enabled() else _cross_entropy(*given, None)
 
 
 class _CrossEntropy(Function):
@@ -61,20 +61,12 @@ class _CrossEntropy(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # the slopes carry no graph and would count as constants
-            raise NotImplementedError(
-                "the loss has no second derivative; for create_graph=True use F.cross_entropy on the scores"
-            )
-        scaled = (None if slope is None else slope * grads[0] for slope in ctx.slopes)
-        return (*scaled, None, None)
+            raise NotImplementedError("the loss has no second derivative; use F.cross_entropy on the scores")
+        return (*(None if slope is None else slope * grads[0] for slope in ctx.slopes), None, None)
 
 
 def _cross_entropy(
-    rows: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    targets: Tensor,
-    smoothing: float,
-    slopes: Slopes = None,
+    rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, slopes: Slopes
 ) -> Tensor:
     """The loss. `slopes` get the gradients of rows, weight and bias; that of the scores is softmax − t."""
     share = smoothing / len(weight)

@@ -58,6 +58,7 @@ class Recurrent(nn.Module):
     ) -> tuple[Tensor, Cells]:
         """x (B, T, input size), padded at the right -> (B, T, directions · size), and the state after it."""
         state = self.empty(len(x)) if state is None else state
+        real = None if lengths is None else lengths.cpu().clamp(min=1)
         ends: list[Cells] = []
         for i, layer in enumerate(self.layers):
             own = slice(i * self.directions, (i + 1) * self.directions)
@@ -65,19 +66,15 @@ class Recurrent(nn.Module):
             x = self.dropout(x) if i else x
             if self.recorder is not None:
                 self.recorder(Pass(i, x, start))
-            x, end = self._layer(layer, x, start, lengths)
-            ends.append(end)
+            given = start if self.cell == "lstm" else start[0]
+            if real is None:
+                x, end = layer(x, given)
+            else:
+                packed = pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False)
+                out, end = layer(packed, given)
+                x, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
+            ends.append(end if self.cell == "lstm" else (end,))
         return x, tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
-
-    def _layer(self, layer: Any, x: Tensor, start: Cells, lengths: Tensor | None) -> tuple[Tensor, Cells]:
-        given = start if self.cell == "lstm" else start[0]
-        if lengths is None:
-            out, end = layer(x, given)
-        else:
-            real = lengths.cpu().clamp(min=1)
-            out, end = layer(pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False), given)
-            out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
-        return out, (end if self.cell == "lstm" else (end,))
 
     def step(self, x: Tensor, state: Cells) -> tuple[Tensor, Cells]:
         """One token: x (B, input size) -> (B, size) and the next state. One direction only."""

@@ -23,6 +23,7 @@ from seqwright.data.checks.findings import (
     quoted_finding,
     reading_findings,
 )
+from seqwright.data.checks.length_ratio import quantile
 from seqwright.data.checks.repair import DROPS, REPAIRED
 from seqwright.data.checks.statistics import RARE, LengthHistogram, Statistics, StatisticsBuilder, TextColumn
 from seqwright.data.corpus import task_class
@@ -194,10 +195,10 @@ def _column_lines(name: str, column: TextColumn) -> Iterator[str]:
 
 
 def _range(lengths: LengthHistogram, unit: str) -> str:
-    shortest, longest = min(lengths.counts, default=0), pluralize(lengths.longest, unit)
+    shortest, longest = min(lengths, default=0), pluralize(lengths.longest, unit)
     if shortest == lengths.longest:
         return f"{longest} each"
-    most = f"99% up to {lengths.quantile(0.99):,}"
+    most = f"99% up to {quantile(lengths, 0.99):,}"
     return f"{shortest:,} to {longest}, {lengths.mean:.1f} on average, {most}"
 
 

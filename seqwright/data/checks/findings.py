@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from seqwright.data.read_report import Occurrences, Place, ReadReport, Reason, TextRow
 from seqwright.data.split import ENOUGH, Overlap
@@ -27,18 +27,10 @@ class Finding:
     columns: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "severity": self.severity,
-            "count": self.count,
-            "sentence": self.sentence,
-            "way_out": self.way_out,
-            "places": [str(place) for place in self.places],
-            "examples": [
-                {"place": str(place), **dict(zip(self.columns, texts, strict=True))}
-                for texts, place in self.examples
-            ],
-        }
+        plain = {key: getattr(self, key) for key in ("name", "severity", "count", "sentence", "way_out")}
+        named = ((place, zip(self.columns, texts, strict=True)) for texts, place in self.examples)
+        examples = [{"place": str(place), **dict(texts)} for place, texts in named]
+        return {**plain, "places": [str(place) for place in self.places], "examples": examples}
 
     def line(self) -> str:
         """Return one line with the first place only."""
@@ -46,21 +38,8 @@ class Finding:
         return f"{self.severity}: {self.sentence}{where}; {self.way_out}"
 
 
-NEVER = 2.0  # more than any share
-
-
-class FindingText(NamedTuple):
-    """The words of a finding, with values in braces to fill in.
-
-    The finding is a warning from the share `warn_from` of all examples on, and a note below.
-    """
-
-    sentence: str
-    way_out: str
-    warn_from: float
-
-
-# name and `warn_from` of each finding, its sentence, its way out
+# The name of each finding, the share of all examples from which it is a warning (below, it is a note), its
+# sentence and its way out. Values fill in the braces.
 _TABLE = """
 copies 0.1
     pairs whose target equals their source: {count} ({share})
@@ -113,12 +92,12 @@ left_out 0
 leaks 0
     {part} pairs whose source is in training: {count} of {total}
     remove them from training, or the scores will be too good
-near_leaks never
+near_leaks inf
     {part} pairs whose source is in training except for case or spaces: {count} of {total}
     decide whether such sources are new enough for a test
 """
 FINDING_TEXTS = {
-    name: FindingText(sentence, way_out, NEVER if share == "never" else float(share))
+    name: (sentence, way_out, float(share))
     for name, share, sentence, way_out in re.findall(r"(\w+) (\S+)\n    (.+)\n    (.+)\n", _TABLE)
 }
 
@@ -147,9 +126,8 @@ def finding(
     rows = {1: "texts", 2: "pairs"}.get(len(columns), "examples")
     words = {"rows": rows, "count": f"{seen.count:,}", "share": f"{share:.1%}", "total": f"{total:,}"}
     severity: Severity = "warning" if share >= warn_from else "note"
-    places, examples = tuple(seen.places), tuple(seen.examples)
-    sentence = sentence.format(**words, **values)
-    return Finding(name, severity, seen.count, places, sentence, way_out, examples, columns)
+    places, sentence = tuple(seen.places), sentence.format(**words, **values)
+    return Finding(name, severity, seen.count, places, sentence, way_out, tuple(seen.examples), columns)
 
 
 def reading_findings(report: ReadReport, stops: Collection[Reason] = ()) -> list[Finding]:
@@ -182,30 +160,24 @@ def near_leak_finding(found: Overlap) -> Finding | None:
 def quoted_finding(seen: Occurrences, left: int, *, stops: bool) -> Finding:
     """Return the rows that fit the columns only with quoting; `left` rows do not fit even then."""
     sentence = f"lines that fit the columns only if quotes enclose cells: {seen.count:,}"
-    way_out = f"set data.quoting=true, and {f'all but {left:,}' if left else 'all of them'} fit"
+    quoting = f"set data.quoting=true, and {f'all but {left:,}' if left else 'all of them'} fit"
+    severity: Severity = "error" if stops else "warning"
+    way_out = f"training skips them; {quoting}"
     if stops:
-        way_out = f"training stops there: {way_out}; if the quotes are text, set data.skip_bad_rows=true"
-    else:
-        way_out = f"training skips them; {way_out}"
-    return Finding("quoted", _error_if(stops), seen.count, tuple(seen.places), sentence, way_out)
+        way_out = f"training stops there: {quoting}; if the quotes are text, set data.skip_bad_rows=true"
+    return Finding("quoted", severity, seen.count, tuple(seen.places), sentence, way_out)
 
 
 def few_finding(sources: int, *, stops: bool) -> Finding:
     """Return the finding for a data set with few sources; `stops`: a validation split is impossible."""
+    severity: Severity = "error" if stops else "warning"
     few, stop = ("too few", "training stops: ") if stops else ("few", "")
     sentence = f"{few} distinct sources for a validation and a test split: {sources}"
     way_out = f"{stop}add data up to {ENOUGH} sources or more, or pass --valid and --test files"
-    return Finding("few", _error_if(stops), sources, (), sentence, way_out)
-
-
-def _error_if(stops: bool) -> Severity:
-    return "error" if stops else "warning"
+    return Finding("few", severity, sources, (), sentence, way_out)
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """Sort by severity, then by count; `few` comes last, because its count is not a number of faults."""
-
-    def key(found: Finding) -> tuple[int, bool, int]:
-        return get_args(Severity).index(found.severity), found.name == "few", -found.count
-
-    return sorted(findings, key=key)
+    order = get_args(Severity).index
+    return sorted(findings, key=lambda each: (order(each.severity), each.name == "few", -each.count))

@@ -83,9 +83,7 @@ def repair(
     for path in (copy, listed):
         check_place(path, inputs)
         if is_stream(path):
-            raise WriteError(
-                f"{path} is a pipe, a device or standard output, and the copy is read again; name a file"
-            )
+            raise WriteError(f"{path} is a pipe, a device or standard output; the copy needs a file")
     job = _Repair(files, held_out, drop)
     with ExitStack() as stack:
         kept, removed = (stack.enter_context(atomic_file(path)) for path in (copy, listed))
@@ -159,8 +157,7 @@ class _Repair:
         for row in self._rows(self.files, _ListingReport(listed)):
             remedy = row.remedy
             if row.is_pair and number < pairs:
-                repeats = (remedy for remedy, flags in self._flags.items() if flags[number])
-                remedy = next(repeats, None)
+                remedy = next((remedy for remedy, flags in self._flags.items() if flags[number]), None)
             number += row.is_pair
             self.rows += not row.header
             if remedy is not None:
@@ -172,9 +169,7 @@ class _Repair:
             if changes := _changes(row.cells, row.tidy, cells):
                 listed(row.place, changes, row.cells)
         if number != pairs:
-            raise InputError(
-                f"{self.files.name} changed while it was read; run this again when no program writes to it"
-            )
+            raise InputError(f"{self.files.name} changed while it was read; run this again later")
 
     def _rows(self, files: PairFiles, report: ReadReport) -> Iterator[_RepairedRow]:
         headers = 0
@@ -215,13 +210,9 @@ class _ListingReport(ReadReport):
 
 def _changes(cells: list[str], tidy: list[str], final: list[str]) -> list[str]:
     pairs = zip(cells, tidy, strict=True)
-    without_controls = [_without_controls(cell) if cell != neat else cell for cell, neat in pairs]
-    changes = {
-        Remedy.CONTROLS: without_controls != cells,
-        Remedy.SPACING: without_controls != tidy,
-        Remedy.ACCENTS: final != tidy,
-    }
-    return [str(remedy) for remedy, changed in changes.items() if changed]
+    plain = [_without_controls(cell) if cell != neat else cell for cell, neat in pairs]
+    changed = {Remedy.CONTROLS: plain != cells, Remedy.SPACING: plain != tidy, Remedy.ACCENTS: final != tidy}
+    return [str(remedy) for remedy in changed if changed[remedy]]
 
 
 def _options(files: PairFiles, copy: Path) -> tuple[str, ...]:

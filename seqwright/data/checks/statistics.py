@@ -18,7 +18,7 @@ import numpy as np
 
 from seqwright.data.checks.duplicates import DuplicateCounter
 from seqwright.data.checks.findings import FINDING_TEXTS, Finding, finding
-from seqwright.data.checks.length_ratio import LengthRatios, quantile
+from seqwright.data.checks.length_ratio import LengthRatios
 from seqwright.data.checks.misaligned import lag_in_window
 from seqwright.data.checks.swapped import Reservoir, find_swapped
 from seqwright.data.fields import has_fields, split_parts
@@ -43,27 +43,20 @@ _BEYOND_ASCII = {
 }
 
 
-class LengthHistogram:
-    """A distribution of lengths, as exact counts."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[int] = Counter()
+class LengthHistogram(Counter[int]):
+    """The number of texts of each length."""
 
     @property
     def mean(self) -> float:
-        return sum(length * count for length, count in self.counts.items()) / max(1, self.counts.total())
+        return sum(length * count for length, count in self.items()) / max(1, self.total())
 
     @property
     def longest(self) -> int:
-        return max(self.counts, default=0)
+        return max(self, default=0)
 
     def to_json(self) -> dict[str, Any]:
-        counts = {str(length): self.counts[length] for length in sorted(self.counts)}
+        counts = {str(length): count for length, count in sorted(self.items())}
         return {"mean": self.mean, "longest": self.longest, "counts": counts}
-
-    def quantile(self, share: float) -> int:
-        """Return the smallest length that at least this share of the texts do not exceed."""
-        return quantile(self.counts, share)
 
 
 class TextColumn:
@@ -74,8 +67,8 @@ class TextColumn:
         self.alphabet: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
-        self.characters.counts[len(text)] += 1
-        self.words.counts[len(text.split())] += 1
+        self.characters[len(text)] += 1
+        self.words[len(text.split())] += 1
         self.alphabet.update("".join(split_parts(text)[::2]) if has_fields(text) else text)
 
     def to_json(self) -> dict[str, Any]:
@@ -143,7 +136,6 @@ class StatisticsBuilder:
     def __init__(self, columns: Iterable[str] = PAIR_COLUMNS) -> None:
         self.examples = 0
         self.columns = {name: TextColumn() for name in columns}
-        self._text_columns = tuple(self.columns.values())
         self._seen = {name: Occurrences() for name in FINDING_TEXTS}
         self._accents = Accents()
         self._duplicates = DuplicateCounter()
@@ -152,7 +144,7 @@ class StatisticsBuilder:
     def add(self, texts: tuple[str, ...], place: Place) -> None:
         self.examples += 1
         row = TextRow(texts, place)
-        for column, text in zip(self._text_columns, texts, strict=True):
+        for column, text in zip(self.columns.values(), texts, strict=True):
             column.add(text)
         for name in _oddities(texts):
             self._seen[name].add(place, row)
@@ -176,8 +168,8 @@ class StatisticsBuilder:
             del seen["mixed_normalisation"]
         names = tuple(self.columns)
         findings = (finding(name, found, self.examples, names) for name, found in seen.items())
-        distinct = self._duplicates.sources
-        return Statistics(self.examples, distinct, self.columns, tuple(filter(None, findings)))
+        found = tuple(filter(None, findings))
+        return Statistics(self.examples, self._duplicates.sources, self.columns, found)
 
 
 class _Comparison:

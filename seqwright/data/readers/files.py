@@ -7,6 +7,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, BinaryIO
 
 from seqwright.errors import InputError
@@ -116,13 +117,11 @@ def _decompressed(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _decompressor(kind: str, name: str) -> Callable[[], Any]:
-    if kind == "gzip":
-        return lambda: zlib.decompressobj(wbits=31)
-    if kind == "xz":
-        return lzma.LZMADecompressor
+    if kind != "zstd":
+        return lzma.LZMADecompressor if kind == "xz" else partial(zlib.decompressobj, wbits=31)
     try:
         import zstandard
     except ImportError as error:
         message = f"{name} is compressed with zstd; install seqwright[zstd], or decompress it first"
         raise InputError(message) from error
-    return lambda: zstandard.ZstdDecompressor().decompressobj()
+    return zstandard.ZstdDecompressor().decompressobj

@@ -172,9 +172,7 @@ def _refuse_non_text(first: bytes, name: str) -> None:
     """Raise InputError for wide or binary files. A single NUL in a text is reported with its line later."""
     for mark, encoding in _WIDE_MARKS.items():
         if first.startswith(mark):
-            raise InputError(
-                f"{name} looks like {encoding.upper()}; set data.encoding={encoding}, or convert it"
-            )
+            raise InputError(f"{name} looks like {encoding.upper()}; set data.encoding={encoding}")
     beginning = first[:BEGINNING]
     controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
     if b"\0" in beginning and controls >= max(8, len(beginning) / 20):

@@ -116,9 +116,7 @@ class PairFiles:
         if self.options.format == "parallel" and not self.targets:
             raise ConfigError("format parallel needs two sides; name the target files, too")
         if self.targets and self.options.format not in (None, "parallel"):
-            raise ConfigError(
-                f"format {self.options.format} has both sides in one file; name no target files"
-            )
+            raise ConfigError(f"format {self.options.format} has both sides in one file; omit target files")
 
     @property
     def name(self) -> str:
@@ -148,9 +146,9 @@ class PairFiles:
     def named_twice(self) -> str | None:
         """A file that is read twice. One file may be both sides, for a model that copies."""
         for side in (self.inputs, self.targets):
-            places = [os.path.realpath(file.path) for file in side]
-            for number, file in enumerate(side):
-                if places[number] in places[:number]:
+            first: dict[str, Input] = {}
+            for file in side:
+                if first.setdefault(os.path.realpath(file.path), file) is not file:
                     return file.name
         return None
 
@@ -193,17 +191,16 @@ class PairFiles:
             else:
                 kept += 1
                 yield Pair(source, target, place)
-        if not kept:
-            raise self._no_pairs(report, longest)
-
-    def _no_pairs(self, report: ReadReport, longest: int) -> InputError:
-        skipped = "; ".join(line for line in report.summary() if " skipped: " in line)
-        message = f"{self.name} has no pairs: {skipped or 'it is empty'}"
+        if kept:
+            return
+        skipped = [line for line in report.summary() if " skipped: " in line]
+        facts = [f"{self.name} has no pairs: {'; '.join(skipped) or 'it is empty'}"]
         if longest:
-            limit = f"(limit {self.rules.max_length:,}); raise data.max_length"
-            message += f"; the longest side has {longest:,} code points {limit}"
-        bad = report.counts.get(Reason.BAD_ROW)
-        return InputError(f"{message}; {bad.fault}" if bad else message)
+            rule = f"(limit {limit:,}); raise data.max_length"
+            facts.append(f"the longest side has {longest:,} code points {rule}")
+        if report[Reason.BAD_ROW]:
+            facts.append(report.counts[Reason.BAD_ROW].fault)
+        raise InputError("; ".join(facts))
 
     def rows(self, report: ReadReport) -> Iterator[Row]:
         """Yield every row of the files with all its cells, headers, blank and bad rows included."""
@@ -234,10 +231,8 @@ class PairFiles:
         """Raise InputError if the sides have unequal numbers of lines, file by file if possible."""
         if self.single_pass:
             return
-        groups = [(self.inputs, self.targets)]
-        if len(self.inputs) == len(self.targets):
-            groups = [((left,), (right,)) for left, right in zip(self.inputs, self.targets, strict=True)]
-        for sides in groups:
+        paired = [((left,), (right,)) for left, right in zip(self.inputs, self.targets, strict=False)]
+        for sides in paired if len(self.inputs) == len(self.targets) else [(self.inputs, self.targets)]:
             counts = [sum(count_lines(file, self.decoding) for file in side) for side in sides]
             if counts[0] != counts[1]:
                 left, right = map(_names, sides)
@@ -324,10 +319,9 @@ class PairFiles:
                 continue
             try:
                 cells = cells_of(parse_object(line, place), keys, place)
-                row: Row = place, [cleaned(cell, place, on_bad_bytes, report) for cell in cells], None
+                yield place, [cleaned(cell, place, on_bad_bytes, report) for cell in cells], None
             except InputError as error:
-                row = place, [line], Fault(Reason.BAD_ROW, str(error))
-            yield row
+                yield place, [line], Fault(Reason.BAD_ROW, str(error))
 
 
 def source_from_cells(cells: Sequence[str], kinds: Sequence[FieldKind]) -> str:

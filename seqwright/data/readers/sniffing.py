@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 
-_KNOWN_PAIRS = (
+_NAMES = (  # source:target
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
     "word:pronunciation word:phonemes grapheme:phoneme graphemes:phonemes text:summary document:summary "
     "text:label original:normalized en:de en:fr de:en fr:en"
 )
-_NAME_PAIRS = [names.split(":") for names in _KNOWN_PAIRS.split()]
+_NAME_PAIRS = [names.split(":") for names in _NAMES.split()]
 _OTHER_NAMES = (
     "features tags msd pos context id lang language code kind type category name word ipa phones "
     "transcription transliteration translation sentence "
@@ -94,21 +93,18 @@ def sniff(lines: list[str], name: str, options: FormatOptions) -> FileFormat:
     detected = _format(filled, place, options, quoting)
     if detected.format == "jsonl":
         return _json_columns(detected, filled, place, options)
-    if quoting:
-        detected = replace(detected, quoting=True)
-        if any('"' in line for line in filled):
-            detected = detected.because("quotes enclose cells")
+    if quoting and any('"' in line for line in filled):
+        detected = detected.because("quotes enclose cells")
     rows = _rows(filled, detected.delimiter, quoting)
-    detected = _header(replace(detected, width=len(rows[0])), rows[0], name, options)
+    detected = _header(replace(detected, quoting=quoting, width=len(rows[0])), rows[0], name, options)
     try:
         return _row_columns(detected, rows[detected.header :] or rows, name, options)
     except InputError as error:
         width = _quoted_width(filled, detected.delimiter)
         if quoting or width is None or {len(cells) for cells in rows} == {width}:
             raise
-        raise InputError(
-            f"{name}: quotes enclose cells here; set data.quoting=true. If the quotes are text: {error}"
-        ) from error
+        way_out = "quotes enclose cells here; set data.quoting=true. If the quotes are text"
+        raise InputError(f"{name}: {way_out}: {error}") from error
 
 
 def _rows(filled: list[str], delimiter: str, quoting: bool) -> list[list[str]]:
@@ -193,18 +189,16 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
     return detected.because(reason, header=True, names=tuple(cells))
 
 
-def _row_columns(
-    detected: FileFormat, rows: list[list[str]], name: str, options: FormatOptions
-) -> FileFormat:
+def _row_columns(found: FileFormat, rows: list[list[str]], name: str, options: FormatOptions) -> FileFormat:
     if options.columns:
         columns, reason = parse_columns(options.columns), f"columns {options.columns}: requested"
     else:
-        columns, reason = _guess_columns(detected, rows, name)
-    indices = columns.indices(list(detected.names) or None, detected.width, name)
+        columns, reason = _guess_columns(found, rows, name)
+    indices = columns.indices(list(found.names) or None, found.width, name)
     kinds = [_kind(column, k, _cells_at(rows, indices[k])) for k, column in enumerate(columns.source)]
     for column, kind in zip(columns.source[1:], kinds[1:], strict=True):
         reason += f"; column {column.key} looks like {kind}" if column.kind == "unspecified" else ""
-    return detected.because(reason, columns=columns.with_kinds(kinds))
+    return found.because(reason, columns=columns.with_kinds(kinds))
 
 
 def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tuple[PairColumns, str]:
@@ -254,11 +248,11 @@ def _kind(column: ColumnSelector, number: int, cells: list[str]) -> FieldKind:
     return "symbols" if number and _are_symbols(cells) else "text"
 
 
-def _json_columns(
-    detected: FileFormat, filled: list[str], place: Place, options: FormatOptions
-) -> FileFormat:
-    first = parse_object(filled[0], place)
-    objects = [value for value in map(_object_or_none, filled) if value is not None]
+def _json_columns(found: FileFormat, filled: list[str], place: Place, options: FormatOptions) -> FileFormat:
+    first, objects = parse_object(filled[0], place), []
+    for line in filled:
+        with suppress(InputError):
+            objects.append(parse_object(line, place))
     if options.columns:
         columns, reason = parse_columns(options.columns), f"keys {options.columns}: requested"
         for key in columns.keys:
@@ -270,7 +264,7 @@ def _json_columns(
         columns = _guess_keys(first, place)
         reason = f"keys {columns}: the first object has them"
     kinds = [_kind(column, k, _json_cells(column.key, objects)) for k, column in enumerate(columns.source)]
-    return detected.because(reason, columns=columns.with_kinds(kinds))
+    return found.because(reason, columns=columns.with_kinds(kinds))
 
 
 def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
@@ -283,17 +277,8 @@ def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
         return PairColumns((ColumnSelector(source),), ColumnSelector(target))
     names = names_in(first)
     nested = "" if names == list(first) else "; a dot leads into an object"
-    raise InputError(
-        f"{place}: the keys are {shorten_list(names)}; choose the source and the target, as in "
-        f"--columns question:answer{nested}"
-    )
-
-
-def _object_or_none(line: str) -> dict[str, Any] | None:
-    with suppress(ValueError, RecursionError):
-        value = json.loads(line)
-        return value if isinstance(value, dict) else None
-    return None
+    way_out = f"choose the source and the target, as in --columns question:answer{nested}"
+    raise InputError(f"{place}: the keys are {shorten_list(names)}; {way_out}")
 
 
 def _json_cells(key: str, objects: list[dict[str, Any]]) -> list[str]:

@@ -46,13 +46,8 @@ class Bpe(SubwordTokenizer):
 
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
         library = library_for(models.BPE(unk_token=UNKNOWN))
-        trainer = trainers.BpeTrainer(
-            vocab_size=self._room,
-            min_frequency=self.min_count,
-            max_token_length=self.max_piece,
-            special_tokens=[],
-            show_progress=False,
-        )
+        limits = {"min_frequency": self.min_count, "max_token_length": self.max_piece, "special_tokens": []}
+        trainer = trainers.BpeTrainer(vocab_size=self._room, show_progress=False, **limits)
         library.train_from_iterator(map(spaced, texts), trainer)
         model = json.loads(library.to_str())["model"]
         entries = sorted(model["vocab"], key=model["vocab"].__getitem__)

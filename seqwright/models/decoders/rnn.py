@@ -50,15 +50,9 @@ class RnnState:
         groups, width = regroup(rows, self.width, self.groups)
         index = torch.tensor(rows, dtype=torch.long, device=self.output.device)
         (memory,) = select_keys([self.memory], groups, rows, width)
-        return RnnState(
-            groups=len(rows) // width,
-            cells=tuple(part.index_select(1, index) for part in self.cells),
-            output=self.output.index_select(0, index),
-            memory=memory,
-            context=take(self.context, groups),
-            length=take(self.length, rows),
-            width=width,
-        )
+        cells = tuple(part.index_select(1, index) for part in self.cells)
+        output, context = self.output.index_select(0, index), take(self.context, groups)
+        return RnnState(len(rows) // width, cells, output, memory, context, take(self.length, rows), width)
 
 
 class Rnn(Decoder):
@@ -102,8 +96,7 @@ class Rnn(Decoder):
         fed = {"nothing": 0, "context": context_size, "output": self.size}[feed]
         inputs = self.embedding.size + fed
         self.recurrent = Recurrent(inputs, size=size, layers=layers, cell=cell, dropout=dropout)
-        learned = start == "tanh"
-        self.bridge = None if memory_size is None else Bridge(memory_size, self.recurrent, learned=learned)
+        self.bridge = None if memory_size is None else Bridge(memory_size, self.recurrent, start == "tanh")
         make = {"state": _State, "tanh": _Tanh, "maxout": _Maxout}[readout]
         self.readout = make(size, self.embedding.size, context_size, self.size)
         self.dropout = Dropout(dropout)
@@ -115,9 +108,7 @@ class Rnn(Decoder):
         if attends and feed == "context" and query == "current":
             raise ConfigError('feed = "context" needs query = "previous"; take that, or feed = "output"')
         if attends and readout == "state" and feed != "context":
-            raise ConfigError(
-                'with attention, readout = "state" needs feed = "context"; or take readout = "tanh"'
-            )
+            raise ConfigError('readout = "state" with attention needs feed = "context"; or take "tanh"')
 
     def start(self, encoded: Encoded | None, rows: int = 0) -> RnnState:
         if encoded is None or self.bridge is None:
@@ -208,7 +199,7 @@ class Bridge(nn.Module):
     where s is the final state of the last layer of a recurrent encoder, or the mean vector of another one.
     """
 
-    def __init__(self, memory_size: int, recurrent: Recurrent, *, learned: bool):
+    def __init__(self, memory_size: int, recurrent: Recurrent, learned: bool):
         super().__init__()
         self.layers, self.parts, self.size = len(recurrent.layers), recurrent.parts, recurrent.size
         self.map = nn.Linear(memory_size, self.layers * self.parts * self.size) if learned else None

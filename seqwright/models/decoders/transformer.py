@@ -29,14 +29,9 @@ class TransformerState:
 
     def select(self, rows: Sequence[int]) -> TransformerState:
         groups, width = regroup(rows, self.width, self.groups)
-        return TransformerState(
-            groups=len(rows) // width,
-            stack=self.stack,
-            memory=self.memory and select_keys(self.memory, groups, rows, width),  # type: ignore[arg-type]
-            past=self.past and select_keys(self.past, groups, rows, width),
-            length=take(self.length, rows),
-            width=width,
-        )
+        memory: Any = self.memory and select_keys(self.memory, groups, rows, width)
+        past = self.past and select_keys(self.past, groups, rows, width)
+        return TransformerState(len(rows) // width, self.stack, memory, past, take(self.length, rows), width)
 
 
 class Transformer(Decoder):

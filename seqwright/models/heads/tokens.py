@@ -66,11 +66,7 @@ class TokenScores(InferenceModule[Function], Head):
 
     def log_probabilities(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """log p of one token after each vector: hidden (R, T, D), tokens (R, T) -> (R, T)."""
-        chunks = zip(hidden.flatten(0, 1).split(ROWS), tokens.flatten()[:, None].split(ROWS), strict=True)
-        found = [precise(self(rows)).log_softmax(-1).gather(1, wanted) for rows, wanted in chunks]
-        return torch.cat(found).view(tokens.shape)
-
-
-def precise(logits: Tensor) -> Tensor:
-    """The logits in float32 or float64."""
-    return logits if logits.dtype is torch.float64 else logits.float()
+        logits = map(self, hidden.flatten(0, 1).split(ROWS))
+        precise = (each if each.dtype is torch.float64 else each.float() for each in logits)
+        chunks = zip(precise, tokens.flatten()[:, None].split(ROWS), strict=True)
+        return torch.cat([each.log_softmax(-1).gather(1, own) for each, own in chunks]).view(tokens.shape)

@@ -16,13 +16,13 @@ from pair_statistics import pair_statistics
 from seqwright.data.checks.duplicates import DuplicateCounter
 from seqwright.data.checks.findings import (
     FINDING_TEXTS,
-    NEVER,
     by_severity,
     few_finding,
     leak_finding,
     near_leak_finding,
     reading_findings,
 )
+from seqwright.data.checks.length_ratio import quantile
 from seqwright.data.checks.misaligned import first_shift, lag_in_window
 from seqwright.data.checks.statistics import LengthHistogram, StatisticsBuilder
 from seqwright.data.checks.swapped import SAMPLED_CHARACTERS, Reservoir, find_swapped
@@ -226,7 +226,7 @@ def test_every_finding_has_words():
     for sentence, way_out, warn_from in FINDING_TEXTS.values():
         assert sentence.format(rows="pairs", count=1, share="1 %", total=9, part="test", limit=5, longest=7)
         assert way_out
-        assert 0 <= warn_from <= NEVER
+        assert 0 <= warn_from <= 1 or warn_from == math.inf
 
 
 def test_skipped_lines_become_findings():
@@ -255,8 +255,8 @@ def test_statistics_of_a_column():
     found = pair_statistics([Pair("ab c", "Привет", Place("a", 1)), Pair("b", "да", Place("a", 2))])
     source, target = found.columns.values()
     assert list(found.columns) == ["source", "target"]
-    assert source.characters.counts == {4: 1, 1: 1}
-    assert source.words.counts == {2: 1, 1: 1}
+    assert source.characters == {4: 1, 1: 1}
+    assert source.words == {2: 1, 1: 1}
     assert source.alphabet == Counter("ab cb")
     assert target.scripts == {"CYRILLIC": 1.0}
     assert pair_statistics([Pair("2ª vez", "x", Place("a", 1))]).columns["source"].scripts == {"LATIN": 1.0}
@@ -274,7 +274,7 @@ def test_any_number_of_columns_is_checked_for_duplicates_and_odd_characters(coun
         builder.add(texts, Place("a.tsv", line))
     found = builder.build()
     assert (found.examples, found.distinct, tuple(found.columns)) == (600, 599, names)
-    assert all(sum(column.words.counts.values()) == 600 for column in found.columns.values())
+    assert all(sum(column.words.values()) == 600 for column in found.columns.values())
     by_name = {each.name: each for each in found.findings}
     assert {name: each.places[0].line for name, each in by_name.items()} == {
         "duplicates": 11,
@@ -288,9 +288,8 @@ def test_any_number_of_columns_is_checked_for_duplicates_and_odd_characters(coun
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.floats(0.01, 1))
 def test_quantiles_equal_those_of_the_sorted_list(values, share):
-    lengths = LengthHistogram()
-    lengths.counts.update(values)
-    assert lengths.quantile(share) == np.quantile(values, share, method="inverted_cdf")
+    lengths = LengthHistogram(values)
+    assert quantile(lengths, share) == np.quantile(values, share, method="inverted_cdf")
     assert lengths.mean == pytest.approx(np.mean(values))
 
 

@@ -48,10 +48,10 @@ class SubwordTokenizer(Tokenizer):
 
     def _encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = [encoding.ids for encoding in self._run(self._library.encode_batch_fast, texts)]
-        return [
-            [number for number, _ in self._tokens(text)] if UNK in ids else ids
-            for text, ids in zip(texts, encoded, strict=True)
-        ]
+        for row, ids in enumerate(encoded):
+            if UNK in ids:
+                encoded[row] = [number for number, _ in self._tokens(texts[row])]
+        return encoded
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return shifted([span for _, span in self._tokens(text)])
