@@ -2,8 +2,7 @@
 
 Ids 0 to 3 are pad, unk, begin and end. They have no spelling, so no text can become one of them: `</s>` in a
 text is four ordinary characters. Entries follow from id 4 on, or after the 256 bytes with byte fallback. An
-entry is a piece of text, or a marker of `seqwright.data.fields`, whose first character cannot occur in a
-piece.
+entry is a piece of text, or a marker of `seqwright.data.fields`.
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ class Unknown:
 class Tokenizer(ABC):
     """Base of all kinds. `learned` returns one with a vocabulary from texts, `grown` one with more entries.
 
-    The options of a kind are the keyword-only arguments of its constructor, stored as attributes of the same
-    name.
+    The options of a kind are the keyword-only arguments of its constructor, stored under the same names.
     """
 
     byte_fallback: bool = False

@@ -59,9 +59,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Maps tokens and a state to hidden vectors of `size` and the next state. `memory_size` is the size of
-    the encoder's vectors; None: the decoder reads no memory and is a language model.
-    """
+    """Maps tokens and a state to vectors of `size` and the next state. memory_size None: a language model."""
 
     size: int
 
@@ -149,10 +147,7 @@ class Generative(Model):
         raise NotImplementedError
 
     def prefill(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read a prompt (R, T + 1) except for its last token, in one call.
-
-        Return log p of each token but the first, given those before it, (R, T), and the next state.
-        """
+        """Read a prompt (R, T + 1) but its last token -> log p of each but the first (R, T), next state."""
         raise NotImplementedError
 
 

@@ -128,8 +128,7 @@ class BoundBlock:
 
 
 class Stack(InferenceModule["BoundStack"]):
-    """Blocks over embeddings. With `memory_size` the blocks attend to a memory, too; with `causal` not to the
-    future.
+    """Blocks over embeddings. memory_size: they attend to a memory, too; causal: not to the future.
 
     heads, head_size: a number, or one for each layer (0 heads where all are pruned; then head_size must be
     given). cross_heads, cross_head_size: those of the attention to the memory, if they differ.

@@ -13,8 +13,7 @@ class Neighbours(nn.Module):
     """x_t + relu(W [x_{t−r}; …; x_{t+r}] + b): each token with its r neighbours on each side.
 
     Mohamed, Okhonko & Zettlemoyer 2019 (Transformers with convolutional context for ASR) use convolutions
-    below the encoder instead of positions. Padding and places beyond both ends are 0. The windows are
-    concatenated, so that the weights are one plain matrix.
+    below the encoder instead of positions. Padding and places beyond both ends are 0.
     """
 
     def __init__(self, size: int, reach: int):

@@ -228,9 +228,7 @@ def mask_bias(allowed: Tensor | None, dtype: torch.dtype, all_see: bool = False)
 
 @lru_cache(maxsize=16)
 def _levels(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The bias of visible and of hidden keys: half of the least number, so that a score can be added without
-    overflow and the exponential is exactly zero.
-    """
+    """The bias of visible and of hidden keys: low enough for exp = 0, with room to add a score."""
     with torch.inference_mode(False):  # the cache outlives the call
         low = torch.finfo(dtype).min / 2
         return torch.zeros((), dtype=dtype, device=device), torch.tensor(low, dtype=dtype, device=device)

@@ -80,10 +80,7 @@ def duplicate_flags(digests: bytes | bytearray) -> Flags:
 
 
 def conflict_flags(sources: bytes | bytearray, pairs: bytes | bytearray) -> Flags:
-    """Return which pairs differ from the first pair with their source (N,), from the digests of both.
-
-    Needs about 90 bytes for each.
-    """
+    """Return which pairs differ from the first pair with their source (N,). Needs about 90 bytes for each."""
     _, order, new = _grouped(sources)
     keys = _keys(pairs)
     first = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]

@@ -3,8 +3,7 @@
     result = repair(PairFiles("pairs.tsv"), Path("clean.tsv"))
 
 The copy is UTF-8 with tabs between its columns, whatever the original is; a table keeps all its columns.
-Copies and conflicts are removed only on request. Pairs that look swapped or misaligned stay, because a
-person has to judge them.
+Copies and conflicts are removed only on request. Pairs that look swapped or misaligned stay.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ def repair(
 ) -> RepairResult:
     """Write `copy`, and `copy`.removed.tsv with place, reason and text of the rows removed or changed.
 
-    Reads the files twice: to find duplicates, with about 50 bytes of memory per pair (90 to drop conflicts),
-    and to write.
+    Reads the files twice. Finding duplicates takes about 50 bytes per pair, and 90 to drop conflicts.
     """
     listed = copy.with_name(copy.name + ".removed.tsv")
     inputs = [file.path for each in (files, *held_out) for file in each.all_inputs]

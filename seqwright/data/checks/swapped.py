@@ -35,8 +35,7 @@ class Reservoir:
 def find_swapped(rows: list[TextRow]) -> list[TextRow]:
     """Return the rows that are likelier with their two texts swapped, by character bigrams.
 
-    The model of each row comes from all other rows: with its own target in the model, a near copy would seem
-    swapped.
+    The model of a row comes from all others: with its own target in it, a near copy would seem swapped.
     """
     sides = [(_bigrams(left), _bigrams(right)) for (left, right), _ in rows]
     counts: tuple[Bigrams, Bigrams] = (Counter(), Counter())

@@ -48,8 +48,7 @@ class ColumnSelector:
 class PairColumns:
     """The columns of a pair: in `1,3+:2` columns 1 and 3 make the source and column 2 is the target.
 
-    A sign sets the kind of a source column: `+` for symbols (features, split at `;`, `|` and spaces), `=` for
-    plain text.
+    A sign sets the kind of a source column: `+` for symbols (split at `;`, `|` and spaces), `=` for text.
     """
 
     source: tuple[ColumnSelector, ...]

@@ -1,8 +1,7 @@
 """Bytes to lines: decoding and cleaning, in blocks and bounded memory.
 
 Only "\\n" ends a line, so the number of lines is that of `wc -l` (plus a last line without "\\n").
-`str.splitlines` would also break lines at U+2028, U+0085, vertical tabs and form feeds, and shift all lines
-after them.
+`str.splitlines` would also break lines at U+2028, U+0085, vertical tabs and form feeds.
 """
 
 from __future__ import annotations
@@ -80,10 +79,7 @@ def count_lines(source: Input, decoding: Decoding) -> int:
 
 
 def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> list[str]:
-    """Return the lines up to `most` lines after the first one that is not blank, to detect the format.
-
-    Reading reports the faults of these lines later.
-    """
+    """Return `most` lines from the first that is not blank on, and those before; their faults are ignored."""
     size = BLOCK
     while True:
         data = source.head(size)

@@ -60,8 +60,7 @@ class FileFormat:
 class FormatOptions:
     """The options of the user about the format of a file; None means: detect it.
 
-    Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character, and a
-    reader that trusts it swallows lines.
+    Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character.
     """
 
     format: Format | None = None

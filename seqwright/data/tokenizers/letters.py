@@ -9,10 +9,7 @@ from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 
 
 class Letters(TableTokenizer):
-    """The characters of NFD: syllabic scripts have thousands of rare characters, but few letters.
-
-    Decoded text is composed (NFC).
-    """
+    """The characters of NFD: thousands of syllables have few letters. Decoded text is composed (NFC)."""
 
     def _cut(self, text: str) -> list[str]:
         return list(unicodedata.normalize("NFD", text))

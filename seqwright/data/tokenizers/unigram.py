@@ -28,8 +28,7 @@ Ways = list[tuple[list[str], list[float]]]
 class Unigram(SubwordTokenizer):
     """The most likely segmentation, P(pieces) = Π p(piece).
 
-    `encode_sampled` draws a segmentation in proportion to P^alpha; a small alpha gives more variety (Kudo
-    2018, eq. 8).
+    `encode_sampled` draws in proportion to P^alpha; a small alpha gives more variety (Kudo 2018, eq. 8).
     """
 
     def __init__(

@@ -66,8 +66,7 @@ def unpinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
 def build_model(model: str | Mapping[str, Any], **facts: Any) -> Any:
     """Build a model with new weights from the name of a preset or a description.
 
-    `facts` are what the data determine, for the parts that ask for it: source_vocabulary and
-    target_vocabulary, vocabulary, classes, values.
+    `facts` are properties of the data: source_vocabulary, target_vocabulary, vocabulary, classes, values.
     """
     return MODELS.build(resolve(model), facts=facts, **facts)
 

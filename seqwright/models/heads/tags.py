@@ -13,7 +13,7 @@ from seqwright.nn.dropout import Dropout
 from seqwright.nn.loss import Loss
 from seqwright.nn.masks import Places
 
-IGNORE = -100  # the expected tag of a position that is not judged, as torch has it
+IGNORE = -100  # the expected tag of padding and of positions that are not judged, as in torch
 
 
 class TagScores(Head):
@@ -31,9 +31,7 @@ class TagScores(Head):
     def loss(
         self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
     ) -> Loss:
-        """Cross-entropy summed over positions. expected (B, S): the numbers of the tags, `IGNORE` for padding
-        and for positions that are not judged.
-        """
+        """Cross-entropy summed over positions. expected (B, S): the numbers of the tags, or `IGNORE`."""
         real = expected != IGNORE
         scores = self(hidden[real], None)  # (n, classes)
         total = F.cross_entropy(scores, expected[real], label_smoothing=smoothing, reduction="sum")

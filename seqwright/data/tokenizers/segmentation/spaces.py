@@ -1,7 +1,6 @@
 """Pieces that include the space before them, so that decoding is concatenation.
 
-Encoding adds a space before the text and decoding removes it: the first word is then the same as within a
-text, and all spaces are preserved.
+Encoding adds a space before the text and decoding removes it, so the first word is like any other.
 """
 
 from __future__ import annotations
