@@ -26,8 +26,8 @@ class Corpus:
     def examples(self, part: Part, report: ReadReport | None = None) -> Iterator[Any]:
         """Yield the examples of a part. Without files of its own it is a share of the training files."""
         report = ReadReport() if report is None else report
-        if part != "train" and self._own(part):
-            yield from self.reader(self._own(part)).read(report)
+        if part != "train" and getattr(self.data, part):
+            yield from self.reader(getattr(self.data, part)).read(report)
             return
         fractions = self.fractions
         for example in self.reader(self.data.train).read(report):
@@ -43,7 +43,7 @@ class Corpus:
 
     def name(self, part: Part) -> str:
         """Return the files of a part, or those that it is taken from."""
-        own = self._own(part)
+        own = getattr(self.data, part)
         return self.reader(own).name if own else f"{part} part of {self.reader(self.data.train).name}"
 
     def reader(self, paths: tuple[str, ...]) -> Reader[Any]:
@@ -52,6 +52,3 @@ class Corpus:
     @property
     def paths(self) -> list[str]:
         return [*self.data.train, *self.data.valid, *self.data.test]
-
-    def _own(self, part: Part) -> tuple[str, ...]:
-        return getattr(self.data, part)

@@ -142,8 +142,12 @@ class Store:
         """Open a complete store. The sizes of all files are checked, their content is not read."""
         folder = Path(folder)
         header = _read_header(folder / HEADER)
-        for name, known in header.files.items():
-            _check_size(folder / name, known["bytes"])
+        for path, known in ((folder / name, known) for name, known in header.files.items()):
+            size = path.stat().st_size if path.exists() else 0
+            if size != known["bytes"]:
+                raise InputError(
+                    f"{path} has {size} bytes instead of {known['bytes']}; remove the folder to build it again"
+                )
         return cls(folder, header)
 
     @classmethod
@@ -165,7 +169,7 @@ class Store:
         folder = Path(folder)
         if (store := cls._of_key(folder, key)) is not None:
             return store
-        with alone(_lock(folder)):
+        with alone(folder.with_name(f".{folder.name}.lock")):
             if (store := cls._of_key(folder, key)) is not None:
                 return store
             _build(folder, rows, columns, key, inputs)
@@ -243,25 +247,14 @@ def _upgraded(fields: dict[str, Any]) -> dict[str, Any]:
     return {"format": 2, "columns": columns, **{name: fields[name] for name in kept}}
 
 
-def _check_size(path: Path, expected: int) -> None:
-    size = path.stat().st_size if path.exists() else 0
-    if size != expected:
-        raise InputError(
-            f"{path} has {size} bytes instead of {expected}; remove the folder to build it again"
-        )
-
-
-def _lock(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.lock")
-
-
 def _build(
     folder: Path, rows: Iterable[StoredRow], columns: Sequence[ColumnSpec], key: str, inputs: Sequence[str]
 ) -> None:
     """Write into `.NAME.new`, then rename. The caller holds the lock: what lies there is left from a kill."""
     fresh, stale = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     with writing(folder):
-        if folder.exists() and not (folder / HEADER).exists() and not _is_empty(folder):
+        empty = folder.is_dir() and not any(folder.iterdir())
+        if folder.exists() and not (folder / HEADER).exists() and not empty:
             raise WriteError(f"{folder} exists and is not a store; choose another folder or remove it")
         for leftover in (fresh, stale):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -276,10 +269,6 @@ def _build(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(stale, ignore_errors=True)
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _write(
