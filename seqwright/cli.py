@@ -17,6 +17,7 @@ from seqwright import __version__
 from seqwright.config.registry import unknown
 from seqwright.errors import SeqwrightError, WriteError
 from seqwright.runtime import keep_freed_memory
+from seqwright.training.interrupt import Interrupted
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -56,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:  # the reader of the output has closed it, which is not an error
         return 128 + signal.SIGPIPE
+    except Interrupted as stop:
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # the progress line
+        print(f"{clear}seqwright: stopped by {stop}; run the same command again to resume", file=sys.stderr)
+        return stop.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception:

@@ -78,7 +78,7 @@ def test_heads_are_those_of_one_member_and_none_are_removed(run, tmp_path, capsy
     told = capsys.readouterr().err
     assert "train one with model.kind=encoder_decoder" in told
     assert "roles" not in told  # before the work begins
-    with pytest.raises(ConfigError, match=r"ensemble of 2 models has no heads of its own.*member\(1\)"):
+    with pytest.raises(ConfigError, match=r"ensemble of 2 models has no heads.*member\(1\)"):
         analyse(seqwright.load(run), [("abc", "cba")])
 
 

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from typing import Any
 
-from seqwright.commands.evaluate import metric_arguments, metric_options, reading_arguments, reading_options
+from seqwright.commands import evaluate
 
 TRAINING = ("families", "valid", "test", "out", "paper_size", "seed", "minutes", "steps", "epochs")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "inputs",
-        nargs="*",
-        metavar="RUN RUN [FILE] | key=value",
-        help="two run folders, then test files; without files: the test split of both runs; with --train: "
-        "options to change for all families",
-    )
-    reading_arguments(parser)
-    metric_arguments(parser)
+    inputs = "Two run folders, then test files (default: their test splits); with --train: options to change."
+    parser.add_argument("inputs", nargs="*", metavar="RUN RUN [FILE] | key=value", help=inputs)
+    evaluate.reading_arguments(parser)
+    evaluate.metric_arguments(parser)
     families = parser.add_argument_group("model families, trained on the same data with the same budget")
     for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
         families.add_argument(f"--{part}", action="append", default=[], metavar="F", help=f"{name} data")
     families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,luong2015-general,tiny")
     families.add_argument("--out", metavar="DIR", help="folder of the runs (default: runs/families)")
-    sizes = "keep the model sizes of the papers"
-    families.add_argument("--paper-size", action="store_true", default=None, help=sizes)
+    families.add_argument("--paper-size", action="store_true", default=None, help="sizes of the papers")
     families.add_argument("--seed", type=int, metavar="N")
     end = families.add_mutually_exclusive_group()
     end.add_argument("--minutes", type=float, metavar="M", help="training time of each family")
@@ -37,21 +29,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     end.add_argument("--epochs", type=float, metavar="N")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     from seqwright.data.text_display import pluralize
     from seqwright.errors import ConfigError
 
     if options.train:
-        return _families(options)
+        _families(options)
+        return
     given = [f"--{name.replace('_', '-')}" for name in TRAINING if getattr(options, name) not in (None, [])]
     if given:
-        require = "requires" if len(given) == 1 else "require"
-        raise ConfigError(f"{' and '.join(given)} {require} --train; pass the training data")
+        raise ConfigError(f"{' and '.join(given)} can only be used with --train; pass the training data")
     if len(options.inputs) < 2:
-        given_runs = pluralize(len(options.inputs), "run folder")
-        raise ConfigError(f"{given_runs} given; pass two, or --train with --families")
+        count = pluralize(len(options.inputs), "run folder")
+        raise ConfigError(f"{count} given; pass two, or --train with --families")
     _runs(options)
-    return 0
 
 
 def _runs(options: argparse.Namespace) -> None:
@@ -72,7 +63,7 @@ def _runs(options: argparse.Namespace) -> None:
         raise ConfigError(f"{first} and {second} are the same run; pass two different runs")
     for pipe in (file for file in map(Input, files) if file.single_pass):
         raise InputError(f"{pipe.name} is a pipe, which cannot be read twice; save it to a file first")
-    how, judged, evaluations = reading_options(options), metric_options(options), []
+    how, judged, evaluations = evaluate.reading_options(options), evaluate.metric_options(options), []
     for folder in (first, second):
         try:
             predictor = load(folder, threads=options.threads)
@@ -82,10 +73,10 @@ def _runs(options: argparse.Namespace) -> None:
             trained = f", trained on columns {columns}" if columns else ""
             raise InputError(f"{folder}{trained}: {error}") from error
         judged = replace(judged, writing=evaluations[0].writing)
-    _print(compare(evaluations[0], evaluations[1], (first, second)), options)
+    evaluate.print_result(compare(*evaluations, (first, second)), options)
 
 
-def _families(options: argparse.Namespace) -> int:
+def _families(options: argparse.Namespace) -> None:
     from seqwright.errors import ConfigError
 
     if not options.families:
@@ -93,14 +84,13 @@ def _families(options: argparse.Namespace) -> int:
     if options.metrics or options.lowercase or options.bleu_tokenize != "13a":
         flags = "--metrics, --bleu-tokenize and --lowercase"
         raise ConfigError(f"--train chooses the metrics; use {flags} with evaluate or compare after training")
-    reading_options(options)
+    evaluate.reading_options(options)
     from pathlib import Path
 
     from seqwright.commands.train import with_flags
     from seqwright.pipeline import design
     from seqwright.pipeline.families import check_names, families, train_families
     from seqwright.training.console import Console
-    from seqwright.training.interrupt import Interrupted
 
     names = [name.strip() for name in options.families.split(",")]
     check_names(names, options.inputs)  # before the data is read
@@ -109,15 +99,6 @@ def _families(options: argparse.Namespace) -> int:
     search = {} if options.beam is None else {"beam": options.beam}
     base = design(with_flags({"data": data, "search": search}, options), options.inputs)
     console.lines(base.lines())
-    try:
-        ready = families(names, base, folder, paper_size=bool(options.paper_size))
-        found = train_families(ready, folder, name=base.survey.name, log=console.line, listener=console)
-    except Interrupted as stop:
-        console.line(f"stopped by {stop}; run the same command again to resume")
-        return stop.exit_code
-    _print(found, options)
-    return 0
-
-
-def _print(found: Any, options: argparse.Namespace) -> None:
-    print(json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False) if options.json else found)
+    ready = families(names, base, folder, paper_size=bool(options.paper_size))
+    found = train_families(ready, folder, name=base.survey.name, log=console.line, listener=console)
+    evaluate.print_result(found, options)

@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="runs", metavar="DIR", help="Folder for the data and the run.")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     from pathlib import Path
 
     from seqwright.data.demos import DEMOS, GENERATED
@@ -26,7 +26,6 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.pipeline import design, run_design
     from seqwright.prediction.predictor import load
     from seqwright.training.console import Console
-    from seqwright.training.interrupt import Interrupted
 
     console = Console(sys.stderr)
     task = OF_KIND.get(options.task, options.task or "pronounce")
@@ -36,8 +35,7 @@ def run(options: argparse.Namespace) -> int:
         if options.task in DEMOS:
             raise
         console.line(f"{error}; using generated data instead")
-        task = GENERATED
-        demo = DEMOS[task]()
+        task, demo = GENERATED, DEMOS[GENERATED]()
     console.line(f"Learning {demo.title} from {demo.source}\n")
     folder = Path(options.out)
     with writing(folder):
@@ -50,12 +48,7 @@ def run(options: argparse.Namespace) -> int:
     table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
     designed = design(table, folder=folder / task)
     console.lines(designed.lines())
-    try:
-        run_design(designed, folder / task, console)
-    except Interrupted as signal:
-        console.line(f"stopped by {signal}; run the same command again to resume")
-        return signal.exit_code
+    run_design(designed, folder / task, console)
     print(f"\n{demo.title}, for inputs that are not in the training data:")
     for prediction in load(folder / task).predict(list(demo.tries)):
         print(f"  {prediction.source:18s} {prediction}")
-    return 0

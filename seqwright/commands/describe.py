@@ -34,16 +34,15 @@ def _lines(topic: Topic) -> Iterator[str]:
 
     if topic.name:
         yield topic.name
-    if topic.summary:
-        yield from _wrapped(topic.summary, 2)
+    yield from _wrapped(topic.summary, 2)
     if topic.options:
         yield ""
-        for option in topic.options:
-            given = option.default is None
-            facts = [option.type, option.range, "set by the model or the data" if given else ""]
-            default = "" if given else f" = {option.default}"
-            yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
-            yield from _wrapped(option.help, 6)
+    for option in topic.options:
+        given = option.default is None
+        facts = [option.type, option.range, "set by the model or the data" if given else ""]
+        default = "" if given else f" = {option.default}"
+        yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
+        yield from _wrapped(option.help, 6)
     for title, entries in topic.lists.items():
         yield from ("", title)
         widest = max(map(len, entries))
@@ -61,7 +60,5 @@ def _wrapped(text: str, indent: int) -> list[str]:
     import textwrap
 
     width, space = max(shutil.get_terminal_size().columns, 60), " " * indent
-    lines = (
-        textwrap.fill(line, width, initial_indent=space, subsequent_indent=space) for line in text.split("\n")
-    )
-    return "\n".join(lines).split("\n") if text else []
+    wrapped = (textwrap.wrap(line, width - indent) or [""] for line in text.split("\n") if text)
+    return [(space + line).rstrip() for lines in wrapped for line in lines]

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        f"{parser.description} The exit code is 0 if the files are readable, even with faults."
-    )
+    parser.description = f"{parser.description} The exit code is 0 if the files can be read."
     add = parser.add_argument
     files = "files of pairs, or a source and a target file; reading options, as for training"
     add("inputs", nargs="+", metavar="FILE | data.key=value", help=files)
@@ -126,9 +124,7 @@ def _remaining_errors(
     from seqwright.data.split import ENOUGH
 
     if result is not None:
-        if (
-            min(result.kept, found.statistics.distinct) >= ENOUGH
-        ):  # only a copy with few sources can have errors
+        if min(result.kept, found.statistics.distinct) >= ENOUGH:  # only a small copy can have errors
             return []
         data = _data_config(_copy_options(result, changes))
         found = diagnose([str(result.copy)], replace(data, test=(*data.test, *tests)), task=found.task)

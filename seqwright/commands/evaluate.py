@@ -54,9 +54,11 @@ def run(options: argparse.Namespace) -> None:
     evaluation = evaluate_files(predictor, options.files, **reading, judging=judging)
     if options.output is not None:
         write_text(Path(options.output), "".join(f"{text}\n" for text in evaluation.outputs))
-    print(
-        json.dumps(evaluation.to_json(), ensure_ascii=False, allow_nan=False) if options.json else evaluation
-    )
+    print_result(evaluation, options)
+
+
+def print_result(found: Any, options: argparse.Namespace) -> None:
+    print(json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False) if options.json else found)
 
 
 def reading_options(options: argparse.Namespace) -> dict[str, Any]:

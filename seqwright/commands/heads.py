@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from seqwright.commands import members
+from seqwright.commands.look import note_member
 
 if TYPE_CHECKING:
     from seqwright.config import Config
@@ -36,12 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep", type=int, metavar="N", help="Number of heads that --gates keeps.")
     add("--minutes", type=float, metavar="M", help=f"Training time of --gates (default: {MINUTES:.0f}).")
     add("--out", metavar="DIR", help="New run folder for the result of --prune or --gates.")
-    members.argument(parser)
+    add("--member", type=int, metavar="N", help="Member of an ensemble (default: 1).")
     add("--threads", type=int, metavar="N", help="Number of CPU threads.")
     add("--json", action="store_true", help="Print one JSON document.")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     _check(options)
     import torch
 
@@ -51,7 +51,6 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.lens.heads.pruning import curve, one_model, prunable
     from seqwright.prediction.predictor import load
     from seqwright.runs.folder import Run, check_home
-    from seqwright.training.interrupt import Interrupted
 
     if options.out:
         check_home(options.out)
@@ -63,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out:
         one_model(whole)  # refuses an ensemble before the work starts
     predictor = whole.member(member)
-    members.note_member(options.folder, whole, member)
+    note_member(options.folder, whole, member)
     config = parse(Run.open(options.folder).config)
     pairs = _pairs(config, options)
     scorer = HeadScorer(predictor, pairs, options.metric or config.training.metric, beam=options.beam)
@@ -72,18 +71,13 @@ def run(options: argparse.Namespace) -> int:
     order = ascending({head: importance[head] for head in prunable(predictor.model)})
     points = curve(scorer, order, progress=_progress) if options.curve else None
     _progress("")
-    try:
-        written = _write(whole, order, scorer, pairs, options)
-    except Interrupted as stop:
-        print(f"stopped by {stop}; the same command resumes it", file=sys.stderr)
-        return stop.exit_code
+    written = _write(whole, order, scorer, pairs, options)
     if options.json:
         document = {**table.to_json(), "curve": points and points.to_json(), "pruned": written}
         print(json.dumps(document, ensure_ascii=False))
-        return 0
+        return
     parts = (table, _legend(table), points, written and _sentence(written))
     print("\n\n".join(str(part) for part in parts if part))
-    return 0
 
 
 def _check(options: argparse.Namespace) -> None:

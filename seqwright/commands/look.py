@@ -6,12 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from seqwright.commands import members
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from seqwright.lens.trace.document import Trace
+    from seqwright.prediction.predictor import Predictor
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="Print the trace (docs/trace.md) as JSON.")
     add("--beam", type=int, metavar="N", help="Beam size (default: that of the run; 1 is greedy).")
     add("--reference", metavar="TEXT", help="The expected output, to score as well.")
-    members.argument(parser)
+    add("--member", type=int, metavar="N", help="Member of an ensemble (default: 1).")
     add("--against", metavar="RUN2", help="A second model to compare with.")
     learning = "Play the training back for TEXT, a source that it traced (default: the first one)."
     add("--learning", action="store_true", help=learning)
@@ -85,5 +84,12 @@ def _trace(folder: str, options: argparse.Namespace) -> Trace:
     model, member = load(folder), options.member or 1
     source = model.task.from_line(options.text)
     trace = model.look(source, beam=options.beam, reference=options.reference, member=member)
-    members.note_member(folder, model, member)
+    note_member(folder, model, member)
     return trace
+
+
+def note_member(folder: str, model: Predictor, number: int) -> None:
+    """Print which model of an ensemble is shown."""
+    if model.members > 1:
+        text = f"{folder} is an ensemble of {model.members} models; this is model {number} alone (--member)"
+        print(f"seqwright: {text}", file=sys.stderr)

@@ -120,9 +120,7 @@ def _hint_for_text(options: argparse.Namespace) -> str:
 
 def _with_flags(message: str) -> str:
     """Replace the configuration keys in an error by the flags of this command."""
-    message = message.replace("data.encoding=", "--encoding ").replace(
-        "raise max_length", "raise --max-length"
-    )
+    message = message.replace("data.encoding=", "--encoding ").replace("raise max_", "raise --max-")
     return message.replace("data.on_bad_bytes=", "--on-bad-bytes ")
 
 

@@ -34,13 +34,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tensorboard", metavar="DIR", help="Also write TensorBoard logs to this folder.")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     from pathlib import Path
 
     from seqwright.config import to_toml
     from seqwright.pipeline import design, folder_for, from_file, run_design
     from seqwright.training.console import Console
-    from seqwright.training.interrupt import Interrupted
     from seqwright.training.run import existing_run, plan
 
     files = [text for text in options.inputs if "=" not in text or os.path.exists(text)]
@@ -52,14 +51,14 @@ def run(options: argparse.Namespace) -> int:
     designed = design(with_flags(table, options), changes, folder=folder, by_recipe=not is_config)
     if options.print_config:
         print(to_toml(designed.config.to_dict()), end="")
-        return 0
+        return
     if options.plan:
         existing_run(designed.config, folder)  # raises what training would raise
         designed.check_parts()
         console = Console(sys.stdout)
         console.lines(designed.lines())
         console.announce(plan(designed.config))
-        return 0
+        return
     console = Console(None if options.quiet else sys.stderr)
     console.lines(designed.lines())
     listeners = []
@@ -69,13 +68,9 @@ def run(options: argparse.Namespace) -> int:
         listeners.append(TensorBoard(Path(options.tensorboard)))
     try:
         run_design(designed, folder, console, listeners)
-    except Interrupted as signal:
-        console.line(f"stopped by {signal}; run the same command again to resume")
-        return signal.exit_code
     except KeyboardInterrupt:  # during the final test; the trained model is saved
         console.line("stopped before the final test; run the same command again to complete it")
         raise
-    return 0
 
 
 def _check_conflicts(files: list[str], changes: list[str], options: argparse.Namespace) -> None:
@@ -89,9 +84,7 @@ def _check_conflicts(files: list[str], changes: list[str], options: argparse.Nam
         if (name := flags.get(change.partition("=")[0].strip())) and getattr(options, name) not in (None, [])
     ]
     if len(files) > 1 and (configs := [name for name in files if name.endswith(".toml")]):
-        problems.append(
-            f"{configs[0]} is a configuration, which names its own data ([data] train); give it alone"
-        )
+        problems.append(f"{configs[0]} is a configuration, which names its own data; give it alone")
     if problems:
         raise ConfigError("; ".join(problems))
 

@@ -13,12 +13,8 @@ from seqwright.nn.attention import Attention, Look
 class Captured(dict[str, list[Tensor]]):
     """The weights of each attention by name (`decoder.stack.blocks.2.cross`): one (G, H, Q, K) per call."""
 
-    def __getitem__(self, name: str) -> list[Tensor]:
-        try:
-            return super().__getitem__(name)
-        except KeyError:
-            called = ", ".join(self) or "none"
-            raise KeyError(f"no attention {name!r} was called; those called are: {called}") from None
+    def __missing__(self, name: str) -> list[Tensor]:
+        raise KeyError(f"no attention {name!r} was called; those called are: {', '.join(self) or 'none'}")
 
 
 @contextmanager

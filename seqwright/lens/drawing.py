@@ -35,11 +35,9 @@ def summary(trace: Trace) -> str:
     return "\n".join([*lines, "", *_steps(trace), "", *_alignment(trace)])
 
 
-def _descending(found: Sequence[dict[str, Any]]) -> bool:
+def _descending(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether probabilities descend. Truncated outputs come after complete ones, whatever their score."""
-    keys = [
-        (one["finish_reason"], -math.inf if one["log_prob"] is None else one["log_prob"]) for one in found
-    ]
+    keys = [(one["finish_reason"], -math.inf if one["log_prob"] is None else one["log_prob"]) for one in rows]
     return all(one[0] != other[0] or one[1] >= other[1] for one, other in pairwise(keys))
 
 

@@ -95,7 +95,7 @@ def test_damaged_arrays_are_refused(fault):
         (b"", "is not valid JSON"),
         (b"[1]", "is not a trace: its JSON is a list"),
         (b'{"format": 1}', "not a Seqwright trace"),
-        (b'{"what": "seqwright trace", "format": 99}', "format 99, and this version reads up to 1"),
+        (b'{"what": "seqwright trace", "format": 99}', "format 99, newer than 1"),
         (b"[" * 100_000, "is not valid JSON"),
     ],
 )

@@ -78,9 +78,7 @@ def sides(model: nn.Module) -> dict[Side, nn.Module]:
 def check_sides(model: nn.Module) -> None:
     """Refuse a model without an encoder or without a decoder."""
     if missing := [side for side in SIDES if side not in sides(model)]:
-        raise ConfigError(
-            f"this model has no {missing[0]}; traces and the analysis of heads need an encoder and a decoder"
-        )
+        raise ConfigError(f"this model has no {missing[0]}; the lens needs an encoder and a decoder")
 
 
 def sites(model: nn.Module) -> list[Site]:
@@ -89,9 +87,7 @@ def sites(model: nn.Module) -> list[Site]:
     Layers are counted separately for each kind, because encoder and decoder may differ in depth.
     """
     if isinstance(model, Ensemble):
-        raise ConfigError(
-            f"an ensemble of {len(model.members)} models has no heads of its own; use predictor.member(1)"
-        )
+        raise ConfigError(f"an ensemble of {len(model.members)} models has no heads; use predictor.member(1)")
     stacked = {part for block in model.modules() if isinstance(block, Block) for part in block.children()}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
     for name, part in model.named_modules():

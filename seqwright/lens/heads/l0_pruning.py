@@ -78,9 +78,7 @@ class GatedModel(Generative):
         self.plain = (cast(Generative, model),)  # in a tuple, so that its parameters are not registered twice
         self.sites = [site for site in sites(model) if site.stacked and site.attention.heads]
         self.keep, self.growth = keep, growth
-        self.openness = nn.ParameterList(
-            nn.Parameter(site.ones(site.attention.heads) * OPEN / SPEED) for site in self.sites
-        )
+        self.openness = nn.ParameterList(one.ones(one.attention.heads) * OPEN / SPEED for one in self.sites)
         self.price: Tensor
         self.register_buffer("price", torch.tensor(PRICE))
 
@@ -199,9 +197,7 @@ def learn_gates(
     if trainer.average is not None:
         gates.take_weights(trainer.average.weights)
     smaller, description = pruned(model, config.model, set(heads) - set(kept))
-    made = write_run(
-        predictor, out, smaller, description, f"{keep} heads of run {run.id} kept by learned gates"
-    )
+    made = write_run(predictor, out, smaller, description, f"{keep} heads of run {run.id} kept by gates")
     shutil.rmtree(unfinished)
     return LearnedGates(made, tuple(sorted(kept)), len(heads), met, progress.step)
 
@@ -216,8 +212,6 @@ def _prepared(predictor: Predictor, config: Config, work: Run, check: Callable[[
     task.save(work.folder)
     prepared = prepare(config, work.folder, check)
     if prepared.task.fingerprint != task.fingerprint:
-        raise ModelError(
-            f"the training files of {run.folder} have changed and give other tokenizers; restore them, "
-            "or prune by importance, which needs no training"
-        )
+        changed = f"the training files of {run.folder} have changed and give other tokenizers"
+        raise ModelError(f"{changed}; restore them, or prune by importance, which needs no training")
     return prepared

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 BAR = 24  # characters of the longest bar
 
+Description = str | Mapping[str, Any]  # of a model: a preset, or a table
+
 
 @dataclass(frozen=True)
 class Point:
@@ -97,9 +99,7 @@ def curve(
     return Curve(scorer.metric, scorer.better, len(order), tuple(points))
 
 
-def pruned(
-    model: Model, description: str | Mapping[str, Any], heads: Collection[Head]
-) -> tuple[Model, dict[str, Any]]:
+def pruned(model: Model, description: Description, heads: Collection[Head]) -> tuple[Model, dict[str, Any]]:
     """A copy of the model without these heads, and its description with the number of heads of every layer.
 
     Its outputs are those of the model with the heads switched off.
@@ -111,14 +111,13 @@ def pruned(
     fresh = like(model, smaller)
     wanted, weights = fresh.weights(), model.weights()
     for site in sites(model):
-        for name in weights:
-            if name.startswith(f"{site.name}."):
-                weights[name] = _rest(weights[name], wanted[name], site.attention.heads, kept[site.name])
+        for name in (name for name in weights if name.startswith(f"{site.name}.")):
+            weights[name] = _rest(weights[name], wanted[name], site.attention.heads, kept[site.name])
     fresh.take_weights(weights)
     return fresh.train(model.training), smaller
 
 
-def like(model: Model, description: str | Mapping[str, Any]) -> Model:
+def like(model: Model, description: Description) -> Model:
     """A new model for the same vocabularies, in the same precision."""
     parts: dict[Side, Any] = {**sides(model)}
     names: dict[Side, str] = {"encoder": "source_vocabulary", "decoder": "target_vocabulary"}
@@ -136,10 +135,8 @@ def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor
     return weight
 
 
-def _description(
-    model: Model, description: str | Mapping[str, Any], kept: Mapping[str, list[int]]
-) -> dict[str, Any]:
-    result, layers = copy.deepcopy(resolve(description)), sites(model)
+def _description(model: Model, whole: Description, kept: Mapping[str, list[int]]) -> dict[str, Any]:
+    result, layers = copy.deepcopy(resolve(whole)), sites(model)
     for site in layers:
         if not site.stacked and len(kept[site.name]) < site.attention.heads:
             raise ConfigError(f"heads cannot be removed from {site.name}, part of a recurrent decoder")
@@ -160,10 +157,8 @@ def write_pruned(predictor: Predictor, out: str | Path, heads: Collection[Head])
 def one_model(predictor: Predictor) -> Model:
     """The model of a predictor; an ensemble is refused, because heads are removed from one model."""
     if predictor.members > 1:
-        raise ConfigError(
-            f"{predictor.folder} is an ensemble of {predictor.members} models, and heads are removed from a "
-            "single model; train one with model.kind=encoder_decoder"
-        )
+        ensemble = f"{predictor.folder} is an ensemble of {predictor.members} models"
+        raise ConfigError(f"{ensemble}; heads are removed from one; train with model.kind=encoder_decoder")
     return predictor.member().model
 
 
@@ -174,7 +169,7 @@ def run_of(predictor: Predictor) -> Run:
 
 
 def write_run(
-    predictor: Predictor, out: str | Path, model: Model, description: Mapping[str, Any], note: str
+    predictor: Predictor, out: str | Path, model: Model, description: Description, note: str
 ) -> Run:
     """Write a run folder with another model, and the tokenizers and configuration of the predictor's run."""
     run = run_of(predictor)

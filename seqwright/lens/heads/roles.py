@@ -136,9 +136,8 @@ class HeadStatistics:
         hits, chances = [], []
         for k in range(-FURTHEST, FURTHEST + 1):
             there = (here + k).clamp(0, len(here) - 1)
-            able = (
-                batch.queries & keys[:, there] & (there == here + k) & (k <= 0 or self.kind != "dec")
-            )  # (B, Q)
+            inside = (there == here + k) & (k <= 0 or self.kind != "dec")  # (Q,)
+            able = batch.queries & keys[:, there] & inside  # (B, Q)
             hits.append(((place - here == k) & able[:, None]).sum((0, 2)))
             chances.append(able.sum())
         self._add("offsets", torch.stack(hits, 1).double(), torch.stack(chances))
@@ -167,9 +166,7 @@ class HeadStatistics:
             if name != "offsets" and bool((self.counts[name] > 0).all())
         }
         return [
-            Behaviour(
-                **{name: values[head] for name, values in means.items()}, offset=offset, offset_rate=rate
-            )
+            Behaviour(**{name: each[head] for name, each in means.items()}, offset=offset, offset_rate=rate)
             for head, (offset, rate) in enumerate(self._best_offsets())
         ]
 

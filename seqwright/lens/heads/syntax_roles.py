@@ -125,7 +125,7 @@ def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:
     parses = [_parse(name, block) for block in blocks if any(not line.startswith("#") for _, line in block)]
     if not parses:
         raise InputError(
-            f"{name} has no sentences; CoNLL-U has ten columns, and a blank line between sentences"
+            f"{name} has no sentences; CoNLL-U has ten columns, and blank lines between sentences"
         )
     return parses
 
@@ -143,14 +143,11 @@ def _parse(name: str, block: Sequence[tuple[int, str]]) -> Parse:
     joined = "".join(row[1] + ("" if "SpaceAfter=No" in row[9] else " ") for _, row, _ in surface)
     given = re.search(r"^# *text *= *(.*)$", "\n".join(line for _, line in block), re.MULTILINE)
     text = given[1].strip() if given else joined.rstrip()
-    spans: list[Span] = []
-    end = 0
+    spans, end = list[Span](), 0
     for place, row, count in surface:
         start = text.find(row[1], end)
         if start < 0:
-            raise InputError(
-                f"{place}: {row[1]!r} does not occur in the rest of the sentence, {text[end:]!r}"
-            )
+            raise InputError(f"{place}: {row[1]!r} does not occur in the rest of the text, {text[end:]!r}")
         end = start + len(row[1])
         spans += [(start, end)] * count  # the words of a range share its span
     governors = tuple(int(row[6]) - 1 for _, row in words)

@@ -27,9 +27,7 @@ def render(
     if not traces:
         raise InputError("a page needs at least one trace; make one with `seqwright look`")
     if other := {trace.get("format") for trace in traces} - {FORMAT}:
-        raise InputError(
-            f"a trace has format {other.pop()!r}, not {FORMAT}; make it again with `seqwright look`"
-        )
+        raise InputError(f"a trace has format {other.pop()!r}, not {FORMAT}; repeat `seqwright look`")
     window = title or str(traces[0]["text"])
     parts = {
         "title": html.escape(window.encode("utf-8", "replace").decode("utf-8")),  # no lone surrogates

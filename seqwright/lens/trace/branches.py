@@ -68,9 +68,7 @@ def _alternatives(t: int, step: Mapping[str, Any], options: BeamOptions) -> list
 
 def _entry(task: TextTask, one: Alternative, found: Hypothesis) -> dict[str, Any]:
     text = task.text(found.tokens)
-    piece = (
-        Piece("", len(text), len(text)) if one.token == END else locate(task.target, found.tokens)[one.step]
-    )
+    piece = [*locate(task.target, found.tokens), Piece("", len(text), len(text))][one.step]  # the last: end
     return {
         "step": one.step,
         "id": one.token,

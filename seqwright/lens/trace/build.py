@@ -58,15 +58,15 @@ def look(
     if not text or text.isspace():
         raise InputError(f"the text {text!r} is blank; a trace needs a text")
     if len(row) > predictor.longest:
-        raise InputError(
-            f"the text has {len(row):,} tokens, and the model reads at most {predictor.longest:,}; shorten it"
-        )
+        limit = f"the model reads at most {predictor.longest:,}"
+        raise InputError(f"the text has {len(row):,} tokens, and {limit}; shorten it")
     lattice, absent = Lattice(), Absent()
     with eval_mode(model):
         (hypotheses,) = predictor.search_tokens([row], [[]], options, recorder=lattice)
         best = hypotheses[0]
         path = DecodedPath.of(row, best.tokens, ended=best.finish_reason == "end")
         given = None if reference is None else DecodedPath.of(row, task.target.encode(reference))
+        scored = given and steps.scored_reference(model, task, reference or "", given)
         inside = _inside(model, path, absent, size)
         if reason := ablation_limit(model, path) if ablate else "ablations were not requested":
             ablate, absent["ablations"] = False, reason
@@ -83,9 +83,7 @@ def look(
             "text": text,
             "source": text_pieces(task.source, text),
             "output": steps.output(task, best),
-            "reference": None
-            if given is None
-            else steps.scored_reference(model, task, reference or "", given),
+            "reference": scored,
             "hypotheses": [steps.hypothesis(task, one) for one in hypotheses],
             "search": {"beam": options.size, **{name: getattr(options, name) for name in SEARCH}},
             "lattice": steps.lattice_columns(lattice),

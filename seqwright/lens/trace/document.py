@@ -26,12 +26,9 @@ class Trace:
 
     def __init__(self, document: Mapping[str, Any]):
         if document.get("what") != WHAT or not isinstance(document.get("format"), int):
-            raise InputError(
-                "this is not a Seqwright trace; make one with `seqwright look RUN TEXT -o x.json`"
-            )
+            raise InputError("not a Seqwright trace; make one with `seqwright look RUN TEXT -o x.json`")
         if (version := document["format"]) > FORMAT:
-            known = f"this version reads up to {FORMAT}"
-            raise InputError(f"the trace has format {version}, and {known}; update Seqwright")
+            raise InputError(f"the trace has format {version}, newer than {FORMAT}; update Seqwright")
         self.document = dict(document)
 
     @classmethod

@@ -57,9 +57,7 @@ def attention_entries(records: Sequence[AttentionRecord], size: int) -> list[dic
     ]
 
 
-def add_vectors(
-    entries: Sequence[dict[str, Any]], records: Sequence[AttentionRecord], budget: SizeBudget
-) -> int:
+def add_vectors(entries: list[dict[str, Any]], records: Sequence[AttentionRecord], budget: SizeBudget) -> int:
     """Add vectors to the entries, last layers and cross-attentions first; return how many did not fit."""
     missing = 0
     for i in sorted(range(len(entries)), key=lambda i: (-entries[i]["layer"], entries[i]["kind"])):

@@ -172,9 +172,7 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
     source = next(iter(by_source)) if text is None else task.from_line(text).source
     if source not in by_source:
         there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)
-        raise InputError(
-            f"{text!r} was not traced during the training of {run.folder}; choose one of {there}, or omit it"
-        )
+        raise InputError(f"{text!r} was not traced in {run.folder}; choose one of {there}, or omit it")
     records = (record for record in run.records() if record.get("valid_loss") is not None)
     losses = {record["step"]: record["valid_loss"] for record in records}
     traces = tuple(map(Trace.load, by_source[source].values()))

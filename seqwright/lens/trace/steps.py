@@ -34,10 +34,8 @@ class DecodedPath:
 
     def batch(self, rows: int = 1) -> Batch:
         """A batch that holds the path `rows` times."""
-        prefix = [BEGIN, *self.tokens[:-1]]
-        source, target, expected = (
-            torch.tensor(ids).expand(rows, -1) for ids in (self.source, prefix, self.tokens)
-        )
+        lists = (self.source, [BEGIN, *self.tokens[:-1]], self.tokens)
+        source, target, expected = (torch.tensor(ids).expand(rows, -1) for ids in lists)
         return Batch(Tokens(source), Tokens(target), expected, np.zeros(rows, np.int64))
 
 

@@ -6,7 +6,7 @@ numbers of the norm follow; of a feed-forward, the hidden units that matter most
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -70,9 +70,7 @@ class BlockRecord:
 
 
 @contextmanager
-def record_blocks(
-    model: nn.Module, lengths: Mapping[Side, int], max_bytes: int
-) -> Iterator[list[BlockRecord]]:
+def record_blocks(model: nn.Module, lengths: dict[Side, int], max_bytes: int) -> Iterator[list[BlockRecord]]:
     """Record the blocks in one pass of one row inside it, those that need at most `max_bytes` each."""
     records = []
     for side, part in sides(model).items():
