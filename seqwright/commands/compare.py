@@ -14,8 +14,7 @@ TRAINING = ("families", "valid", "test", "out", "paper_size", "seed", "minutes",
 def arguments(parser: argparse.ArgumentParser) -> None:
     inputs = "Two run folders, then test files (default: their test splits); with --train: options to change."
     parser.add_argument("inputs", nargs="*", metavar="RUN RUN [FILE] | key=value", help=inputs)
-    evaluate.reading_arguments(parser)
-    evaluate.metric_arguments(parser)
+    evaluate.shared_arguments(parser)
     families = parser.add_argument_group("model families, trained on the same data with the same budget")
     for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
         families.add_argument(f"--{part}", action="append", default=[], metavar="F", help=f"{name} data")

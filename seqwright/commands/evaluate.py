@@ -11,21 +11,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
     files = "Files of pairs, or a source file and a target file (default: the test split of the run)."
     parser.add_argument("files", nargs="*", metavar="FILE", help=files)
-    reading_arguments(parser)
-    metric_arguments(parser)
+    shared_arguments(parser)
     parser.add_argument("--output", metavar="F", help="Write the outputs to this file, one line per pair.")
 
 
-def reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that control how data is read and decoded."""
+def shared_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options for reading data, decoding and metrics, which `compare` has as well."""
     parser.add_argument("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
     parser.add_argument("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
     parser.add_argument("--encoding", metavar="E", help="Encoding of the files.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--json", action="store_true", help="Print one JSON document instead of a table.")
-
-
-def metric_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", metavar="A,B", help="Metrics, such as bleu,chrf (default: automatic).")
     tokenize = "Tokenization for BLEU (default: 13a). Use none for text that is tokenized already."
     choices = ("13a", "none", "char", "intl", "zh")

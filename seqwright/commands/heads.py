@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from seqwright.prediction.predictor import Predictor
 
 MINUTES = 5.0
+LEGEND = """\
+kind        self-attention of the encoder (enc) or decoder (dec), or cross-attention
+role        what the head attends to, and how often; –: no clear role
+confidence  mean of the largest weight; 1: always a single token
+entropy     mean entropy of the weights in nats; 0: always a single token
+importance  gradient of the loss by the gate of the head, normalised within its layer"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +82,9 @@ def run(options: argparse.Namespace) -> None:
         document = {**table.to_json(), "curve": points and points.to_json(), "pruned": written}
         print(json.dumps(document, ensure_ascii=False))
         return
-    parts = (table, _legend(table), points, written and _sentence(written))
+    metric = table.metric
+    ablation = f"\nablation    how much worse {metric} is without the head" if metric else ""
+    parts = (table, LEGEND + ablation, points, written and _sentence(written))
     print("\n\n".join(str(part) for part in parts if part))
 
 
@@ -86,7 +94,12 @@ def _check(options: argparse.Namespace) -> None:
 
     from seqwright.errors import ConfigError
 
-    gates, prune, minutes = options.gates, options.prune is not None, options.minutes
+    gates, prune, minutes, threads = (
+        options.gates,
+        options.prune is not None,
+        options.minutes,
+        options.threads,
+    )
     problems = [
         (gates and prune, "--prune and --gates exclude each other"),
         ((gates or prune) and not options.out, "the smaller model needs a new folder; pass --out DIR"),
@@ -95,11 +108,12 @@ def _check(options: argparse.Namespace) -> None:
         (not gates and options.keep is not None, "--keep requires --gates"),
         (not gates and minutes is not None, "--minutes requires --gates"),
         (options.pairs < 1, f"--pairs is {options.pairs}; it must be at least 1"),
+        (
+            minutes is not None and not 0 < minutes < math.inf,
+            f"--minutes is {minutes}; it must be a finite number above 0",
+        ),
+        (threads is not None and threads < 1, f"--threads is {threads}; it must be at least 1"),
     ]
-    if minutes is not None and not 0 < minutes < math.inf:
-        problems.append((True, f"--minutes is {minutes}; it must be a finite number above 0"))
-    if options.threads is not None and options.threads < 1:
-        problems.append((True, f"--threads is {options.threads}; it must be at least 1"))
     if found := [sentence for wrong, sentence in problems if wrong]:
         raise ConfigError("; ".join(found))
 
@@ -186,21 +200,6 @@ def _sentence(written: dict[str, Any]) -> str:
         f"{written['metric']} {written['after']:.3f}, before {written['before']:.3f}. "
         f"Try: seqwright predict {written['out']}"
     )
-
-
-def _legend(table: HeadTable) -> str:
-    """The meaning of the columns."""
-    columns = {
-        "kind": "self-attention of the encoder (enc) or decoder (dec), or cross-attention",
-        "role": "what the head attends to, and how often; –: no clear role",
-        "confidence": "mean of the largest weight; 1: always a single token",
-        "entropy": "mean entropy of the weights in nats; 0: always a single token",
-        "importance": "gradient of the loss by the gate of the head, normalised within its layer",
-    }
-    if table.metric is not None:
-        columns["ablation"] = f"how much worse {table.metric} is without the head"
-    widest = max(map(len, columns))
-    return "\n".join(f"{name:{widest}}  {meaning}" for name, meaning in columns.items())
 
 
 def _progress(text: str) -> None:

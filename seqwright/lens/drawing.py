@@ -24,21 +24,17 @@ END = "∎"
 
 def summary(trace: Trace) -> str:
     """The output, the alternatives and the mean cross-attention."""
-    best, *others = trace.document["hypotheses"]
+    best, *others = rows = trace.document["hypotheses"]
     lines = [f"{visible(as_line(trace.text))} → {_hypothesis(best)}"]
     lines += [f"  or: {_hypothesis(other)}" for other in others]
-    if others and not _descending([best, *others]):
+    # Truncated outputs come after complete ones, whatever their score.
+    keys = [(one["finish_reason"], -math.inf if one["log_prob"] is None else one["log_prob"]) for one in rows]
+    if any(first[0] == second[0] and first[1] < second[1] for first, second in pairwise(keys)):
         lines.append("  (sorted by score, which is normalised by length; p: probability of the whole output)")
     reference = trace.document["reference"]
     if reference is not None:
         lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
     return "\n".join([*lines, "", *_steps(trace), "", *_alignment(trace)])
-
-
-def _descending(rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether probabilities descend. Truncated outputs come after complete ones, whatever their score."""
-    keys = [(one["finish_reason"], -math.inf if one["log_prob"] is None else one["log_prob"]) for one in rows]
-    return all(one[0] != other[0] or one[1] >= other[1] for one, other in pairwise(keys))
 
 
 def _hypothesis(found: dict[str, Any]) -> str:

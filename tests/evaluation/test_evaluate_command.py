@@ -137,7 +137,11 @@ def test_compare_finds_the_worse_one(run, other, test_file, capsys):
             "--out and --seed can only be used with --train",
         ),
         (["compare", "{run}", "{other}", "-"], 2, "standard input is a pipe, which cannot be read twice"),
-        (["compare", "{run}", "{run}", "{file}", "--paper-size"], 2, "--paper-size can only be used with --train"),
+        (
+            ["compare", "{run}", "{run}", "{file}", "--paper-size"],
+            2,
+            "--paper-size can only be used with --train",
+        ),
         (["evaluate", "{run}", "{file}", "{file}"], 2, "test.tsv is named twice"),
         (["evaluate", "{run}", "--columns", "2:1"], 2, "'2:1' is about reading files, but no file is named"),
         (["evaluate", "{run}", "--encoding", "latin-1"], 2, "'latin-1' is about reading files"),

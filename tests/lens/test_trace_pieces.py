@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seqwright.data.fields import FIELD, SYMBOL, join_fields
 from seqwright.data.tokenizer import END, FIRST, TOKENIZERS, UNK, train_tokenizer
-from seqwright.lens.trace.pieces import locate, symbol_text, target_pieces, text_pieces
+from seqwright.lens.trace.pieces import locate, piece_entries, symbol_text, text_pieces
 
 CORPUS = [
     "the small dog runs",
@@ -62,7 +62,7 @@ def test_pieces_of_an_output_cut_it(kind, data):
     tokenizer = TRAINED[kind]
     ids = data.draw(st.lists(st.sampled_from([UNK, *range(FIRST, tokenizer.size)]), max_size=10))
     text = tokenizer.decode(ids)
-    found = target_pieces(tokenizer, ids, text, ended=False)
+    found = piece_entries(text, ids, locate(tokenizer, ids), ended=False)
     assert [piece["id"] for piece in found["pieces"]] == ids
     check(text, found)
 

@@ -171,13 +171,12 @@ def analyse(
     every = sites(model)
     check_sides(model)
     batches = batches_of(task, pairs)
+    own_counts = counts is None
     if counts is None:
         ids = np.concatenate([batch.source.ids[_real(batch.source)].numpy() for batch in batches])
-        often = np.bincount(ids[ids != END], minlength=task.source.size)
-    else:
-        often = counts
+        counts = np.bincount(ids[ids != END], minlength=task.source.size)
     progress("roles")
-    statistics = _statistics(predictor, batches, ranks(often), alignments)
+    statistics = _statistics(predictor, batches, ranks(counts), alignments)
     progress("importance by gradient")
     gradients = gate_gradients(model, batches, smoothing=smoothing)
     lost = {} if scorer is None else ablations(scorer, progress=progress)
@@ -190,7 +189,7 @@ def analyse(
             importance = float(by_token), float(by_example)
             rows.append(HeadRow(*head, behaviour, *importance, lost.get(head), related.get(head, ())))
     metric = None if scorer is None else scorer.metric
-    return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(every, rows, counts is None)))
+    return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(every, rows, own_counts)))
 
 
 def _statistics(

@@ -10,7 +10,7 @@ ablation sets it to 0, importance is the gradient by it, and learned gates are v
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -24,8 +24,7 @@ from seqwright.nn.blocks import Block
 
 Kind = Literal["enc", "dec", "cross"]
 Side = Literal["encoder", "decoder"]
-LayerKey = tuple[Kind, int]
-"""The kind and the layer of an attention."""
+LayerKey = tuple[Kind, int]  # the kind and the layer of an attention
 KINDS: tuple[Kind, ...] = ("enc", "dec", "cross")
 SIDES: tuple[Side, ...] = ("encoder", "decoder")
 
@@ -82,10 +81,7 @@ def check_sides(model: nn.Module) -> None:
 
 
 def sites(model: nn.Module) -> list[Site]:
-    """Every attention of a model: enc in the encoder, dec if it is causal, cross otherwise.
-
-    Layers are counted separately for each kind, because encoder and decoder may differ in depth.
-    """
+    """Every attention of a model: enc in the encoder, dec if causal, else cross. Layers count by kind."""
     if isinstance(model, Ensemble):
         raise ConfigError(f"an ensemble of {len(model.members)} models has no heads; use predictor.member(1)")
     stacked = {part for block in model.modules() if isinstance(block, Block) for part in block.children()}
@@ -107,14 +103,12 @@ def apply_gates(gates: Mapping[Attention, Tensor]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def without_heads(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]) -> Iterator[None]:
+def without_heads(model: nn.Module, heads: Iterable[tuple[Kind, int, int]]) -> AbstractContextManager[None]:
     """Switch these heads off inside the block."""
-    with apply_gates(closed_gates(model, heads)):
-        yield
+    return apply_gates(closed_gates(model, heads))
 
 
-def closed_gates(model: nn.Module, heads: Iterable[Head | tuple[Kind, int, int]]) -> dict[Attention, Tensor]:
+def closed_gates(model: nn.Module, heads: Iterable[tuple[Kind, int, int]]) -> dict[Attention, Tensor]:
     """Gates (H, 1, 1) that are 0 for these heads and 1 for the other heads of their attentions."""
     known = {site.key: site for site in sites(model)}
     gates: dict[Attention, Tensor] = {}

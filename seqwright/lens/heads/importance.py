@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 TOKENS = 2048  # per batch with padding: the weights of all attentions are in memory at once
 LONGER = 2  # outputs are limited to so many times the longest target: a model without heads may never end
 
-Progress = Callable[[str], None]
-"""Receives a line about the current work, for work that may take long."""
+Progress = Callable[[str], None]  # receives a line about the current work
 
 
 class GateGradients(NamedTuple):
@@ -74,9 +73,7 @@ def gate_gradients(
         for batch in batches:
             for total, slope in zip(totals, _gradients(model, places, batch, smoothing), strict=True):
                 total += torch.stack([slope.abs().sum((0, 2)), slope.sum(2).abs().sum(0)]).double().cpu()
-            tokens = {"enc": batch.source.ids.numel(), "dec": batch.count, "cross": batch.count}
-            if batch.source.lengths is not None:
-                tokens["enc"] = int(batch.source.lengths.sum())
+            tokens = {"enc": batch.source.count, "dec": batch.count, "cross": batch.count}
             queries = [tokens[site.kind] if site.stacked else batch.rows for site in places]
             counts += torch.tensor([(count, batch.rows) for count in queries])[..., None]
     means = [total / count for total, count in zip(totals, counts, strict=True)]
@@ -129,9 +126,7 @@ class HeadScorer:
 def ablations(
     scorer: HeadScorer, *, alone: bool = False, progress: Progress = lambda text: None
 ) -> dict[Head, float]:
-    """How much worse the model is without each head (Michel et al. 2019, 3.2); with `alone`, without all
-    other heads of its attention (3.3).
-    """
+    """How much worse the model is without each head, or with it alone (Michel et al. 2019, 3.2 and 3.3)."""
     model = scorer.predictor.model
     whole, worse = scorer(), {}
     every = [(site, head) for site in sites(model) for head in site.heads]

@@ -100,17 +100,21 @@ def curve(
 
 
 def pruned(model: Model, description: Description, heads: Collection[Head]) -> tuple[Model, dict[str, Any]]:
-    """A copy of the model without these heads, and its description with the number of heads of every layer.
-
-    Its outputs are those of the model with the heads switched off.
-    """
-    gates = closed_gates(model, heads)
-    open_ = {site.name: gates.get(site.attention, site.ones(site.attention.heads)) for site in sites(model)}
+    """A smaller copy, whose outputs are those of the model with these heads off, and its description."""
+    gates, layers = closed_gates(model, heads), sites(model)
+    open_ = {site.name: gates.get(site.attention, site.ones(site.attention.heads)) for site in layers}
     kept = {name: gate.flatten().nonzero().flatten().tolist() for name, gate in open_.items()}
-    smaller = _description(model, description, kept)
+    smaller = copy.deepcopy(resolve(description))
+    for site in layers:
+        if not site.stacked and len(kept[site.name]) < site.attention.heads:
+            raise ConfigError(f"heads cannot be removed from {site.name}, part of a recurrent decoder")
+    for kind, part, which in (("enc", "encoder", ""), ("dec", "decoder", ""), ("cross", "decoder", "cross_")):
+        if stacked := [site for site in layers if site.kind == kind and site.stacked]:
+            smaller[part][f"{which}heads"] = [len(kept[site.name]) for site in stacked]
+            smaller[part][f"{which}head_size"] = [site.attention.key_size for site in stacked]
     fresh = like(model, smaller)
     wanted, weights = fresh.weights(), model.weights()
-    for site in sites(model):
+    for site in layers:
         for name in (name for name in weights if name.startswith(f"{site.name}.")):
             weights[name] = _rest(weights[name], wanted[name], site.attention.heads, kept[site.name])
     fresh.take_weights(weights)
@@ -135,18 +139,6 @@ def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor
     return weight
 
 
-def _description(model: Model, whole: Description, kept: Mapping[str, list[int]]) -> dict[str, Any]:
-    result, layers = copy.deepcopy(resolve(whole)), sites(model)
-    for site in layers:
-        if not site.stacked and len(kept[site.name]) < site.attention.heads:
-            raise ConfigError(f"heads cannot be removed from {site.name}, part of a recurrent decoder")
-    for kind, part, which in (("enc", "encoder", ""), ("dec", "decoder", ""), ("cross", "decoder", "cross_")):
-        if stacked := [site for site in layers if site.kind == kind and site.stacked]:
-            result[part][f"{which}heads"] = [len(kept[site.name]) for site in stacked]
-            result[part][f"{which}head_size"] = [site.attention.key_size for site in stacked]
-    return result
-
-
 def write_pruned(predictor: Predictor, out: str | Path, heads: Collection[Head]) -> Run:
     """Write the run of a predictor without these heads into a new run folder."""
     model, run = one_model(predictor), run_of(predictor)
@@ -158,7 +150,9 @@ def one_model(predictor: Predictor) -> Model:
     """The model of a predictor; an ensemble is refused, because heads are removed from one model."""
     if predictor.members > 1:
         ensemble = f"{predictor.folder} is an ensemble of {predictor.members} models"
-        raise ConfigError(f"{ensemble}; heads are removed from one; train with model.kind=encoder_decoder")
+        raise ConfigError(
+            f"{ensemble}; heads are removed from one; train one with model.kind=encoder_decoder"
+        )
     return predictor.member().model
 
 
@@ -168,12 +162,10 @@ def run_of(predictor: Predictor) -> Run:
     return Run.open(predictor.folder)
 
 
-def write_run(
-    predictor: Predictor, out: str | Path, model: Model, description: Description, note: str
-) -> Run:
+def write_run(predictor: Predictor, out: str | Path, model: Model, table: Description, note: str) -> Run:
     """Write a run folder with another model, and the tokenizers and configuration of the predictor's run."""
     run = run_of(predictor)
-    made = Run.create(out, {**run.config, "model": description})
+    made = Run.create(out, {**run.config, "model": table})
     predictor.task.save(made.folder)
     known = {name: value for name, value in run.weights_metadata().items() if name == LONGEST}
     made.save_weights(model.weights(), {"pruned": note, **known})

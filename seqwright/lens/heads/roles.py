@@ -28,8 +28,7 @@ POSITIONAL, RARE, ALIGNED, CONFIDENT, SINK, DIFFUSE = 0.9, 0.5, 0.8, 0.5, 0.5, 0
 FREQUENT = 500  # types; a sentence of only these has no rare token
 FURTHEST = 8  # offsets −8 … 8 are tried
 
-Links = frozenset[tuple[int, int]] | set[tuple[int, int]]
-"""An alignment: (source token, target token), counted from 0."""
+Links = frozenset[tuple[int, int]] | set[tuple[int, int]]  # (source token, target token), from 0
 
 
 @dataclass(frozen=True)
@@ -75,10 +74,7 @@ class Behaviour:
     alignment_error: float | None = None
 
     def roles(self, kind: Kind, syntactic: float | None = None) -> dict[str, float]:
-        """The roles of the head, each with the share that decides it; the main role comes first.
-
-        syntactic: the accuracy for the relation that the head follows best, None if it follows none.
-        """
+        """The roles with the shares that decide them, the main role first. syntactic: the best accuracy."""
         conditions = [  # role, share, threshold
             ("begin" if kind == "dec" else "end", self.sink, SINK),
             ("positional", self.offset_rate, POSITIONAL),
@@ -171,9 +167,7 @@ class HeadStatistics:
         ]
 
     def _best_offsets(self) -> list[tuple[int | None, float | None]]:
-        """The offset with the highest rate, among those at which half of the queries have a token; the
-        smallest one if rates are equal.
-        """
+        """The offset with the highest rate where half of the queries have a token; ties: the smallest."""
         tried = range(-FURTHEST, FURTHEST + 1) if "offsets" in self.sums else ()
         usual = [k for k in tried if 2 * int(self.counts["offsets"][k + FURTHEST]) >= self.queries]
         if not usual:

@@ -25,10 +25,8 @@ def ablation_limit(model: Model, path: DecodedPath) -> str | None:
         return f"one decode for each of {heads} heads would take too long; the limit is {HEADS} heads"
     longest = max(len(path.source), len(path.tokens))
     if heads * longest > TOKENS:
-        return (
-            f"decoding {longest} tokens for each of {heads} heads would take too long; "
-            f"the limit is {TOKENS // heads} tokens"
-        )
+        work = f"decoding {longest} tokens for each of {heads} heads"
+        return f"{work} would take too long; the limit is {TOKENS // heads} tokens"
     return None
 
 

@@ -43,7 +43,11 @@ def branches(
 
     options: those of the search that found the output. A branch is at most about twice as long as the output.
     """
-    alternatives = [one for t, step in enumerate(steps) for one in _alternatives(t, step, options)]
+    alternatives = []
+    for t, step in enumerate(steps):
+        excluded = {step["id"], PAD, BEGIN, *options.banned}
+        allowed = [(token, p) for token, p in step["top"] if token not in excluded and p is not None]
+        alternatives += [Alternative(t, *each) for each in allowed[:ALTERNATIVES]]
     continued = [one for one in alternatives if one.token != END]
     most = min(options.max_length, 2 * len(path.tokens) + 8)
     greedy = replace(options, size=1, n_best=1, max_length=most, min_length=min(options.min_length, most))
@@ -58,12 +62,6 @@ def branches(
             score = total / options.penalty(len(scores))
             outputs[one] = Hypothesis(path.tokens[: one.step], scores, score, total, "end")
     return [_entry(text_task(predictor.task), one, outputs[one]) for one in alternatives]
-
-
-def _alternatives(t: int, step: Mapping[str, Any], options: BeamOptions) -> list[Alternative]:
-    excluded = {step["id"], PAD, BEGIN, *options.banned}
-    allowed = [(token, score) for token, score in step["top"] if token not in excluded and score is not None]
-    return [Alternative(t, *each) for each in allowed[:ALTERNATIVES]]
 
 
 def _entry(task: TextTask, one: Alternative, found: Hypothesis) -> dict[str, Any]:

@@ -114,7 +114,11 @@ def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[
     budget = entries.SizeBudget(size - sum(map(entries.packed_size, attention)))
     reason = contributions_limit(model, path)
     parts = None if reason else contributions(model, path)
-    step_entries, stored_logits = steps.step_entries(logits, path.tokens, parts and _source_shares(*parts))
+    shares = None  # of the source in the absolute contributions to each step (T,)
+    if parts:
+        by_source, by_prefix = (np.abs(part).sum(axis=1, dtype=np.float64) for part in parts)
+        shares = (by_source / np.maximum(by_source + by_prefix, 1e-30)).tolist()
+    step_entries, stored_logits = steps.step_entries(logits, path.tokens, shares)
     packed = parts and {"method": "gradient × input", "source": pack(parts[0]), "prefix": pack(parts[1])}
     if packed and not budget.reserve(packed):
         packed, reason = None, "they would make the trace too large; each step has the share of the source"
@@ -200,12 +204,6 @@ def _heads(
                 }
             )
     return rows
-
-
-def _source_shares(source: np.ndarray, prefix: np.ndarray) -> list[float]:
-    """The share of the source in the absolute contributions to each step (T,)."""
-    by_source, by_prefix = (np.abs(part).sum(axis=1, dtype=np.float64) for part in (source, prefix))
-    return (by_source / np.maximum(by_source + by_prefix, 1e-30)).tolist()
 
 
 def _model(model: Model, step: int | None) -> dict[str, Any]:

@@ -38,21 +38,14 @@ LIMIT = 20_000_000  # bytes for all traces of a run
 
 
 class TraceHistory:
-    """Stores traces of the first `count` suitable probes of every validation; with 0, it does nothing.
-
-    predictor: makes a predictor of the model that is being trained.
-    """
+    """Stores traces of the first `count` suitable probes of every validation. predictor: for a model."""
 
     def __init__(
         self, folder: Path, predictor: Callable[[Model], Predictor], search: SearchConfig, *, count: int
     ):
         self.folder, self.predictor, self.count = folder, predictor, count
-        self.options = BeamOptions(
-            size=search.beam,
-            n_best=search.beam,
-            length_penalty=search.length_penalty,
-            max_length=min(search.max_length, MAX_OUTPUT),
-        )
+        beam, most, alpha = search.beam, min(search.max_length, MAX_OUTPUT), search.length_penalty
+        self.options = BeamOptions(size=beam, n_best=beam, length_penalty=alpha, max_length=most)
 
     def validated(self, model: Model, validation: Validation, step: int) -> None:
         """Store traces of the model in its current state. If they take too much space, remove older ones."""
@@ -133,11 +126,9 @@ class LearningHistory:
         """The HTML page that plays the training back, self-contained."""
         from seqwright.lens.page import render
 
-        return render(
-            [trace.document for trace in self.traces],
-            title=f"{self.name}: training",
-            learning=[{"step": step, "loss": loss} for step, loss in self.losses.items()],
-        )
+        learning = [{"step": step, "loss": loss} for step, loss in self.losses.items()]
+        documents = [trace.document for trace in self.traces]
+        return render(documents, title=f"{self.name}: training", learning=learning)
 
     def __str__(self) -> str:
         """One line per validation."""

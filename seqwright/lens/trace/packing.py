@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from seqwright.errors import InputError
 
@@ -19,8 +21,10 @@ LEVELS = (FINE, 255, 128, 64, 32, 16, 8, 4)
 Packed = dict[str, Any]
 
 
-def pack(array: np.ndarray) -> Packed:
-    """The JSON of an array of one of the DTYPES."""
+def pack(array: np.ndarray | Tensor) -> Packed:
+    """The JSON of an array of one of the DTYPES, or of a tensor as float32 or int32."""
+    if isinstance(array, Tensor):
+        array = array.detach().to(torch.float32 if array.is_floating_point() else torch.int32).cpu().numpy()
     name = array.dtype.name
     assert name in DTYPES, name
     raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
@@ -36,9 +40,7 @@ def _deflated(raw: bytes, strategy: int) -> bytes:
 
 
 def unpack(packed: Mapping[str, Any]) -> np.ndarray:
-    """The inverse of `pack`. The array is checked, and no more is unpacked than its shape says, because the
-    document may come from anywhere.
-    """
+    """The inverse of `pack`. No more is unpacked than the shape says: the document may come from anywhere."""
     try:
         name, shape = packed["dtype"], tuple(int(size) for size in packed["shape"])
         if name not in DTYPES or min(shape, default=0) < 0:
@@ -62,10 +64,7 @@ class Quantized(NamedTuple):
 
 
 def quantize(weights: Sequence[np.ndarray], size: int) -> list[Quantized]:
-    """Weights ≥ 0, each array (H, Q, K), with the most levels at which all fit into `size` characters.
-
-    The error of a weight is at most scale / (2 · levels).
-    """
+    """Weights (H, Q, K) with the most levels that fit into `size`; the error is up to scale / (2 · levels)."""
     cells = sum(array.size for array in weights)
     for levels in LEVELS[:-1]:
         if levels == FINE and 2 * cells > size:
@@ -94,9 +93,7 @@ def dequantize(levels: int, scales: Sequence[float], weights: Mapping[str, Any])
 
 
 def pooled(weights: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """(H, Q, K) -> (H, ⌈Q / block⌉, ⌈K / block⌉): the mean over the queries and the sum over the keys of each
-    block, so that the sum of a row stays the same.
-    """
+    """(H, Q, K) -> (H, ⌈Q / block⌉, ⌈K / block⌉): mean over queries, sum over keys, so that row sums stay."""
     if block == (1, 1):
         return weights
     sums = np.add.reduceat(weights, np.arange(0, weights.shape[2], block[1]), axis=2)

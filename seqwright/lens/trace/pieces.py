@@ -18,12 +18,7 @@ NAMES = {PAD: "⟨pad⟩", UNK: "⟨unknown⟩", BEGIN: "⟨begin⟩", END: "⟨
 
 def text_pieces(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     """The pieces of a given text as the model reads them, with the end token."""
-    return _entry(text, tokenizer.encode(text), tokenizer.pieces(text), ended=True)
-
-
-def target_pieces(tokenizer: Tokenizer, ids: Sequence[int], text: str, *, ended: bool) -> dict[str, Any]:
-    """The pieces of an output: its ids without the end token, and their text."""
-    return _entry(text, ids, locate(tokenizer, ids), ended=ended)
+    return piece_entries(text, tokenizer.encode(text), tokenizer.pieces(text), ended=True)
 
 
 def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Piece]:
@@ -56,7 +51,8 @@ def _is_byte(tokenizer: Tokenizer, number: int) -> bool:
     return tokenizer.byte_fallback and FIRST <= number < FIRST + 256
 
 
-def _entry(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, ended: bool) -> dict[str, Any]:
+def piece_entries(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, ended: bool) -> dict[str, Any]:
+    """The pieces and words of a text. ids: without the end token."""
     words = [match.span() for match in WORD.finditer(text)]
     found: list[dict[str, Any]] = [
         {

@@ -29,8 +29,7 @@ from seqwright.nn.scores import Additive, Bilinear
 CELLS = 10_000_000  # weights in a trace at most: 256 × 256 in 6 layers of 8 heads of 3 kinds fit
 MASKED = -1e30  # a score below this comes from the mask
 
-KindShapes = Mapping[Kind, tuple[int, int]]
-"""The numbers of queries and keys of each kind of attention."""
+KindShapes = Mapping[Kind, tuple[int, int]]  # the numbers of queries and keys of each kind of attention
 
 
 @dataclass
@@ -73,9 +72,7 @@ class AttentionRecord:
 
 
 def vectors_of(site: Site, looks: Sequence[Look], weights: Tensor) -> dict[str, Any] | None:
-    """The vectors behind the weights of one attention, without B, by their names in docs/trace.md; None for a
-    custom score that is neither a product nor additive.
-    """
+    """The vectors behind the weights of one attention, without B (docs/trace.md); None for a custom score."""
     score, keys = site.attention.score, looks[-1].keys
     if not (score.multiplicative or isinstance(score, Additive)):
         return None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.lens.trace.packing import pack
-from seqwright.lens.trace.recorders import RecurrentRecord, numpy
+from seqwright.lens.trace.recorders import RecurrentRecord
 
 NAMES = {"lstm": (("i", "f", "g", "o"), ("h", "c")), "gru": (("r", "z", "n"), ("h",))}
 
@@ -57,10 +57,7 @@ def _gru(driven: Tensor, recalled: Tensor, state: Sequence[Tensor]) -> tuple[Gat
 
 
 def gate_entries(record: RecurrentRecord, *, backward: bool, room: int) -> list[dict[str, Any]]:
-    """The trace entries of one layer, one per direction; none if they have more than `room` bytes.
-
-    backward: the tokens came from the end of the text to its beginning.
-    """
+    """The entries of one layer, one per direction; none above `room` bytes. backward: of a reversed text."""
     part = record.part
     x = torch.cat([one.x[0] for one in record.passes])  # (T, input size)
     gates, states = NAMES[part.cell]
@@ -79,8 +76,8 @@ def gate_entries(record: RecurrentRecord, *, backward: bool, room: int) -> list[
                 "cell": part.cell,
                 "steps": len(x),
                 "size": part.size,
-                "gates": {name: pack(numpy(found[name])) for name in gates},
-                "states": {name: pack(numpy(found[name])) for name in states},
+                "gates": {name: pack(found[name]) for name in gates},
+                "states": {name: pack(found[name]) for name in states},
             }
         )
     return entries

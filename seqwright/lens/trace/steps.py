@@ -13,7 +13,7 @@ from torch import Tensor
 from seqwright.data.batch import BEGIN, END, Batch, Tokens
 from seqwright.lens.trace.contract import TextTask
 from seqwright.lens.trace.packing import pack
-from seqwright.lens.trace.pieces import target_pieces, text_pieces
+from seqwright.lens.trace.pieces import locate, piece_entries, text_pieces
 from seqwright.models import Model
 from seqwright.search import Hypothesis, Lattice
 
@@ -75,13 +75,13 @@ def step_entries(
         }
         for t in range(len(tokens))
     ]
-    return entries, {"ids": pack(best.indices.int().numpy()), "values": pack(best.values.numpy())}
+    return entries, {"ids": pack(best.indices), "values": pack(best.values)}
 
 
 def output(task: TextTask, best: Hypothesis) -> dict[str, Any]:
     text, ended = task.text(best.tokens), best.finish_reason == "end"
     scores = {"log_prob": rounded(best.log_prob), "score": rounded(best.score)}
-    pieces = target_pieces(task.target, best.tokens, text, ended=ended)
+    pieces = piece_entries(text, best.tokens, locate(task.target, best.tokens), ended=ended)
     return {"text": text, **pieces, "finish_reason": best.finish_reason, **scores}
 
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from seqwright.lens.heads.gates import Side, sides
 from seqwright.lens.trace.entries import SizeBudget
 from seqwright.lens.trace.packing import Packed, pack
-from seqwright.lens.trace.recorders import numpy
 from seqwright.nn.blocks import Block, Residual
 from seqwright.nn.feedforward import ACTIVATIONS, FeedForward, Gated, Plain
 
@@ -28,10 +26,7 @@ HIDDEN = 16  # stored units of a feed-forward per place
 
 
 class Normed(NamedTuple):
-    """Input and output of a norm, (Q, N) each; mean and variance (Q,) of the whole input.
-
-    An RMS norm subtracts no mean: its mean is None, and its variance is the mean of the squares.
-    """
+    """Input and output (Q, N) of a norm; mean and variance (Q,) of the input (RMS: None, mean square)."""
 
     before: Tensor
     after: Tensor
@@ -136,15 +131,15 @@ def hidden_units(part: FeedForward, x: Tensor) -> dict[str, Any] | None:
         "kind": "gated" if isinstance(part, Gated) else "plain",
         "activation": next(name for name, each in ACTIVATIONS.items() if each is part.activation),
         "size": after.shape[1],
-        "above": _whole((before > 0).sum(-1)),
-        "units": _whole(best),
-        "before": _packed(before.gather(1, best)),
-        "after": _packed(after.gather(1, best)),
-        "value": None if value is None else _packed(value.gather(1, best)),
-        "to": _whole(to),
-        "weights": _packed(weight[to].gather(1, best)),
-        "rest": _packed(products.sum(-1) - products.gather(1, best).sum(-1)),
-        "bias": None if part.fall.bias is None else _packed(part.fall.bias[to]),
+        "above": pack((before > 0).sum(-1)),
+        "units": pack(best),
+        "before": pack(before.gather(1, best)),
+        "after": pack(after.gather(1, best)),
+        "value": None if value is None else pack(value.gather(1, best)),
+        "to": pack(to),
+        "weights": pack(weight[to].gather(1, best)),
+        "rest": pack(products.sum(-1) - products.gather(1, best).sum(-1)),
+        "bias": None if part.fall.bias is None else pack(part.fall.bias[to]),
     }
 
 
@@ -170,7 +165,7 @@ def _entry(record: BlockRecord) -> dict[str, Any]:
         "epsilon": norm.eps if norm.eps is not None else torch.finfo(norm.weight.dtype).eps,
         "steps": len(record.start),
         "size": norm.weight.numel(),
-        "start": _packed(record.start),
+        "start": pack(record.start),
         "sublayers": {name: _sublayer(record, name, output) for name, output in record.outputs().items()},
         "hidden": record.hidden,
     }
@@ -180,17 +175,9 @@ def _sublayer(record: BlockRecord, name: str, output: Tensor) -> dict[str, Packe
     norm, normed = record.residuals[name].norm, record.normed[name]
     shift = getattr(norm, "bias", None)
     return {
-        "output": _packed(output),
-        "mean": None if normed.mean is None else _packed(normed.mean),
-        "variance": _packed(normed.variance),
-        "scale": _packed(norm.get_parameter("weight")[:NUMBERS]),
-        "shift": None if shift is None else _packed(shift[:NUMBERS]),
+        "output": pack(output),
+        "mean": None if normed.mean is None else pack(normed.mean),
+        "variance": pack(normed.variance),
+        "scale": pack(norm.get_parameter("weight")[:NUMBERS]),
+        "shift": None if shift is None else pack(shift[:NUMBERS]),
     }
-
-
-def _packed(x: Tensor) -> Packed:
-    return pack(numpy(x))
-
-
-def _whole(x: Tensor) -> Packed:
-    return pack(x.cpu().numpy().astype(np.int32))

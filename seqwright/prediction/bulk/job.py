@@ -26,10 +26,7 @@ UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
 
 
 class Job:
-    """Reads lines, predicts, writes lines, and summarises the problems of the input at the end.
-
-    options: those of `Predictor.predict`. json: write lines of JSON.
-    """
+    """Reads lines, predicts them with the options of `Predictor.predict`, and reports faults of the input."""
 
     def __init__(
         self,
