@@ -72,7 +72,7 @@ def _runs(options: argparse.Namespace) -> None:
             trained = f", trained on columns {columns}" if columns else ""
             raise InputError(f"{folder}{trained}: {error}") from error
         judged = replace(judged, writing=evaluations[0].writing)
-    evaluate.print_result(compare(*evaluations, (first, second)), options)
+    evaluate.print_result(compare(evaluations[0], evaluations[1], (first, second)), options)
 
 
 def _families(options: argparse.Namespace) -> None:

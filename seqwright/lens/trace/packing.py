@@ -64,7 +64,7 @@ class Quantized(NamedTuple):
 
 
 def quantize(weights: Sequence[np.ndarray], size: int) -> list[Quantized]:
-    """Weights (H, Q, K) with the most levels that fit into `size`; the error is up to scale / (2 · levels)."""
+    """Weights (H, Q, K) with the most levels that fit into `size`; error up to scale / (2 · levels)."""
     cells = sum(array.size for array in weights)
     for levels in LEVELS[:-1]:
         if levels == FINE and 2 * cells > size:
