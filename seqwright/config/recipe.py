@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
+
+from seqwright.config.presets import PINNED
+
+ENDS = ("minutes", "steps", "epochs")  # of a training; it has one of them
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,20 @@ class Recipe:
 
     def table(self) -> dict[str, Any]:
         """Return all choices as one configuration."""
-        return reduce(_merged, (choice.table for choice in self.choices), {})
+        return reduce(merged, (choice.table for choice in self.choices), {})
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    tables = {key for key in below.keys() & above.keys() if isinstance(below[key], dict)}
-    inner = {key: _merged(below[key], above[key]) for key in tables if isinstance(above[key], dict)}
-    return {**below, **above, **inner}
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge tables; values of `above` win. One end of a training replaces another, and a preset everything
+    that another preset set.
+    """
+    result = dict(below)
+    if any(end in above for end in ENDS):
+        result = {key: value for key, value in result.items() if key not in ENDS}
+    if above.get("preset", result.get("preset")) != result.get("preset"):
+        result.pop(PINNED, None)
+    for key, value in above.items():
+        inner: Any = result.get(key)
+        both = isinstance(inner, dict) and isinstance(value, Mapping)
+        result[key] = merged(inner, value) if both else value
+    return result

@@ -21,7 +21,7 @@ from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.data.readers.sniffing import quoted
-from seqwright.data.task import TASKS, Claim, task_class
+from seqwright.data.task import TASKS, task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, SeqwrightError
 
@@ -120,19 +120,13 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
         glance = look_at(paths, data)
     except (OSError, SeqwrightError):  # reading names what is wrong
         return Recognition(default)
-    if glance is None:
+    found = {} if glance is None else {name: task_class(name).claim(glance) for name in TASKS.names()}
+    claims = {name: claim for name, claim in found.items() if claim is not None}
+    if glance is None or not claims:
         return Recognition(default)
-    claims: dict[str, Claim] = {}
-    for name in TASKS.names():
-        if (claim := task_class(name).claim(glance)) is not None:
-            claims[name] = claim
-    if not claims:
-        return Recognition(default)
-    winner = min(claims, key=lambda name: claims[name].tier)
-    if rivals := [
-        name for name, claim in claims.items() if claim.tier == claims[winner].tier and name != winner
-    ]:
-        raise ConfigError(f"{glance.name} fits {winner} and {rivals[0]}; say which with --task")
+    winner, *others = sorted(claims, key=lambda name: claims[name].tier)
+    if others and claims[others[0]].tier == claims[winner].tier:
+        raise ConfigError(f"{glance.name} fits {winner} and {others[0]}; say which with --task")
     return Recognition(winner, claims[winner].evidence)
 
 

@@ -146,7 +146,7 @@ class Store:
             size = path.stat().st_size if path.exists() else 0
             if size != known["bytes"]:
                 raise InputError(
-                    f"{path} has {size} bytes instead of {known['bytes']}; remove the folder to build it again"
+                    f"{path} has {size} bytes, not {known['bytes']}; remove the folder to build it again"
                 )
         return cls(folder, header)
 

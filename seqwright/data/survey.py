@@ -106,16 +106,9 @@ def survey(config: Config) -> Survey:
         places.append(place_of(group, data.split))
         if len(sample) < SAMPLE:
             sample.append(example)
-    return Survey(
-        corpus=corpus,
-        form=reader.form,
-        columns=reader.columns,
-        report=builder.build(),
-        sample=tuple(sample),
-        tally=tally,
-        leaks=dict(zip(parts, waiting.overlaps(), strict=True)),
-        places=places,
-    )
+    leaks = dict(zip(parts, waiting.overlaps(), strict=True))
+    form, columns, report = reader.form, reader.columns, builder.build()
+    return Survey(corpus, form, columns, report, tuple(sample), tally, leaks, places)
 
 
 def _options(data: DataConfig) -> list[str]:

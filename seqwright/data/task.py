@@ -18,6 +18,7 @@ import numpy as np
 
 from seqwright.config.registry import Registry
 from seqwright.data.results import Prediction
+from seqwright.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,26 +104,17 @@ class Item(Generic[E, P]):
 class TaskBatch(Protocol):
     """Examples side by side, as a model's `loss` takes them."""
 
-    @property
-    def rows(self) -> int: ...
-    @property
-    def count(self) -> int:
-        """What a summed loss is divided by."""
-
-    @property
-    def tokens(self) -> int:
-        """What training speed is counted in."""
-
-    @property
-    def index(self) -> np.ndarray:
-        """The numbers of the examples in their store (B,)."""
+    rows: int
+    count: int  # what a summed loss is divided by
+    tokens: int  # what training speed is counted in
+    index: np.ndarray  # the numbers of the examples in their store (B,)
 
     def with_shuffled_inputs(self) -> Self:
         """Return the same targets with the inputs of other rows: does the model use its input?"""
 
 
 class Task(ABC, Generic[E, P]):
-    """What a user wants from data of one kind. E is an example, P a prediction.
+    """One kind of data and what is wanted from it. E is an example, P a prediction.
 
     noun, group_noun: what one example is called, and what examples that stay in one part of the split share.
     sample_facts: small `facts`, to check a model before there is data. traced: `look` shows its predictions.
@@ -257,8 +249,6 @@ class Task(ABC, Generic[E, P]):
     def request(self, search: SearchConfig, *, count: int | None = None, **options: Any) -> Any:
         """Check the options of a prediction of `count` inputs; what is not given comes from `search`."""
         if options:
-            from seqwright.errors import ConfigError
-
             raise ConfigError(f"{', '.join(options)}: this task has no such option; leave it out")
         return None
 
@@ -278,8 +268,6 @@ class Task(ABC, Generic[E, P]):
 
     def score(self, model: Any, examples: Sequence[E]) -> list[float]:
         """Return the log-probability of the target of each example."""
-        from seqwright.errors import ConfigError
-
         raise ConfigError(f"{type(self).__name__} does not score examples")
 
     def draft(self, model: Any, items: Sequence[tuple[E, Sequence[Any]]], check: Check) -> list[P]:

@@ -19,7 +19,7 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.plan import evenly
 from seqwright.data.read_report import ReadReport
 from seqwright.data.results import Prediction
-from seqwright.data.split import Part
+from seqwright.data.split import NAMES, Part
 from seqwright.data.task import Bucket, Item, Judge, Mistake, group_items
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import Interval, Measured
@@ -217,6 +217,10 @@ def evaluate(
         Item(example, tuple(answers), output)
         for example, answers, output in zip(firsts, references, outputs, strict=True)
     )
+    trivial = [task.baseline(example) for example in firsts]
+    baseline = {}
+    if not any(answer is None for answer in trivial):
+        baseline = {each.name: each.measured(trivial, references).value() for each in judge.metrics}
     return Evaluation(
         items=items,
         order=tuple(order),
@@ -232,19 +236,9 @@ def evaluate(
         buckets=task.buckets(items, predictor.folder),
         findings=(*_familiar(predictor, firsts), *_findings(outputs)),
         speed=speed,
-        baseline=_baseline(predictor, judge, firsts, references),
+        baseline=baseline,
         file=file,
     )
-
-
-def _baseline(
-    predictor: Predictor, judge: Judge, examples: Sequence[Any], references: Sequence[Sequence[Any]]
-) -> dict[str, float]:
-    """Score the trivial answers of the task."""
-    answers = [predictor.task.baseline(example) for example in examples]
-    if any(answer is None for answer in answers):
-        return {}
-    return {metric.name: metric.measured(answers, references).value() for metric in judge.metrics}
 
 
 def evaluate_files(
@@ -284,20 +278,14 @@ def evaluate_files(
 
 def _familiar(predictor: Predictor, examples: Sequence[Any]) -> Iterator[str]:
     """Whether the scores measure memory, or the choice of the weights, rather than quality."""
-    noun = predictor.task.group_noun
-    if share := _known(predictor, "train", examples):
-        yield f"items whose {noun} is in the training split: {share}; such scores are often too good"
-    if share := _known(predictor, "valid", examples):
-        yield f"items whose {noun} is in the validation split: {share}; such scores are a little too good"
-
-
-def _known(predictor: Predictor, part: Part, examples: Sequence[Any]) -> str:
-    """Return how many inputs were in this part of the data; "" where they are few, or it is not known."""
-    folder, task = predictor.folder, predictor.task
-    known = None if folder is None else known_from(part, folder, task, examples)
-    if known is None or (count := int(known.sum())) < FAMILIAR * len(examples):
-        return ""
-    return f"{count:,} of {len(examples):,} ({percent(count / len(examples))})"
+    folder, task, total = predictor.folder, predictor.task, len(examples)
+    parts: tuple[tuple[Part, str], ...] = (("train", "often"), ("valid", "a little"))
+    for part, how in parts:
+        known = None if folder is None else known_from(part, folder, task, examples)
+        if known is not None and (count := int(known.sum())) >= FAMILIAR * total:
+            share = f"{count:,} of {total:,} ({percent(count / total)})"
+            split = f"{task.group_noun} is in the {NAMES[part]} split"
+            yield f"items whose {split}: {share}; such scores are {how} too good"
 
 
 def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:

@@ -61,10 +61,9 @@ def train(
     what they leave open is chosen from the data.
     """
     _check_arguments(tables)
-    held_out = {"valid": held_out_files(valid, paths_of(valid), "valid")}
-    held_out["test"] = held_out_files(test, paths_of(test), "test")
+    valid, test = held_out_files(valid, "valid"), held_out_files(test, "test")
     files = paths_of(data) or [_written(data, out)]
-    given = {"train": files, **held_out, "columns": columns}
+    given = {"train": files, "valid": valid, "test": test, "columns": columns}
     requested = {"data": {name: value for name, value in given.items() if value}}
     ends = {name: end for name, end in zip(ENDS, (minutes, steps, epochs), strict=True) if end is not None}
     folder = Path(out) if out is not None else folder_for(files[0])

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from seqwright.config import Config, DataConfig, override, parse, read, read_toml
-from seqwright.config.presets import PINNED, PRESETS
-from seqwright.config.recipe import Choice, Recipe
+from seqwright.config.presets import PRESETS
+from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import unknown
 from seqwright.data.checks.findings import Finding
 from seqwright.data.glance import recognise
@@ -20,11 +20,10 @@ from seqwright.data.split import ENOUGH, NAMES, Part
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.prediction.predictor import paths_of
 from seqwright.runs.folder import WEIGHTS, Run, check_home
 from seqwright.runtime import machine
 from seqwright.training import run as training_run
-
-ENDS = ("minutes", "steps", "epochs")
 
 
 @dataclass(frozen=True)
@@ -127,22 +126,6 @@ def from_file(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (at byte {error.start}); convert it") from error
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge tables; values of `above` win. One end of a training replaces another, and a preset everything
-    that another preset set.
-    """
-    result = dict(below)
-    if any(end in above for end in ENDS):
-        result = {key: value for key, value in result.items() if key not in ENDS}
-    if above.get("preset", result.get("preset")) != result.get("preset"):
-        result.pop(PINNED, None)
-    for key, value in above.items():
-        inner: Any = result.get(key)
-        both = isinstance(inner, dict) and isinstance(value, Mapping)
-        result[key] = merged(inner, value) if both else value
-    return result
 
 
 def _checked(requested: Mapping[str, Any]) -> Config:
@@ -254,8 +237,9 @@ def _of_start(start: str) -> Choice:
     return Choice("tokenizers and model", table, f"those of {start}, which is fine-tuned")
 
 
-def held_out_files(given: Any, files: list[str], part: Part) -> list[str]:
+def held_out_files(given: Any, part: Part) -> list[str]:
     """Return the files of a part; refuse examples in memory, which only training data may be."""
+    files = paths_of(given)
     if not files and not (given is None or (isinstance(given, list | tuple) and not given)):
         raise InputError(
             f"{part} is {reprlib.repr(given)}; name files that hold its examples, or leave it out to take a "

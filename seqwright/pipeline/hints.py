@@ -39,8 +39,9 @@ def next_commands(folder: Path, example: str, trained: Sequence[str] = ()) -> li
 
 def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
     """Return the command that trains longer, unless the model overfits."""
-    if _out_of_patience(config.training.patience, progress):
-        return [f"  {how_to_continue(config.training.patience, progress)}"]
+    patience = config.training.patience
+    if patience is not None and progress.worse >= patience:
+        return [f"  {how_to_continue(patience, progress)}"]
     found = ((record.get("step"), record.get("valid_loss")) for record in Run.open(folder).records())
     losses = {step: loss for step, loss in found if loss is not None}
     least = min(losses, key=losses.__getitem__, default=None)
@@ -57,11 +58,7 @@ def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
 
 def how_to_continue(patience: int | None, progress: Progress) -> str:
     """Say how a finished training resumes."""
-    if _out_of_patience(patience, progress):
+    if patience is not None and progress.worse >= patience:
         worse = f"{pluralize(progress.worse, 'validation')} without improvement ended the training"
         return f"{worse}; a larger training.patience resumes it"
     return "a larger --minutes, --steps or --epochs resumes it"
-
-
-def _out_of_patience(patience: int | None, progress: Progress) -> bool:
-    return patience is not None and progress.worse >= patience

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seqwright.config.presets import PRESETS
-from seqwright.config.recipe import Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.checks.statistics import Statistics, TextColumn
 from seqwright.data.read_report import Pair
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 
-ENDS = {"minutes", "steps", "epochs"}
 SPEED = 8000  # target tokens per second of `tiny` on two cores, roughly
 GREEDY = 3000  # tokens per second of greedy search with one thread, roughly
 DECODING = 0.05  # the share of the time that validations may spend on it
@@ -51,7 +50,7 @@ def choose_for(
     source, target = report.columns["source"], report.columns["target"]
     kinds = [_kind(source, [pair.source for pair in sample]), _kind(target, [pair.target for pair in sample])]
     words, ending = "bpe" not in kinds, requested.get("training", {})
-    time = [] if ENDS & ending.keys() else [_time(report.examples, words)]
+    time = [] if ending.keys() & set(ENDS) else [_time(report.examples, words)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     length = _length(target, kinds[1])
     epochs = _epochs(report.examples * length, ends)

@@ -76,7 +76,8 @@ class Adamw(Optimizer):
         epsilon: NotNegative = 1e-9,
         decay: Decay = 0.01,
     ):
-        self.options, self.decay = {"betas": tuple(betas), "eps": epsilon}, decay
+        self.options: dict[str, Any] = {"betas": tuple(betas), "eps": epsilon}
+        self.decay = decay
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -143,7 +143,9 @@ class Validator:
         """Return the mean loss over all, and that with shuffled inputs, estimated from every eighth batch."""
         total = count = higher = seen = 0.0
         with torch.inference_mode():
-            for number, batch in enumerate(self._batches(check)):
+            for number, numbers in enumerate(self.epoch):
+                check()
+                batch: TaskBatch = self.task.batch(self.store, self.picked[numbers])
                 loss = model.loss(batch)
                 total, count = total + float(loss.total), count + loss.count
                 if number % 8 == 0 and batch.rows > 1:
@@ -151,8 +153,3 @@ class Validator:
                     higher, seen = higher + float(wrong.total - loss.total), seen + wrong.count
         mean = total / max(count, 1)
         return mean, mean + higher / seen if seen else float("nan")
-
-    def _batches(self, check: Callable[[], None]) -> Iterator[TaskBatch]:
-        for numbers in self.epoch:
-            check()
-            yield self.task.batch(self.store, self.picked[numbers])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 from tokenizers import models, trainers
@@ -46,7 +46,11 @@ class Bpe(SubwordTokenizer):
 
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
         library = library_for(models.BPE(unk_token=UNKNOWN))
-        limits = {"min_frequency": self.min_count, "max_token_length": self.max_piece, "special_tokens": []}
+        limits: dict[str, Any] = {
+            "min_frequency": self.min_count,
+            "max_token_length": self.max_piece,
+            "special_tokens": [],
+        }
         trainer = trainers.BpeTrainer(vocab_size=self._room, show_progress=False, **limits)
         library.train_from_iterator(map(spaced, texts), trainer)
         model = json.loads(library.to_str())["model"]
