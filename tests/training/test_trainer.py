@@ -343,10 +343,8 @@ def test_20_sigterm_leaves_soon_and_resumable(pairs, tmp_path, monkeypatch, poin
     """A signal to a child process in preparation, training or validation does not change the result."""
     config = tiny.configuration(pairs)
     train(config, tmp_path / "whole")
-    validate = Validator._batches
-    monkeypatch.setattr(
-        Validator, "_batches", lambda self, check: files.reached("validating") or validate(self, check)
-    )
+    validate = Validator._losses
+    monkeypatch.setattr(Validator, "_losses", lambda *given: files.reached("validating") or validate(*given))
 
     def ends_by_signal() -> None:
         with tiny.hooked(tiny.at(point, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))):

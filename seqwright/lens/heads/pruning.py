@@ -149,9 +149,9 @@ def write_pruned(predictor: Predictor, out: str | Path, heads: Collection[Head])
 def one_model(predictor: Predictor) -> Model:
     """The model of a predictor; an ensemble is refused, because heads are removed from one model."""
     if predictor.members > 1:
-        ensemble = f"{predictor.folder} is an ensemble of {predictor.members} models"
         raise ConfigError(
-            f"{ensemble}; heads are removed from one; train one with model.kind=encoder_decoder"
+            f"{predictor.folder} is an ensemble of {predictor.members} models; heads are removed from one; "
+            "train one with model.kind=encoder_decoder"
         )
     return predictor.member().model
 
