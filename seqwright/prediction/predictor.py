@@ -198,6 +198,8 @@ class Predictor:
         """
         from seqwright.lens.trace.build import look
 
+        if not self.task.traced:
+            raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
         (example,) = self.task.inputs(given)
         width = self.search.beam if beam is None else beam
         request = self.task.request(self.search, beam=beam, n_best=max(width, 1))

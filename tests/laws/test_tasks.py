@@ -156,6 +156,9 @@ def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
     json.dumps([each.to_json() for each in turned], allow_nan=False)
     assert predictor(inputs[0]) == together[0]
     assert list(predictor.stream([])) == []
+    if not task.traced:
+        with pytest.raises(ConfigError, match="look cannot show"):
+            predictor.look(inputs[0])
 
 
 @pytest.mark.parametrize("name", NAMES)
