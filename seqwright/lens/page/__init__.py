@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from seqwright.errors import InputError
+from seqwright.files import strict
 from seqwright.lens.page.bundle import bundle
 from seqwright.lens.trace.document import FORMAT
+from seqwright.runs.report.markup import escape
 
 HOME = Path(__file__).parent
 
@@ -30,7 +31,7 @@ def render(
         raise InputError(f"a trace has format {other.pop()!r}, not {FORMAT}; repeat `seqwright look`")
     window = title or str(traces[0]["text"])
     parts = {
-        "title": html.escape(window.encode("utf-8", "replace").decode("utf-8")),  # no lone surrogates
+        "title": escape(window),
         "style": (HOME / "page.css").read_text(encoding="utf-8"),
         "data": in_script({"title": title, "traces": list(traces), "learning": list(learning)}),
         "script": bundle(HOME, "main"),
@@ -41,5 +42,5 @@ def render(
 
 def in_script(value: object) -> str:
     """ASCII JSON that is safe inside a <script>, where `<` could end it."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(strict(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

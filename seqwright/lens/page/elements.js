@@ -1,6 +1,8 @@
 // HTML and SVG elements. Text is always text: nothing on the page parses markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+// Controls, line separators, and the direction marks (Unicode 15, UAX #9) that reach beyond their text
+const ORDERS = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e]/g;
 export const LETTERS = 15; // font size of the page in pixels, unless the text is large
 
 /**
@@ -43,8 +45,16 @@ function assemble(made, attributes, children) {
     else if (key.startsWith("aria-")) made.setAttribute(key, String(value));
     else if (present(value)) made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat(Infinity).filter(present));
+  made.append(...children.flat(Infinity).filter(present).map((child) => (
+    typeof child === "string" ? withoutOrders(child) : child
+  )));
   return made;
+}
+
+/** A text in which characters that turn the direction of its surroundings, and controls, are only named. */
+export function withoutOrders(text) {
+  const name = (character) => `⟨U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  return text.replace(ORDERS, name);
 }
 
 function present(value) {

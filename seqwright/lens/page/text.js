@@ -1,5 +1,6 @@
 // Measure, shorten and display text.
 
+import { withoutOrders } from "./elements.js";
 import { clusters, joiner, joins, rightToLeft, standing } from "./scripts.js";
 
 const SIGNS = { " ": "␣", "\n": "↵", "\t": "⇥", "\ufdd0": "│", "\ufdd1": "" };
@@ -27,9 +28,9 @@ export function shorten(text, most) {
   return `${head}${joiner(head, gap)}…${joiner(gap, tail)}${tail}`;
 }
 
-/** Makes spaces, line ends and the marks of fields and symbols visible. */
+/** Makes spaces, line ends, direction marks and the marks of fields and symbols visible. */
 export function visible(text) {
-  return text.replace(/[ \n\t\ufdd0\ufdd1]/g, (character) => SIGNS[character]) || "∅";
+  return withoutOrders(text).replace(/[ \n\t\ufdd0\ufdd1]/g, (character) => SIGNS[character]) || "∅";
 }
 
 /** A part of a text without the spaces around it. */

@@ -217,3 +217,12 @@ def test_a_name_does_not_reverse_the_sentence(look):
         "return [name.getBoundingClientRect().right, range.getClientRects()[0].left]; })()"
     )
     assert right <= left + 0.5
+
+
+def test_a_text_cannot_turn_the_page_around(look):
+    """An override of the direction would mirror everything behind it."""
+    hostile = "ab\u202ecd \u202def gh\u200f\x1b"
+    page = look(make_trace(text=hostile, output=hostile), at="#t=2")
+    shown = page.evaluate("document.title + document.body.innerText")
+    assert "⟨U+202E⟩" in shown
+    assert not {"\u202e", "\u202d", "\u200f", "\x1b"} & set(shown)
