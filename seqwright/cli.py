@@ -14,7 +14,9 @@ from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING, NoReturn
 
 from seqwright import __version__
+from seqwright.config.outside import trusting_code
 from seqwright.config.registry import unknown
+from seqwright.data.text_display import printable
 from seqwright.errors import SeqwrightError, WriteError
 from seqwright.runtime import keep_freed_memory
 from seqwright.training.interrupt import Interrupted
@@ -36,6 +38,8 @@ COMMANDS = {
     "describe": "List configuration options with types, defaults and ranges.",
     "presets": "List the named models and the papers they come from.",
 }
+READ_RUNS = ("train", "predict", "evaluate", "compare", "look", "heads", "report", "verify")
+TRUST_CODE = "Import code outside of Seqwright that a run folder names. Only for runs that you trust."
 EPILOG = (
     "Exit codes: 0 success, 1 bug, 2 invalid input or configuration, 3 no usable model, 4 cannot write, "
     "5 training diverged, 130 and 143 stopped by a signal."
@@ -44,16 +48,18 @@ EPILOG = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. An error that a user can cause is printed as one line."""
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # the parent process has closed it
     try:
         with redirect_stdout(_standard_output()):
             try:
                 options = parse(sys.argv[1:] if arguments is None else arguments)
                 keep_freed_memory()  # before the first tensor
-                return options.run(options) or 0
+                with trusting_code(getattr(options, "trust_code", False)):
+                    return options.run(options) or 0
             finally:
                 sys.stdout.flush()  # an error at interpreter exit could not be reported
     except SeqwrightError as error:
-        print(f"seqwright: {error}", file=sys.stderr)
+        print(f"seqwright: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of the output has closed it, which is not an error
         return 128 + signal.SIGPIPE
@@ -114,8 +120,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         command = importlib.import_module(f"seqwright.commands.{name}")
         parser = Parser(prog=f"seqwright {name}", description=COMMANDS[name], epilog=EPILOG)
         command.arguments(parser)
+        if name in READ_RUNS:
+            parser.add_argument("--trust-code", action="store_true", help=TRUST_CODE)
         parser.set_defaults(run=command.run)
-        return parser.parse_intermixed_args(arguments[1:])  # key=value may be anywhere
+        return _parse_anywhere(parser, arguments[1:])
     summary = "Train attention models on your data, resume, predict and look inside."
     parser = Parser(prog="seqwright", description=summary, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"seqwright {__version__}")
@@ -127,11 +135,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _parse_anywhere(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse arguments whose positional ones may be anywhere; after `--` all are positional.
+
+    `parse_intermixed_args` does not know `--`: a NUL, which no argument has, hides the dashes from it.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    hidden = [f"\0{text}" if text.startswith("-") else text for text in arguments[end + 1 :]]
+    options = parser.parse_intermixed_args([*arguments[:end], *hidden])
+    for name, value in vars(options).items():
+        if isinstance(value, str):
+            setattr(options, name, value.removeprefix("\0"))
+        elif isinstance(value, list):
+            setattr(options, name, [text.removeprefix("\0") for text in value])
+    return options
+
+
 class Parser(argparse.ArgumentParser):
     """Parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"seqwright: {message}; see {self.prog} --help\n")
+        self.exit(2, f"seqwright: {printable(message)}; see {self.prog} --help\n")
 
 
 if __name__ == "__main__":

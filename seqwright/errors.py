@@ -13,6 +13,12 @@ from typing import Any, Self
 _KEY = re.compile(r"\{([\w.-]+)\}")
 
 
+def brief(value: object, most: int = 200) -> str:
+    """Return the representation of a value for a message, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 @dataclass(frozen=True)
 class Problem:
     """A value that breaks a rule. The rule may refer to other keys in braces: "it must be at most {size}"."""
@@ -27,7 +33,7 @@ class Problem:
         return replace(self, key=names.get(self.key, self.key), rule=rule)
 
     def __str__(self) -> str:
-        return f"{self.key} is {self.value!r}; " + _KEY.sub(r"\1", self.rule)
+        return f"{self.key} is {brief(self.value)}; " + _KEY.sub(r"\1", self.rule)
 
 
 class SeqwrightError(Exception):

@@ -4,13 +4,15 @@ Data is written under a temporary name, synced to disk (fsync) and renamed; then
 Some file systems need each of these steps (Pillai et al. 2014, "All File Systems Are Not Created Equal",
 OSDI). What a killed process leaves behind has its pid in its name.
 
-Symbolic links are followed and stay; a pipe or a device is written to directly.
+A file that a user names for output may be a symbolic link, a pipe or a device (`follow`). A run folder may
+come from somebody else: a link in it is replaced and never written through, and only regular files are read.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import logging
 import math
@@ -24,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from seqwright.errors import ConfigError, ModelError, WriteError
+from seqwright.errors import ConfigError, ModelError, WriteError, brief
 
 try:
     import fcntl
@@ -34,6 +36,10 @@ except ImportError:  # Windows has no flock: two processes must not write one fo
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks: some Lustre, NFS
 TRASH = ".trash."
 COMPRESSED = (".gz", ".xz", ".zst")
+MOST_JSON = 16 << 20  # bytes of a JSON document of a run
+DEEPEST = 100  # levels of a JSON document of a run
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither of these two
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opens a pipe without waiting for its writer
 
 hook: Callable[[str], None] | None = None  # set by tests, to kill the process or raise at a named point
 
@@ -59,6 +65,8 @@ def writing(path: Path) -> Iterator[None]:
         way_out = "choose another folder" if error.errno in refused else "free space or choose another folder"
         if error.errno == errno.ENOENT:
             way_out = "create its folder first, or choose another one"
+        if error.errno == errno.ELOOP:
+            raise WriteError(f"{path} cannot be written through a link; remove the link") from error
         raise WriteError(f"{path} cannot be written: {error.strerror or error}; {way_out}") from error
     except MemoryError as error:
         raise WriteError(f"{path} cannot be written: out of memory; close other programs") from error
@@ -71,6 +79,24 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file, or a link to one. A pipe or a device is an OSError, without waiting for it."""
+    descriptor = os.open(path, os.O_RDONLY | NO_WAIT | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
+    """Return the content of a file of a run; one with more than `most` bytes is a ModelError."""
+    with reading(path), open_regular(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ModelError(f"{path} has more than {most:,} bytes; such a file is not part of a run")
+    return data
 
 
 def check_place(path: Path, read: Iterable[str] = ()) -> None:
@@ -136,14 +162,17 @@ def sync(folder: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path, label: str | None = None) -> Iterator[BinaryIO]:
-    """Open a file that replaces `path` if the block succeeds; a stream is written to directly."""
-    if is_stream(path):
+def atomic_file(path: Path, label: str | None = None, *, follow: bool = False) -> Iterator[BinaryIO]:
+    """Open a file that replaces `path` if the block succeeds.
+
+    With `follow`, for a file that a user names, a link is followed and a stream is written to directly.
+    """
+    if follow and is_stream(path):
         descriptor = _standard(path)  # its copy continues at the current position; a new one starts at 0
         with writing(path), open(path if descriptor is None else os.dup(descriptor), "wb") as file:
             yield file
         return
-    place, label = destination(path), label or path.name
+    place, label = destination(path) if follow else path, label or path.name
     fresh = place.with_name(f".{place.name}.tmp.{os.getpid()}")
     try:
         with writing(path):
@@ -213,8 +242,8 @@ def _settle(file: BinaryIO, label: str) -> None:
     reached(f"{label}:synced")
 
 
-def write_text(path: Path, text: str, label: str | None = None) -> None:
-    with atomic_file(path, label) as file:
+def write_text(path: Path, text: str, label: str | None = None, *, follow: bool = False) -> None:
+    with atomic_file(path, label, follow=follow) as file:
         file.write(text.encode())
 
 
@@ -241,13 +270,25 @@ def strict(value: Any) -> Any:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of a run; anything else is a ModelError."""
     try:
-        with reading(path):
-            value = json.loads(path.read_bytes())
+        value = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); restore it from a copy") from error
+    if _is_deeper(value, DEEPEST):
+        raise ModelError(f"{path} has more than {DEEPEST} levels; restore it from a copy")
     if not isinstance(value, dict):
         raise ModelError(f"{path} holds a {type(value).__name__}, not an object; restore it from a copy")
     return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value has more levels; code that walks it recursively would exceed the stack."""
+    containers = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        inner = (each.values() if isinstance(each, dict) else each for each in containers)
+        containers = [child for each in inner for child in each if isinstance(child, dict | list)]
+        if not containers:
+            return False
+    return True
 
 
 class NewerFormatError(ModelError):
@@ -257,7 +298,7 @@ class NewerFormatError(ModelError):
 def check_format(path: Path, written: Any, known: int) -> None:
     """Raise ModelError unless a file has the format number that this version reads."""
     if not isinstance(written, int):
-        raise ModelError(f"{path} has no format number (it has {written!r}); restore it from a copy")
+        raise ModelError(f"{path} has no format number (it has {brief(written)}); restore it from a copy")
     other = f"{path} has format {written}, but this version reads format {known}"
     if written > known:
         raise NewerFormatError(f"{other}; upgrade Seqwright")
@@ -266,7 +307,7 @@ def check_format(path: Path, written: Any, known: int) -> None:
 
 
 def sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -327,9 +368,7 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
         try:
             _flock(descriptor, path, wait=False)
         except BlockingIOError as error:
-            holder = "another process"
-            with suppress(OSError):
-                holder = path.read_text(encoding="utf-8", errors="replace") or holder
+            holder = os.read(descriptor, 200).decode(errors="replace") or "another process"
             message = f"{of} is in use by {holder}; wait for it, stop it, or choose another folder"
             raise WriteError(message) from error
         if _is_open(descriptor, path):
@@ -346,7 +385,10 @@ def locked(path: Path, of: Path | None = None) -> Iterator[None]:
 def _lock_file(path: Path, of: Path) -> Iterator[int]:
     with writing(of):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW | NO_WAIT, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, f"{path.name} is not a regular file")
     _held.add(descriptor)
     try:
         yield descriptor

@@ -41,6 +41,11 @@ def write_file(folder: Path) -> None:
     files.write_json(folder / "a.json", {"new": "x" * 10_000})
 
 
+def write_output(path: Path) -> None:
+    """Write a file that a user named."""
+    files.write_text(path, '{"new": 1}', follow=True)
+
+
 def write_folder(folder: Path) -> None:
     with files.atomic_folder(folder / "f") as fresh, files.HashedFile(fresh / "x") as file:
         file.write(b"x" * 10_000)
@@ -97,7 +102,7 @@ def test_a_missing_folder_is_not_a_lack_of_space(tmp_path):
         files.check_place(place)
     files.check_place(tmp_path / "a.json")
     (tmp_path / "b").mkdir()
-    for refuse in (files.check_place, lambda place: files.write_json(place, {})):
+    for refuse in (files.check_place, write_output):
         with pytest.raises(WriteError, match="b is a folder; pass a file name in it"):
             refuse(tmp_path / "b")
 
@@ -115,7 +120,7 @@ def linked(tmp_path) -> tuple[Path, Path]:
 def test_a_link_stays_and_its_target_is_replaced(tmp_path, linked):
     link, place = linked
     for _ in ("a file that is there", "a file that is not"):
-        write_file(tmp_path)
+        write_output(link)
         assert link.is_symlink()
         assert list(files.read_json(place)) == ["new"]
         assert (names(tmp_path), names(place.parent)) == ({"a.json", "far"}, {"b.json"})
@@ -128,7 +133,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path, linked):
 @pytest.mark.parametrize("point", FILE_POINTS)
 def test_a_killed_write_through_a_link_leaves_the_old_file_or_the_new(tmp_path, linked, monkeypatch, point):
     monkeypatch.setattr(files, "hook", kill_at(point))
-    assert in_child(lambda: write_file(tmp_path)) == -signal.SIGKILL
+    assert in_child(lambda: write_output(linked[0])) == -signal.SIGKILL
     assert list(files.read_json(linked[1])) == ["new" if point.endswith("renamed") else "old"]
 
 
@@ -140,7 +145,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
         files.check_place(place)
         reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
         reader.start()
-        files.write_text(place, "text")
+        files.write_text(place, "text", follow=True)
         reader.join(10)
     assert got == ["text", "text"]
     assert pipe.is_fifo()
@@ -152,7 +157,7 @@ def test_a_closed_pipe_is_not_a_write_error(tmp_path):
     reader = threading.Thread(target=lambda: os.close(os.open(tmp_path / "pipe", os.O_RDONLY)), daemon=True)
     reader.start()
     with pytest.raises(BrokenPipeError):
-        files.write_text(tmp_path / "pipe", "text" * 1_000_000)  # more than the pipe holds
+        files.write_text(tmp_path / "pipe", "text" * 1_000_000, follow=True)  # more than the pipe holds
 
 
 def test_standard_output_to_a_file_continues_at_its_position(tmp_path):
@@ -162,7 +167,7 @@ def test_standard_output_to_a_file_continues_at_its_position(tmp_path):
     def say_and_write() -> None:
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 1)
         os.write(1, b"before ")
-        files.write_text(log, "outputs")
+        files.write_text(log, "outputs", follow=True)
         os.write(1, b" after")
 
     assert in_child(say_and_write) == 0
@@ -175,7 +180,7 @@ def test_other_kinds_of_files_are_refused(tmp_path, monkeypatch):
         listening.bind("socket")
         Path("loop").symlink_to("loop")
         for name in ("socket", "loop"):
-            for refuse in (files.check_place, lambda place: files.write_json(place, {})):
+            for refuse in (files.check_place, write_output):
                 with pytest.raises(WriteError, match=f"{name} is not a regular file"):
                     refuse(Path(name))
         assert Path("socket").is_socket()

@@ -487,7 +487,7 @@ def test_weights_of_another_shape_or_with_nan(fails, damaged):
     name = "decoder.embedding.weight"
     for wrong, words in (
         (tensors[name][:1].clone(), "decoder.embedding.weight has the shape [1, 16] instead of"),
-        (torch.full_like(tensors[name], torch.nan), ("no finite maximum", "use an earlier checkpoint")),
+        (torch.full_like(tensors[name], torch.nan), ("has a non-finite value in", "restore it from a copy")),
     ):
         weights.write_bytes(save_tensors({**tensors, name: wrong}))
         fails(3, "predict", str(damaged), write("in.txt", "ab\n"), words=words)

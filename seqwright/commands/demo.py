@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     text = "".join(f"{source}\t{target}\n" for source, target in demo.pairs)
     if pairs.exists() and pairs.read_bytes() != text.encode():
         raise WriteError(f"{pairs} exists and has other contents; choose another folder with --out")
-    write_text(pairs, text)
+    write_text(pairs, text, follow=True)
     table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
     designed = design(table, folder=folder / task)
     console.lines(designed.lines())

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     predictor = load(options.folder, threads=options.threads)
     evaluation = evaluate_files(predictor, options.files, **reading, judging=judging)
     if options.output is not None:
-        write_text(Path(options.output), "".join(f"{text}\n" for text in evaluation.outputs))
+        write_text(Path(options.output), "".join(f"{text}\n" for text in evaluation.outputs), follow=True)
     print_result(evaluation, options)
 
 

@@ -120,10 +120,14 @@ def _check(options: argparse.Namespace) -> None:
 
 def _pairs(config: Config, options: argparse.Namespace) -> list[Any]:
     from dataclasses import replace
+    from pathlib import Path
 
     from seqwright.data.corpus import Corpus
+    from seqwright.data.fingerprints import check_run_data
     from seqwright.data.plan import evenly
 
+    if not options.data:
+        check_run_data(Path(options.folder), (*config.data.train, *config.data.valid))
     data = replace(config.data, valid=tuple(options.data)) if options.data else config.data
     pairs = list(Corpus.of(replace(config, data=data)).examples("valid"))
     return [pairs[number] for number in evenly(len(pairs), options.pairs)]

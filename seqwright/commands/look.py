@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
             content = encode_json(value)
         else:
             content = (history.page() if history else render(documents)).encode("utf-8")
-        with atomic_file(path) as file:
+        with atomic_file(path, follow=True) as file:
             file.write(content)
         print(f"{path}: {len(content):,} bytes", file=sys.stderr)
     if options.json:

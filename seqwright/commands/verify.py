@@ -14,6 +14,7 @@ def run(options: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
+    from seqwright.data.text_display import printable
     from seqwright.errors import ModelError
     from seqwright.prediction.verification import Check, verify
 
@@ -21,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     for check in verify(options.folder):
         checks.append(check)
         if not options.json:
-            print(check, flush=True)
+            print(printable(str(check)), flush=True)
     passed = all(check.passed for check in checks)
     if options.json:
         found = {"run": options.folder, "passed": passed, "checks": [asdict(check) for check in checks]}

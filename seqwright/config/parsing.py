@@ -114,7 +114,7 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, 
 def _value(text: str) -> Any:
     try:
         (value,) = tomllib.loads(f"value = {text}").values()
-    except ValueError:  # not TOML, or a text of several lines that happen to be keys
+    except (ValueError, RecursionError):  # not TOML, or a text of several lines that happen to be keys
         return text
     whole = isinstance(value, float) and value.is_integer() and "." not in text
     return int(value) if whole else _plain(value)  # 1e4 is a number of steps

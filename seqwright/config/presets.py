@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seqwright.config.registry import unknown
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, Problem
 
 PARTS = ("encoder", "decoder")  # parts that a model of the default kind has
 KIND = "encoder_decoder"  # of a model that does not name its kind
@@ -132,6 +132,8 @@ def pinned(model: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return a description with that of its preset under `PINNED`."""
     given = as_table(model)
     name = given.get("preset")
+    if not isinstance(given.get(PINNED, {}), Mapping):
+        raise ConfigError(Problem(f"model.{PINNED}", given[PINNED], "it must be the table of a preset"))
     if name is None or PINNED in given:
         return given
     if not isinstance(name, str) or name not in PRESETS:

@@ -21,7 +21,7 @@ from seqwright.config.validation import Count as Count
 from seqwright.config.validation import Doc as Doc
 from seqwright.config.validation import Whole as Whole
 from seqwright.config.validation import check
-from seqwright.errors import ConfigError, Problem
+from seqwright.errors import ConfigError, Problem, brief
 
 
 class Registry:
@@ -40,7 +40,9 @@ class Registry:
     def get(self, name: str) -> type:
         """Return the class with this name; the error for an unknown name suggests the nearest one."""
         if not isinstance(name, str):
-            raise ConfigError(f"{self.kind} is {name!r}, not a name; use one of {', '.join(self.names())}")
+            raise ConfigError(
+                f"{self.kind} is {brief(name)}, not a name; use one of {', '.join(self.names())}"
+            )
         if ":" in name:
             return self._outside(name)
         if name not in self.names():
@@ -136,7 +138,7 @@ def unknown(kind: str, name: str, known: list[str], meant: str | None = None) ->
     """Return one line with the wrong name, the one that is `meant` or the nearest one, and all known ones."""
     near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown {kind} {name!r}; {hint}there are: {', '.join(known)}"
+    return f"unknown {kind} {brief(name)}; {hint}there are: {', '.join(known)}"
 
 
 def snake_case(name: str) -> str:

@@ -15,8 +15,9 @@ def read_toml(text: str, name: str) -> dict[str, Any]:
     """Parse TOML; `name` is the name of the file in the error."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name} is not TOML: {error}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ConfigError(f"{name} is not TOML: {reason}") from error
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

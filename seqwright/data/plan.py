@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqwright.config.validation import Whole
 from seqwright.errors import ConfigError, ModelError
 
 RULE = 1  # increases when the same arguments would give other batches
@@ -66,22 +67,10 @@ class Batching:
 class Cursor:
     """A position: batch `batch` of epoch `epoch` is next; `steps` batches with `examples` rows are done."""
 
-    epoch: int = 0
-    batch: int = 0
-    steps: int = 0
-    examples: int = 0
-
-    def to_json(self) -> dict[str, int]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Cursor:
-        try:
-            return cls(**{name: int(value) for name, value in fields.items()})
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ModelError(
-                f"{fields!r} is not a position in the data ({error}); use another checkpoint"
-            ) from error
+    epoch: Whole = 0
+    batch: Whole = 0
+    steps: Whole = 0
+    examples: Whole = 0
 
 
 class Epoch:

@@ -12,6 +12,7 @@ from seqwright.config import Config, DataConfig
 from seqwright.data.checks.findings import Finding, by_severity, leak_finding, reading_findings
 from seqwright.data.checks.statistics import Statistics, StatisticsBuilder, TextColumn
 from seqwright.data.corpus import Corpus
+from seqwright.data.fingerprints import Fingerprints, fingerprints, hashes, refuse_changed
 from seqwright.data.read_report import ReadReport
 from seqwright.data.split import NAMES, HeldOut, Overlap, Part, place_of
 from seqwright.data.task import Kind
@@ -20,14 +21,17 @@ from seqwright.data.text_display import pluralize
 FORMAT = 1
 SAMPLE = 5000  # examples that are kept to look at
 SHOWN = 4  # findings in the terminal; the doctor shows the rest
-READING = ("format", "delimiter", "header", "columns", "quoting", "encoding", "on_bad_bytes", "skip_bad_rows")
+READING = (
+    *("format", "delimiter", "header", "columns", "quoting"),
+    *("encoding", "on_bad_bytes", "max_line", "skip_bad_rows"),
+)
 
 
 @dataclass(frozen=True)
 class Survey:
     """`options` are the reading options that differ from their defaults, as key=value; `leaks` are those of
     parts with files of their own; `places`, one number from 0 to 1 for each training example, decide its part
-    of the split.
+    of the split; `files` are the fingerprints of all files.
     """
 
     corpus: Corpus
@@ -38,6 +42,7 @@ class Survey:
     tally: ReadReport
     leaks: dict[Part, Overlap]
     places: array[float]
+    files: Fingerprints
 
     @property
     def name(self) -> str:
@@ -87,12 +92,14 @@ class Survey:
             "dropped": self.tally.summary(),
             "leaks": sum(found.leaked for found in self.leaks.values()),
             "leaks_by_part": {part: found.leaked for part, found in self.leaks.items()},
+            "files": hashes(self.files),
         }
 
 
 def survey(config: Config) -> Survey:
     """Read the inputs of the held-out files, then the training files once."""
     corpus = Corpus.of(config)
+    files = fingerprints(corpus.paths)
     data, reader = corpus.data, corpus.reader(corpus.data.train)
     tally, places = ReadReport(), array("d")
     builder = StatisticsBuilder(role.name for role in corpus.task.roles if role.kind is Kind.TEXT)
@@ -108,7 +115,8 @@ def survey(config: Config) -> Survey:
             sample.append(example)
     leaks = dict(zip(parts, waiting.overlaps(), strict=True))
     form, columns, report = reader.form, reader.columns, builder.build()
-    return Survey(corpus, form, columns, report, tuple(sample), tally, leaks, places)
+    refuse_changed(files, "while it was read", "wait until it is complete, then train again")
+    return Survey(corpus, form, columns, report, tuple(sample), tally, leaks, places, files)
 
 
 def _options(data: DataConfig) -> list[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection
+from itertools import islice
 
 from seqwright.data.fields import as_line
 
 MOST = 60
 LISTED = 20
+LINE = 500
 
+_OBEYED = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _VISIBLE = {"L", "M", "N", "P", "S"}  # major categories with a shape of their own (Unicode, table 4-4)
 
 
@@ -37,13 +41,25 @@ def visible(text: str) -> str:
     return "".join(map(shown, text))
 
 
+def printable(text: str) -> str:
+    """Return a line with escapes for the characters that a terminal would obey: controls, line ends and marks
+    of direction. Everything that only has an unusual shape stays.
+    """
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def pluralize(count: int, one: str, several: str | None = None) -> str:
     """Return a count with its noun: 1 step; 1,228 steps."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def shorten_list(names: Collection[str], most: int = LISTED) -> str:
-    """Return the names with commas between them; after `most` names, only the number of the others."""
-    first = list(names)[:most]
-    listed = ", ".join(visible(name if len(name) <= MOST else f"{name[:MOST]}…") for name in first)
-    return listed if len(names) <= most else f"{listed} and {len(names) - most:,} more"
+    """Return the names with commas between them; after `most` names or LINE characters, their number."""
+    first: list[str] = []
+    for name in islice(names, most):
+        shown = visible(name[: MOST + 1])
+        first.append(shown if len(shown) <= MOST else f"{shown[:MOST]}…")
+        if sum(map(len, first)) > LINE:
+            break
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more:,} more" if more else "")

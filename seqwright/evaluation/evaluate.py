@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from seqwright import __version__
 from seqwright.config import Config, Spec
 from seqwright.data.corpus import Corpus
+from seqwright.data.fingerprints import check_run_data
 from seqwright.data.plan import evenly
 from seqwright.data.read_report import ReadReport
 from seqwright.data.results import Prediction
@@ -267,6 +268,8 @@ def evaluate_files(
     tally, corpus = ReadReport(), Corpus(type(predictor.task), data)
     if paths and (twice := corpus.reader(paths).named_twice):
         raise ConfigError(f"{twice} is named twice; name each file once")
+    if not paths and predictor.folder is not None:
+        check_run_data(predictor.folder, data.test or data.train)
     examples = list(corpus.examples("test", tally)) if data.test or data.train else []
     if not examples:
         raise InputError(f"the run has no test split; name a file of {corpus.task.noun}s")

@@ -8,6 +8,7 @@ predictions and their loss.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -192,6 +193,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch dropout and gradients off inside the block."""
     with eval_mode(model), torch.inference_mode():
         yield
+
+
+def shared_copy(model: Model) -> Model:
+    """Return a copy of the modules with the same weights: recorders and modes of the copy are its own."""
+    return copy.deepcopy(model, {id(weight): weight for weight in (*model.parameters(), *model.buffers())})
 
 
 def log_probs(model: Model, batch: Batch) -> np.ndarray:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 from seqwright.config import Config
 from seqwright.config.registry import unknown
 from seqwright.data.corpus import Corpus
+from seqwright.data.fingerprints import refuse_changed
 from seqwright.data.split import Part
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, SeqwrightError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
 from seqwright.pipeline.design import ENDS, Design, design, from_file, held_out_files, merged
 from seqwright.pipeline.hints import folder_for, how_to_continue, next_commands, resume_hint
 from seqwright.prediction.predictor import Predictor, load, paths_of
 from seqwright.prediction.tracing import trace_observers
-from seqwright.runs.folder import RUNS, Run
+from seqwright.runs.folder import RUNS, Run, check_home
 from seqwright.training import run as training_run
 from seqwright.training.console import Console
 from seqwright.training.forecast import Forecast
@@ -62,12 +65,23 @@ def train(
     """
     _check_arguments(tables)
     valid, test = held_out_files(valid, "valid"), held_out_files(test, "test")
-    files = paths_of(data) or [_written(data, out)]
+    files, fresh = paths_of(data), False
+    if not files:
+        path, fresh = _written(data, out)
+        files = [str(path)]
     given = {"train": files, "valid": valid, "test": test, "columns": columns}
     requested = {"data": {name: value for name, value in given.items() if value}}
     ends = {name: end for name, end in zip(ENDS, (minutes, steps, epochs), strict=True) if end is not None}
     folder = Path(out) if out is not None else folder_for(files[0])
-    designed = design(merged({**requested, "training": ends}, tables), folder=folder)
+    try:
+        designed = design(merged({**requested, "training": ends}, tables), folder=folder)
+        designed.check_parts()
+    except SeqwrightError:
+        if fresh:  # nothing has begun that would read the file again
+            path.unlink()
+            with suppress(OSError):
+                path.parent.rmdir()
+        raise
     console = Console(None if quiet else sys.stderr)
     console.lines(designed.lines())
     run_design(designed, folder, console)
@@ -82,9 +96,10 @@ def _check_arguments(tables: Mapping[str, Any]) -> None:
         raise ConfigError("; ".join(wrong))
 
 
-def _written(pairs: Any, out: Files | None) -> str:
+def _written(pairs: Any, out: Files | None) -> tuple[Path, bool]:
     """Write pairs from memory next to the run folder, because a training reads its files again when it
-    resumes. A file of that name with other content stays; the new one has its hash in its name.
+    resumes. A file of that name with other content stays; the new one has its hash in its name. Return the
+    path, and whether the file is new.
     """
     from seqwright.tasks.text_to_text import pairs_of
 
@@ -98,15 +113,17 @@ def _written(pairs: Any, out: Files | None) -> str:
     content = b"".join(rows)
     name = hashlib.sha256(content).hexdigest()[:12]
     folder = Path(out) if out is not None else Path(RUNS, f"pairs-{name}")
+    check_home(folder)
     path = Path(f"{folder}.jsonl")
     if path.is_file() and path.read_bytes() != content:
         path = Path(f"{folder}-{name}.jsonl")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_bytes() != content:
-        with atomic_file(path) as file:
+    fresh = not path.exists() or path.read_bytes() != content
+    if fresh:
+        with atomic_file(path, follow=True) as file:
             file.write(content)
-    return str(path)
+    return path, fresh
 
 
 def run_design(
@@ -125,7 +142,12 @@ def run_design(
             listener(report)
 
     progress = training_run.train(
-        design.config, folder, listener=listen, announce=announce, observers=trace_observers
+        design.config,
+        folder,
+        listener=listen,
+        announce=announce,
+        observers=trace_observers,
+        surveyed=design.survey.files,
     )
     console.end(progress, folder)
     evaluation = finish(design, folder)
@@ -156,6 +178,13 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     predictor, corpus = load(folder, threads=design.config.threads), Corpus.of(design.config)
     part: Part = "test" if design.survey.split(design.config.data)["test"] else "valid"
     examples = list(corpus.examples(part))
+    command = shlex.join(["seqwright", "evaluate", str(folder), "FILE"])
+    refuse_changed(
+        design.survey.files,
+        "during the training",
+        f"the model is in {folder}, but its {part} split is gone: restore the file and run the same command "
+        f"again, or score another file with {command}",
+    )
     evaluation = evaluate(predictor, examples, file=corpus.name(part))
     write_examples(folder, predictor, to_verify(predictor, examples))
     document = {**evaluation.to_json(), "part": part}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seqwright.config import Config, DataConfig, override, parse, read, read_toml
+from seqwright.config.outside import import_outside
 from seqwright.config.presets import PRESETS
 from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import unknown
@@ -89,6 +90,7 @@ def design(
     requested = override(table, changes)
     if isinstance(requested.get("model"), str):  # a preset, to which the recipe may add
         requested["model"] = {"preset": requested["model"]}
+    import_outside(requested)
     config = _checked(requested)
     if folder is not None:
         check_home(folder)

@@ -199,7 +199,11 @@ def train_families(
         log(f"{family.name} ({number} of {len(ready)}): {family.note}")
         place = folder / family.name
         progress = training_run.train(
-            family.design.config, place, listener=listener, observers=trace_observers
+            family.design.config,
+            place,
+            listener=listener,
+            observers=trace_observers,
+            surveyed=family.design.survey.files,
         )
         finish(family.design, place)
         results.append(_result(family, place, progress))

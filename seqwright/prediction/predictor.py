@@ -8,8 +8,10 @@ model.predict("through", temperature=0.8, seed=3)
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,16 +22,18 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from seqwright.config import Config, SearchConfig, Spec, parse
+from seqwright.config.outside import trusting_code
 from seqwright.config.presets import PARTS, PINNED
+from seqwright.config.validation import Count, check
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.results import Prediction, Predictions
 from seqwright.data.task import Row, Task, task_class
 from seqwright.data.text_display import pluralize
-from seqwright.errors import ConfigError
-from seqwright.models import Model
-from seqwright.models.building import build_model
+from seqwright.errors import ConfigError, InputError, brief
+from seqwright.models import Model, shared_copy
 from seqwright.models.ensemble import Ensemble
-from seqwright.runs.folder import LONGEST, Run
+from seqwright.runs.folder import Run
+from seqwright.runs.model import load_model
 from seqwright.runtime import inference_threads, threads
 
 if TYPE_CHECKING:
@@ -47,6 +51,9 @@ class Predictor:
 
     An input is what the task takes (a text, or a tuple of the texts of its fields); a list holds several. At
     most `longest` tokens of an input are read; `Prediction.reading` counts those behind them.
+
+    Several threads may use one predictor: a lock lets them compute one batch at a time, and `look` records
+    in a copy of the model.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Predictor:
         self.name, self.folder = name, folder
         self.threads = threads  # None: by the size of the work
         self.threads_used = 1  # by the latest batch
+        self._lock = threading.RLock()
 
     @property
     def longest(self) -> int:
@@ -123,7 +131,7 @@ class Predictor:
         for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
             check()
             batch = [rows[i] for i in numbers]
-            with self._threads(len(batch) * self.task.width(request)):
+            with self._computing(len(batch) * self.task.width(request)):
                 outputs = self.task.answer(self.model, batch, request, [first + i for i in numbers])
             found |= zip(numbers, outputs, strict=True)
         return [found[i] for i in range(len(rows))]
@@ -133,16 +141,16 @@ class Predictor:
         return sum(weight.numel() for weight in self.model.weights().values())
 
     @contextmanager
-    def _threads(self, rows: int) -> Iterator[None]:
-        """Use as many threads inside the block as pay for so many rows."""
-        with threads(inference_threads(self.parameters, rows, self.threads)):
+    def _computing(self, rows: int) -> Iterator[None]:
+        """Compute alone inside the block, with as many threads as pay for so many rows."""
+        with self._lock, threads(inference_threads(self.parameters, rows, self.threads)):
             self.threads_used = torch.get_num_threads()
             yield
 
     def score(self, examples: Any) -> list[float]:
         """Return the log-probability of the target of each example."""
         labelled = list(self.task.labelled(examples))
-        with self._threads(len(labelled)):
+        with self._computing(len(labelled)):
             return self.task.score(self.model, labelled)
 
     def evaluate(self, examples: Any, **options: Any) -> Evaluation:
@@ -166,21 +174,19 @@ class Predictor:
 
     def member(self, number: int = 1) -> Predictor:
         """Return one model of an ensemble on its own; any other model is its only member."""
-        if not 1 <= number <= self.members:
+        if not isinstance(number, int) or not 1 <= number <= self.members:
             which = "the model" if self.folder is None else str(self.folder)
             raise ConfigError(f"{which} has no member {number}, only {pluralize(self.members, 'member')}")
         if not isinstance(self.model, Ensemble):
             return self
-        return Predictor(
-            self.model.members[number - 1],
-            self.task,
-            self.search,
-            config=self.config,
-            trained_length=self.trained_length,
-            name=self.name,
-            folder=self.folder,
-            threads=self.threads,
-        )
+        return self._with(self.model.members[number - 1], self._lock)
+
+    def _with(self, model: Model, lock: threading.RLock | None = None) -> Predictor:
+        """Return this predictor with another model: one that others use as well has their `lock`."""
+        other = copy.copy(self)
+        other.model, other._lock = model, lock or threading.RLock()
+        other.__dict__.pop("parameters", None)  # a number of the other model
+        return other
 
     def look(
         self,
@@ -200,12 +206,16 @@ class Predictor:
 
         if not self.task.traced:
             raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
+        if not isinstance(reference, str | None):
+            raise InputError(f"the reference is {brief(reference)}; it must be a text")
         (example,) = self.task.inputs(given)
-        width = self.search.beam if beam is None else beam
-        request = self.task.request(self.search, beam=beam, n_best=max(width, 1))
-        with self._threads(self.task.width(request)):
+        width = self.task.width(self.task.request(self.search, beam=beam))
+        request = self.task.request(self.search, beam=beam, n_best=width)
+        with self._lock:
+            watched = self._with(shared_copy(self.model))
+        with watched._computing(self.task.width(request)):
             return look(
-                self.member(member),
+                watched.member(member),
                 example.source,
                 options=request.options,
                 reference=reference,
@@ -227,20 +237,23 @@ class Predictor:
         return f"<Predictor{f' of {self.folder}' if self.folder else ''}: {', '.join(parts)}>"
 
 
-def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Predictor:
-    """Load the model of a run folder. Without `threads`, the size of the work decides how many are used."""
-    run = Run.open(Path(path))
-    config = parse(run.config)
-    task = task_class(config.task).load(run.folder, config)
-    model = build_model(config.model, **task.facts())
-    model.take_weights(
-        run.load_weights({name: tuple(weight.shape) for name, weight in model.weights().items()})
-    )
+def load(path: str | os.PathLike[str], *, threads: int | None = None, trusted: bool = False) -> Predictor:
+    """Load the model of a run folder. Without `threads`, the size of the work decides how many are used.
+
+    The code of a run is not imported unless it is `trusted`: a run may name parts outside of Seqwright.
+    """
+    if problem := check("threads", threads, Count | None):
+        raise ConfigError(problem)
+    with trusting_code(trusted):
+        run = Run.open(path)
+        config = parse(run.config)
+        task = task_class(config.task).load(run.folder, config)
+        model = load_model(run, config.model, task.facts())
     return Predictor(
-        model.eval(),
+        model,
         task,
         config=config,
-        trained_length=int(run.weights_metadata().get(LONGEST, config.data.max_length)),
+        trained_length=run.longest_input() or config.data.max_length,
         name=_name(config.model),
         folder=run.folder,
         threads=threads,

@@ -92,7 +92,7 @@ class Checkpoints:
         """
         self._check_finite(step, tensors)
         with files.writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # not its parents: a run folder that was moved stays gone
         size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
         files.check_space(self.folder, int(1.1 * size))  # some space stays free
         metric = metric if metric is not None and math.isfinite(metric) else None
@@ -250,7 +250,8 @@ class Checkpoints:
     def _pointed(self, pointer: str) -> Path | None:
         """The folder that a pointer names, whether it exists or not."""
         try:
-            name = (self.folder / pointer).read_text(encoding="utf-8").strip()
+            with files.open_regular(self.folder / pointer) as file:
+                name = file.read(100).decode().strip()
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

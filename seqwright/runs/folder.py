@@ -15,6 +15,7 @@ import errno
 import json
 import logging
 import os
+import re
 import secrets
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,25 +26,40 @@ from typing import Any
 from torch import Tensor
 
 from seqwright import files
-from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError
+from seqwright.config.outside import refuse_outside
+from seqwright.errors import ConfigError, DivergedError, ModelError, WriteError, brief
 from seqwright.runs.checkpoint import Checkpoints
-from seqwright.runs.tensors import load_metadata, load_tensors, not_finite, write_tensors
+from seqwright.runs.tensors import (
+    FLOATS,
+    check_shapes,
+    load_metadata,
+    load_tensors,
+    not_finite,
+    tensor_shapes,
+    write_tensors,
+)
 
 FORMAT = 1
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.jsonl"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
 LONGEST = "longest_source"  # in the metadata of the weights: tokens of the longest training source
 RUNS = "runs"  # the default folder for runs
+LONGEST_RECORD = 1 << 24  # bytes of a line of metrics.jsonl
 DIAGNOSED_FROM = 100  # the first step at which training diagnostics may log findings
 
 logger = logging.getLogger(__name__)
 
 
+class MovedError(WriteError):
+    """A run folder that was renamed, moved or replaced while it was in use."""
+
+
 class Run:
-    """One run folder, from `create` or `open`."""
+    """One run folder, from `create` or `open`. It contains no links: they could lead to files elsewhere."""
 
     def __init__(self, folder: Path, config: dict[str, Any], run_id: str):
         self.folder, self.config, self.id = folder, config, run_id
+        self._identity = _identity(folder)
         self._pending: deque[bytes] = deque(maxlen=10_000)  # records that could not be written yet
 
     @classmethod
@@ -64,7 +80,9 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: str | Path) -> Run:
+    def open(cls, folder: str | os.PathLike[str]) -> Run:
+        if not isinstance(folder, str | os.PathLike):
+            raise ModelError(f"{brief(folder)} is not the path of a run folder")
         folder = Path(folder)
         if not cls.exists(folder):
             reason = f"{folder} is a file, not a run"
@@ -76,8 +94,10 @@ class Run:
         path, fields = folder / CONFIG, files.read_json(folder / CONFIG)
         written, run_id = fields.pop("format", None), fields.pop("run", None)
         if not isinstance(written, int) or not isinstance(run_id, str):
-            raise ModelError(f"{path} is not the configuration of a run: format {written!r}, run {run_id!r}")
+            found = f"format {brief(written)}, run {brief(run_id)}"
+            raise ModelError(f"{path} is not the configuration of a run: {found}")
         files.check_format(path, written, FORMAT)
+        refuse_outside(fields, path)
         return cls(folder, fields, run_id)
 
     @staticmethod
@@ -100,19 +120,30 @@ class Run:
     def lock(self) -> Iterator[None]:
         """Lock the folder for writing, or raise WriteError; remove what killed processes left behind."""
         with files.locked(self.path(LOCK)):
+            _refuse_links(self.folder)
             files.remove_leftovers(self.folder)
             files.remove_leftovers(self.path(CHECKPOINTS))
             yield
+
+    def check_folder(self) -> None:
+        """Raise MovedError unless the folder is still the one that was opened."""
+        if _identity(self.folder) != self._identity:
+            raise MovedError(
+                f"{self.folder} was moved or replaced during the training; its checkpoints are in the moved "
+                "folder: move it back, or pass its new name with --out, to resume"
+            )
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append a record to metrics.jsonl, or keep it for the next call; NaN and infinity become null."""
         self._pending.append(files.encode_json(files.strict(record)))
         try:
+            self.check_folder()
             _append(self.path(METRICS), b"".join(self._pending))
             self._pending.clear()
-        except OSError as error:
+        except (OSError, MovedError) as error:
             if len(self._pending) == 1:  # the first one that cannot be written
-                logger.warning("%s cannot be written: %s; records wait in memory", METRICS, error.strerror)
+                reason = error.strerror if isinstance(error, OSError) else error
+                logger.warning("%s cannot be written: %s; records wait in memory", METRICS, reason)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Return the records of metrics.jsonl, without a last line that a kill cut off."""
@@ -124,6 +155,7 @@ class Run:
 
     def rewind_log(self, step: int) -> None:
         """Remove the records after a step that is resumed from, and lines that are not records."""
+        self.check_folder()
         with files.atomic_file(self.path(METRICS), "run:metrics") as file:
             for line, record in self._log_entries():
                 at = None if record is None else record.get("step")
@@ -134,15 +166,34 @@ class Run:
         """Write model.safetensors."""
         if wrong := not_finite(tensors):
             raise DivergedError(f"{self.path(WEIGHTS)} is not written: {wrong} is not finite")
+        self.check_folder()
         with files.atomic_file(self.path(WEIGHTS), "run:weights") as file:
             write_tensors(file, tensors, metadata)
 
-    def load_weights(self, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
-        """Load the weights; with `expected` (name -> shape), check that they are those of that model."""
-        return load_tensors(self._weights(), expected)
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each weight without reading the weights."""
+        return tensor_shapes(self._weights(), FLOATS.values())
+
+    def check_weights(self, expected: Mapping[str, Sequence[int]]) -> None:
+        """Raise ModelError unless the weights have these names and shapes."""
+        check_shapes(self._weights(), self.weight_shapes(), expected)
+
+    def load_weights(self) -> dict[str, Tensor]:
+        self.weight_shapes()  # refuses integers
+        weights = load_tensors(self._weights())
+        if wrong := not_finite(weights):
+            raise ModelError(
+                f"{self.path(WEIGHTS)} has a non-finite value in {wrong}; restore it from a copy"
+            )
+        return weights
 
     def weights_metadata(self) -> dict[str, str]:
         return load_metadata(self._weights())
+
+    def longest_input(self) -> int | None:
+        """Return the tokens of the longest training input; None if the weights do not record it."""
+        noted = self.weights_metadata().get(LONGEST, "")
+        return int(noted) if re.fullmatch(r"[0-9]{1,18}", noted) else None
 
     def _weights(self) -> Path:
         path = self.path(WEIGHTS)
@@ -153,10 +204,11 @@ class Run:
 
     def _log_entries(self) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
         """Yield the lines of metrics.jsonl, each with its record if it is a complete JSON object."""
-        with suppress(FileNotFoundError), self.path(METRICS).open("rb") as file:
-            for line in file:
+        path = self.path(METRICS)
+        with files.reading(path), suppress(FileNotFoundError), files.open_regular(path) as file:
+            while line := file.readline(LONGEST_RECORD):
                 record = None
-                with suppress(ValueError):
+                with suppress(ValueError, RecursionError):
                     record = json.loads(line) if line.endswith(b"\n") else None
                 yield line, record if isinstance(record, dict) else None
 
@@ -171,6 +223,8 @@ def check_order(folder: str, *others: str) -> None:
 def check_home(folder: str | Path) -> None:
     """Raise WriteError if no run can be created or resumed in this folder."""
     folder = Path(folder)
+    if "\0" in str(folder):
+        raise WriteError(f"{str(folder)!r} is not the name of a folder; choose another one")
     with files.writing(folder):
         for place in (folder, *folder.parents):
             if place.exists() and not place.is_dir():
@@ -183,7 +237,7 @@ def _suggestion(folder: Path) -> str:
     """Suggest the run with the most similar name next to this folder, in it, or in the default folder."""
     found: dict[str, Path] = {}
     for home in (Path(RUNS), folder, folder.parent):
-        with suppress(OSError):  # not a folder, or not readable
+        with suppress(OSError, ValueError):  # not a folder, not readable, or not a path
             found |= {path.name: path for path in home.iterdir() if Run.exists(path)}
     near = difflib.get_close_matches(folder.name, sorted(found), n=1)
     return f"did you mean {found[near[0]]}? " if near else ""
@@ -218,9 +272,28 @@ def _check_empty(folder: Path) -> None:
         raise WriteError(f"{folder} is not empty and not a run: it contains {some}; choose another folder")
 
 
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Return what stays the same when a folder is renamed; None if it does not exist."""
+    with suppress(OSError):
+        found = os.stat(folder)
+        return found.st_dev, found.st_ino
+    return None
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise WriteError if a run folder contains a link: what is written to it would end up elsewhere."""
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            if os.path.islink(path := os.path.join(place, name)):
+                raise WriteError(
+                    f"{path} is a link, which a run folder must not contain; replace it by a copy"
+                )
+
+
 def _append(path: Path, data: bytes) -> None:
     """Append all of the data or nothing: a full disk must not cut a line in the middle of the file."""
-    with path.open("ab", buffering=0) as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | files.NO_FOLLOW | files.NO_WAIT
+    with os.fdopen(os.open(path, flags, 0o666), "ab", buffering=0) as file:
         before = file.tell()
         try:
             if file.write(data) != len(data):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seqwright.errors import ModelError, WriteError
-from seqwright.files import HashedFile, reading
+from seqwright.files import HashedFile, open_regular, reading
 
 TIED = "tied"  # key in the metadata of a safetensors file: JSON, name -> name of the same tensor
 FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
@@ -54,39 +54,50 @@ def write_tensors(
         file.write(plain.reshape(-1).view(torch.uint8).numpy().data)
 
 
-def load_tensors(path: Path, expected: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
-    """Load the tensors of a safetensors file into memory of their own; tied names share one tensor again.
-
-    With `expected` (name -> shape), names and shapes are checked before any data is read.
-    """
-    with _opened(path) as file:
-        tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
-        names = list(file.keys())
-        if expected is not None:
-            shapes = {name: file.get_slice(name).get_shape() for name in names}
-            shapes |= {name: shapes[kept] for name, kept in tied.items()}
-            _check_shapes(path, shapes, expected)
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Load the tensors of a safetensors file into memory of their own; tied names share one tensor again."""
+    with open_tensors(path) as file:
         # The copy is independent of the file and aligned as in training: the last bits of a product can
         # depend on the alignment (Intel MKL, "Obtaining Numerically Reproducible Results").
-        tensors = {name: file.get_tensor(name).clone() for name in names}
-        return tensors | {name: tensors[kept] for name, kept in tied.items()}
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        return tensors | {name: tensors[kept] for name, kept in _tied(file).items()}
+
+
+def tensor_shapes(path: Path, types: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """Return name -> shape from the header of a safetensors file whose tensors have one of these types."""
+    with open_tensors(path) as file:
+        shapes = {}
+        for name in file.keys():  # noqa: SIM118
+            entry = file.get_slice(name)
+            if entry.get_dtype() not in types:
+                raise ModelError(
+                    f"{path}: {name} has the type {entry.get_dtype()}; weights are floating-point"
+                )
+            shapes[name] = tuple(entry.get_shape())
+        return shapes | {name: shapes[kept] for name, kept in _tied(file).items()}
+
+
+def _tied(file: Any) -> dict[str, str]:
+    """Return name -> name of the same tensor, from the metadata of an open file."""
+    return json.loads((file.metadata() or {}).get(TIED, "{}"))
 
 
 def load_metadata(path: Path) -> dict[str, str]:
     """Load the metadata in the header of a safetensors file."""
-    with _opened(path) as file:
+    with open_tensors(path) as file:
         return {key: value for key, value in (file.metadata() or {}).items() if key != TIED}
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def open_tensors(path: Path) -> Iterator[Any]:
     """Open a safetensors file; its damage is a ModelError."""
     _refuse_foreign(path)
     try:
         with reading(path), safe_open(path, framework="pt") as file:
             yield file
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ModelError(f"{path} is not a safetensors file: {error}; restore it from a copy") from error
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"{error}"[:200]  # it may quote the whole header
+        raise ModelError(f"{path} is not a safetensors file: {reason}; restore it from a copy") from error
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
@@ -101,7 +112,7 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 
 def _refuse_foreign(path: Path) -> None:
     """Raise ModelError for files that are often found in place of a safetensors file."""
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_regular(path) as file:
         head = file.read(64)
     # the first bytes of a safetensors file, a length, can look like a pickle; its header starts with {
     pickled = head[:1] == b"\x80" and head[1:2] in (b"\2", b"\3", b"\4", b"\5") and head[8:9] != b"{"
@@ -113,9 +124,10 @@ def _refuse_foreign(path: Path) -> None:
         raise ModelError(f"{path} is a pickle, which can run code when loaded; convert it to safetensors")
 
 
-def _check_shapes(
+def check_shapes(
     path: Path, found: Mapping[str, Sequence[int]], expected: Mapping[str, Sequence[int]]
 ) -> None:
+    """Raise ModelError unless the tensors of a file have the expected names and shapes."""
     problems = [f"{name} is missing" for name in expected if name not in found]
     problems += [f"{name} is not in this model" for name in found if name not in expected]
     both = [(name, list(found[name]), list(shape)) for name, shape in expected.items() if name in found]

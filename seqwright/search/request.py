@@ -8,6 +8,7 @@ from typing import Any
 
 from seqwright.config import SearchConfig
 from seqwright.config.registry import unknown
+from seqwright.config.validation import check
 from seqwright.errors import ConfigError, Problem
 from seqwright.search.options import BeamOptions, SamplingOptions
 
@@ -47,6 +48,8 @@ class SearchRequest:
 
     def options(self, search: SearchConfig) -> BeamOptions | SamplingOptions:
         """Return complete options, with those of the run as defaults; all problems are one error."""
+        if wrong := [*filter(None, (check("n_best", self.n_best, int), check("sample", self.sample, bool)))]:
+            raise ConfigError(*wrong)  # the others are checked with the options that they become
         choose = self._sampling if self.sampling else self._beam
         problems = [*self._contradictions(), *_problems(choose, search)]
         if self.sampling:  # the options of a beam may be wrong, too

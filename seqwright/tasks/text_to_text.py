@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
@@ -27,10 +27,18 @@ from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
-from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.errors import ConfigError, InputError, ModelError, Problem
 from seqwright.evaluation.buckets import ENDING, LENGTHS, by_ending, by_length, by_rarity, rarity_of_run
 from seqwright.evaluation.mistakes import mistakes_of
-from seqwright.evaluation.text_outputs import METRICS_FOR, build_metric, item_of, metric_label, writing_of
+from seqwright.evaluation.text_outputs import (
+    METRICS_FOR,
+    ItemKind,
+    Writing,
+    build_metric,
+    item_of,
+    metric_label,
+    writing_of,
+)
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
@@ -322,8 +330,14 @@ class TextToText(Task[Pair, Text]):
         **requested: Any,
     ) -> TextRequest:
         """Return how to search: complete `options`, or those of `SearchRequest` by name."""
+        from seqwright.search.options import BeamOptions, SamplingOptions
         from seqwright.search.request import SearchRequest
 
+        several = isinstance(prefix, Sequence) and all(isinstance(text, str) for text in prefix)
+        if not several:  # a text is a sequence of texts, too
+            raise ConfigError(Problem("prefix", prefix, "it must be a text, or a list of one for each input"))
+        if not isinstance(options, BeamOptions | SamplingOptions | None):
+            raise ConfigError(Problem("options", options, "it must be BeamOptions or SamplingOptions"))
         if not isinstance(prefix, str) and count not in (None, len(prefix)):
             raise ConfigError(
                 f"{len(prefix)} prefixes for {pluralize(count or 0, 'input')}; give one for each, or one "
@@ -501,12 +515,15 @@ class TextToText(Task[Pair, Text]):
         """
         known = known or {}
         texts = [text for given in references for text in given]
-        writing = writing or known.get("writing") or writing_of(self.target.kind, texts)
+        recorded = known.get("writing") if known.get("writing") in get_args(Writing) else None
+        writing = writing or recorded or writing_of(self.target.kind, texts)
         usual: Sequence[Any] = USUAL[writing] if validation else METRICS_FOR[writing]
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(build_metric(spec, writing, **options) for spec in specs)
         sources = [example.source for example in examples]
-        item = known["item"] if writing == known.get("writing") else item_of(sources, references, writing)
+        item: Any = known.get("item") if writing == recorded else None
+        if item not in get_args(ItemKind):
+            item = item_of(sources, references, writing)
         labels = {metric.name: metric_label(metric.name, item) for metric in built}
         return Judge(built, {"writing": writing, "item": item}, labels)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from seqwright.data.text_display import excerpt
+from seqwright.data.text_display import excerpt, printable
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress, Report
@@ -66,6 +66,7 @@ class Console:
 
     def line(self, text: str, end: str = "\n") -> None:
         if self.stream is not None:
+            text = "\n".join(map(printable, text.split("\n")))
             self.stream.write(("\r\x1b[K" if self.moves else "") + text + end)
             self.stream.flush()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,20 +10,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, NonNegativeInt, ValidationError
+
 from seqwright.config import Config
 from seqwright.config import parse as parse_config
 from seqwright.data.checks.findings import Finding, left_out_finding
 from seqwright.data.corpus import Corpus
+from seqwright.data.fingerprints import INPUTS, Fingerprints, fingerprints, hashes, refuse_changed
 from seqwright.data.plan import RowLengths
 from seqwright.data.read_report import Occurrences, Place
 from seqwright.data.split import NAMES, Part
 from seqwright.data.store import Store, StoredRow
 from seqwright.data.task import Task
 from seqwright.errors import InputError, ModelError
-from seqwright.files import reached, read_json, sha256, sync, write_json
+from seqwright.files import reached, read_json, sync, write_json
 from seqwright.runs.folder import CHECKPOINTS, Run
 
 BLOCK = 20_000  # examples that are encoded together
+AGAIN = "wait until it is complete, then train again"
 
 Check = Callable[[], None]
 
@@ -52,27 +54,55 @@ class Prepared:
         return int(lengths.context.max() if lengths.context.any() else lengths.counted.max())
 
 
-def prepare(config: Config, folder: Path, check: Check = lambda: None) -> Prepared:
-    """Fit the task into the run folder and build the stores in its `data`, unless they are there already."""
-    data = folder / "data"
-    data.mkdir(exist_ok=True)
-    corpus = Corpus.of(config)
-    work = _Preparation(config, corpus, folder, fingerprint(corpus.paths, data / "inputs.json"), check)
+def prepare(
+    config: Config, folder: Path, check: Check = lambda: None, surveyed: Fingerprints | None = None
+) -> Prepared:
+    """Fit the task into the run folder and build the stores in its `data`, unless they are there already.
+
+    The files must still be those that were `surveyed`.
+    """
+    (folder / "data").mkdir(exist_ok=True)
+    if surveyed is not None:
+        refuse_changed(surveyed, "since it was surveyed", AGAIN)
+    corpus, memory = Corpus.of(config), folder / INPUTS
+    known = read_json(memory) if memory.exists() else {}
+    found = fingerprints(corpus.paths, surveyed or known)
+    _refuse_other_files(folder, hashes(known), hashes(found))
+    if found != known and (known or not _trained(folder)):
+        write_json(memory, found)
+    work = _Preparation(config, corpus, folder, found, check)
     task = work.task()
     train, valid = work.store("train", task), work.store("valid", task)
     left_out = (work.left_out(part) for part in ("train", "valid"))
     return Prepared(corpus, task, train, valid, tuple(filter(None, left_out)))
 
 
+class LeftOut(BaseModel):
+    """The note next to a store: what it leaves out, because it is too long."""
+
+    pairs: NonNegativeInt
+    left_out: NonNegativeInt
+    longest: NonNegativeInt
+    places: list[tuple[str, int]]
+
+
 @dataclass(frozen=True)
 class _Preparation:
-    """The preparation of one run; `files` is the fingerprint of its data files."""
+    """The preparation of one run; `inputs` are the fingerprints of its data files."""
 
     config: Config
     corpus: Corpus
     folder: Path
-    files: str
+    inputs: Fingerprints
     check: Check
+
+    @property
+    def files(self) -> str:
+        return ":".join(hashes(self.inputs).values())
+
+    def check_unchanged(self) -> None:
+        """Refuse what was learned from files that changed meanwhile, before it is kept."""
+        refuse_changed(self.inputs, "while it was prepared", AGAIN)
 
     def task(self) -> Task[Any, Any]:
         """Load the task that was fitted for this configuration and these files, or fit it."""
@@ -83,8 +113,7 @@ class _Preparation:
         noted = read_json(note) if note.exists() else {}
         if noted == wanted:
             return kind.load(self.folder, config)
-        if any((self.folder / CHECKPOINTS).glob("step_*")):  # whose weights fit no other task
-            _refuse_changed(self.corpus.paths, noted.get("files", self.files), self.files)
+        if _trained(self.folder):  # the weights fit no other task
             return kind.load(self.folder, config)
         if next(self.corpus.examples("train"), None) is None:
             raise InputError(_nothing_left("train", self.corpus, config.data.max_length, Counter()))
@@ -92,6 +121,7 @@ class _Preparation:
         if config.start is not None:
             start = kind.load(Path(config.start), parse_config(Run.open(config.start).config))
         task = kind.fit(config, self._examples, start)
+        self.check_unchanged()
         note.unlink(missing_ok=True)  # a kill from here on must not leave it next to another task
         sync(data)
         task.save(self.folder)
@@ -134,49 +164,41 @@ class _Preparation:
                 kept += 1
                 chosen = {name: row.columns[name] for name in columns}
                 yield StoredRow(chosen, (numbers[place.file], place.line))
+        self.check_unchanged()
         if not kept:
             raise InputError(_nothing_left(part, self.corpus, limit, lengths))
-        left_out = {"left_out": seen.count, "longest": max(lengths, default=0), "places": seen.places}
-        write_json(self._note(part), {"pairs": kept + seen.count, **left_out})
+        note = LeftOut(
+            pairs=kept + seen.count,
+            left_out=seen.count,
+            longest=max(lengths, default=0),
+            places=[(place.file, place.line) for place in seen.places],
+        )
+        write_json(self._note(part), note.model_dump())
 
     def left_out(self, part: Part) -> Finding | None:
         """Return what the store of a part leaves out; stores of older versions have no note."""
         if not self._note(part).exists():
             return None
-        known = read_json(self._note(part))
-        seen = Occurrences(known["left_out"], [Place(*place) for place in known["places"]])
-        limit = self.config.data.max_length
-        return left_out_finding(seen, known["pairs"], known["longest"], limit, NAMES[part])
+        path, limit = self._note(part), self.config.data.max_length
+        try:
+            note = LeftOut.model_validate(read_json(path))
+        except ValidationError as error:
+            raise ModelError(f"{path} is damaged; remove the folder data, then train again") from error
+        seen = Occurrences(note.left_out, [Place(*place) for place in note.places])
+        return left_out_finding(seen, note.pairs, note.longest, limit, NAMES[part])
 
     def _note(self, part: Part) -> Path:
         return self.folder / "data" / f"{part}_left_out.json"
 
 
-def fingerprint(paths: list[str], memory: Path) -> str:
-    """Return the SHA-256 of each file. A file is read again only if its size or time of change is new."""
-    known = read_json(memory) if memory.exists() else {}
-    now: dict[str, dict[str, int | str]] = {}
-    for path in paths:
-        try:
-            seen = os.stat(path) if path != "-" else None
-            if seen is None or not stat.S_ISREG(seen.st_mode):
-                raise InputError(f"{path} is a pipe, but training reads its files again; save it to a file")
-            mark = {"bytes": seen.st_size, "changed": seen.st_mtime_ns}
-            old = known.get(path, {})
-            same = all(old.get(key) == value for key, value in mark.items())
-            now[path] = {**mark, "sha256": old["sha256"] if same else sha256(Path(path))}
-        except OSError as error:
-            raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-    if now != known:
-        write_json(memory, now)
-    return ":".join(str(entry["sha256"]) for entry in now.values())
+def _trained(folder: Path) -> bool:
+    return any((folder / CHECKPOINTS).glob("step_*"))
 
 
-def _refuse_changed(paths: list[str], before: str, now: str) -> None:
+def _refuse_other_files(folder: Path, before: dict[str, str], now: dict[str, str]) -> None:
     """A training resumes with the very files it began with."""
-    different = dict.fromkeys(paths)  # each has one fingerprint, in however many parts it is
-    hashes = zip(different, before.split(":"), now.split(":"), strict=True)
-    if changed := [path for path, old, new in hashes if old != new]:
+    changed = [path for path, digest in now.items() if before.get(path, digest) != digest]
+    if changed and _trained(folder):
         raise ModelError(
             f"{', '.join(changed)} changed since this training began; restore the old content, "
             "or train into another folder"

@@ -14,6 +14,7 @@ import torch
 from seqwright.config import Config
 from seqwright.config import parse as parse_config
 from seqwright.config.presets import PINNED, as_table, pinned
+from seqwright.data.fingerprints import Fingerprints
 from seqwright.data.task import task_class
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError, Problem
@@ -27,7 +28,7 @@ from seqwright.training.interrupt import Interrupt
 from seqwright.training.optimizer import OPTIMIZERS
 from seqwright.training.preparation import Prepared, prepare
 from seqwright.training.schedule import SCHEDULES
-from seqwright.training.trainer import Listener, Observer, Progress, Trainer, derived_seed
+from seqwright.training.trainer import Listener, Observer, Progress, State, Trainer, derived_seed
 from seqwright.training.warm_start import warm_start
 from seqwright.training.workers import allocate_workers
 
@@ -45,10 +46,12 @@ def train(
     announce: Callable[[Forecast], None] | None = None,
     interrupt: Interrupt | None = None,
     observers: Observers = lambda config, run, prepared: (),
+    surveyed: Fingerprints | None = None,
 ) -> Progress:
     """Train into `folder`, or resume the training of the same configuration there.
 
-    `announce` receives the forecast before the first step; `observers` makes the observers of this run.
+    `announce` receives the forecast before the first step; `observers` makes the observers of this run;
+    `surveyed` are the fingerprints of the data files that the configuration was chosen for.
     """
     interrupt = interrupt or Interrupt()
     config = pin_preset(config, Path(folder))
@@ -57,7 +60,7 @@ def train(
     with run.lock(), interrupt.listening(), with_workers(config) as workers:
         if run.config != config.to_dict():
             run.configure(config.to_dict())
-        prepared = prepare(config, run.folder, interrupt.check)
+        prepared = prepare(config, run.folder, interrupt.check, surveyed)
         model = first_model(config, prepared)
         if not run.checkpoints().steps():
             if config.start is not None:
@@ -66,7 +69,7 @@ def train(
                 announce(forecast(config, prepared, model, workers))
         elif config.threads is None:  # the forecast measured them; another number rounds differently
             latest = run.checkpoints().load(parts=(), verify=False)
-            torch.set_num_threads(latest.state["threads"] if latest else torch.get_num_threads())
+            torch.set_num_threads(State.of(latest).threads if latest else torch.get_num_threads())
         build = partial(Trainer, run, config, prepared, model, listener=listener, interrupt=interrupt)
         return build(observers=observers(config, run, prepared), workers=workers).train()
 

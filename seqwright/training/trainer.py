@@ -13,16 +13,19 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from pydantic import BaseModel, PositiveInt, TypeAdapter, ValidationError, field_validator
 from torch import Tensor
 
 from seqwright.config import Config
+from seqwright.config.validation import Whole
 from seqwright.data.plan import Batching, Cursor, Plan
-from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteError
+from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteError, brief
 from seqwright.files import reached
 from seqwright.models import Model
 from seqwright.nn.inference_weights import invalidate_inference_weights
@@ -48,15 +51,15 @@ EARLY = 100  # the step of a first validation in a long training, which shows ea
 class Progress:
     """The state of a training that is not tensors."""
 
-    step: int = 0
+    step: Whole = 0
     cursor: Cursor = field(default_factory=Cursor)
     seconds: float = 0.0  # training time so far, with validations
-    validated: int = 0  # the last validated step
+    validated: Whole = 0  # the last validated step
     best: float | None = None
     best_error: float = 0.0  # its standard error
-    best_step: int = 0
-    kept_step: int = 0  # the step whose weights are the model
-    worse: int = 0  # validations since the best one
+    best_step: Whole = 0
+    kept_step: Whole = 0  # the step whose weights are the model
+    worse: Whole = 0  # validations since the best one
     bad: tuple[int, ...] = ()  # the latest steps without a finite gradient
     finished: bool = False
 
@@ -71,15 +74,33 @@ class Progress:
             seen = replace(seen, worse=0, best=judged.value, best_error=judged.error, best_step=step)
         return replace(seen, kept_step=step) if judged.beats(self.best, self.best_error) else seen
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "cursor": self.cursor.to_json()}
-
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Progress:
-        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-        known.setdefault("kept_step", fields.get("best_step", 0))  # older runs kept only the best
-        known |= {"cursor": Cursor.from_json(fields["cursor"]), "bad": tuple(fields.get("bad", ()))}
-        return cls(**known)
+        known = {"kept_step": fields.get("best_step", 0), **fields}  # older runs kept only the best
+        return TypeAdapter(cls).validate_python({key: known[key] for key in known if hasattr(cls(), key)})
+
+
+class State(BaseModel):
+    """The contents of `state.json` in a checkpoint: what resuming needs besides the tensors."""
+
+    progress: Progress
+    data: str  # the fingerprint of the prepared data
+    plan: dict[str, Any]  # what the order of the batches depends on
+    threads: PositiveInt
+
+    @field_validator("progress", mode="before")
+    @classmethod
+    def _progress(cls, value: Any) -> Any:
+        return Progress.from_json(value) if isinstance(value, Mapping) else value
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> State:
+        try:
+            return cls.model_validate(checkpoint.state)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ModelError(f"{checkpoint.path} has a damaged state: {where}: {first['msg']}") from error
 
 
 @dataclass(frozen=True)
@@ -223,6 +244,7 @@ class Trainer:
 
     def _validate(self) -> None:
         step = self.progress.step
+        self.run.check_folder()  # before the observers write into it
         with self.average.applied() if self.average is not None else nullcontext():
             validation = self.validator.validate(self.model, self.interrupt.check)
             self._notify_observers(validation)
@@ -249,19 +271,20 @@ class Trainer:
                 self.listener(replace(self._report(), findings=(f"no trace was recorded: {reason}",)))
 
     def _save(self, judged: Judged = NOT_JUDGED) -> None:
-        """Save a checkpoint. A failure does not stop the training; the next attempt comes later."""
+        """Save a checkpoint. A full disk does not stop the training: the next attempt comes later."""
+        self.run.check_folder()
         self.progress = replace(self.progress, seconds=self._meter.seconds)
         step = self.progress.step
         value, better, _ = judged
         kept = math.isfinite(value) and self.progress.kept_step == step
-        state = {
-            "progress": self.progress.to_json(),
-            "data": self.prepared.train.fingerprint,
-            "plan": self.plan.identity,
-            "threads": torch.get_num_threads(),
-        }
+        state = State(
+            progress=self.progress,
+            data=self.prepared.train.fingerprint,
+            plan=self.plan.identity,
+            threads=torch.get_num_threads(),
+        )
         try:
-            self.checkpoints.save(step, self._tensors(), state, value, better, kept=kept)
+            self.checkpoints.save(step, self._tensors(), state.model_dump(), value, better, kept=kept)
             self._failed_saves = 0
         except WriteError as error:
             self._failed_saves += 1
@@ -283,12 +306,13 @@ class Trainer:
                 folder = self.checkpoints.folder
                 raise WriteError(f"no checkpoint can be written to {folder}; training did not start")
             return
-        self._check_same(found)
+        state = State.of(found)
+        self._check_same(found.path, state)
         self.model.take_weights(found.tensors["model"])
         self.optimizer.load(found.tensors["optimizer"])
         if self.average is not None:
             self.average.load(found.tensors["average"])
-        self.progress = Progress.from_json(found.state["progress"])
+        self.progress = state.progress
         self.budget.resume(self.progress.step, self.progress.seconds)
         if self.progress.finished and self._over():
             return
@@ -298,14 +322,14 @@ class Trainer:
             self._meter.start(self.progress.seconds)
             self._validate()
 
-    def _check_same(self, found: Checkpoint) -> None:
+    def _check_same(self, path: Path, state: State) -> None:
         """Raise unless data and batches are the same: a position in the data is valid only for them."""
-        plan, way_out = found.state["plan"], "or train into another folder"
-        if found.state["data"] != self.prepared.train.fingerprint:
-            raise ModelError(f"the training data are not those of {found.path}; restore them, {way_out}")
-        if plan != self.plan.identity:
+        way_out = "or train into another folder"
+        if state.data != self.prepared.train.fingerprint:
+            raise ModelError(f"the training data are not those of {path}; restore them, {way_out}")
+        if state.plan != self.plan.identity:
             raise ModelError(
-                f"the batches are not those of {found.path}: {plan} became {self.plan.identity}; "
+                f"the batches are not those of {path}: {brief(state.plan)} became {self.plan.identity}; "
                 f"restore the old options, {way_out}"
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -158,7 +159,7 @@ def test_stopping_and_going_on_changes_nothing(cuts):
     straight = [(batch.tolist(), cursor) for batch, cursor in itertools.islice(plan.walk(Cursor()), 60)]
     for done in cuts:
         cursor = Cursor() if done == 0 else straight[done - 1][1]
-        resumed = Cursor.from_json(json.loads(json.dumps(cursor.to_json())))
+        resumed = Cursor(**json.loads(json.dumps(asdict(cursor))))
         rest = [(batch.tolist(), after) for batch, after in itertools.islice(plan.walk(resumed), 60 - done)]
         assert rest == straight[done:]
 
@@ -180,8 +181,6 @@ def test_a_position_of_other_batches_is_refused():
     plan = Plan(lengths_like_multi30k(200), Batching(tokens=256), 1)
     with pytest.raises(ModelError, match="outside epoch 0"):
         next(plan.walk(Cursor(0, 5000)))
-    with pytest.raises(ModelError, match="not a position"):
-        Cursor.from_json({"epoch": 1, "shard": 2})
 
 
 def test_no_examples_no_batches():

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright.config import DataConfig
+from seqwright.data import fingerprints
 from seqwright.data.corpus import Corpus
 from seqwright.data.readers.pairs import PairFiles
 from seqwright.errors import InputError, ModelError
 from seqwright.tasks.text_to_text import TextToText
-from seqwright.training import preparation
 from seqwright.training.interrupt import Interrupted
 from seqwright.training.preparation import prepare
 from seqwright.training.run import train
@@ -49,7 +49,7 @@ def test_the_second_start_opens_without_reading(tmp_path, reads, monkeypatch):
     first = prepare(config, tmp_path)
     assert len(reads) == 5  # one look whether there is anything, for each tokenizer, for each store
     reads.clear()
-    monkeypatch.setattr(preparation, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
+    monkeypatch.setattr(fingerprints, "_digest", lambda file: pytest.fail(f"{file.name} was hashed again"))
     second = prepare(config, tmp_path)
     assert reads == []
     assert second.task.fingerprint == first.task.fingerprint

@@ -84,7 +84,7 @@ def repair(
             raise WriteError(f"{path} is a pipe, a device or standard output; the copy needs a file")
     job = _Repair(files, held_out, drop)
     with ExitStack() as stack:
-        kept, removed = (stack.enter_context(atomic_file(path)) for path in (copy, listed))
+        kept, removed = (stack.enter_context(atomic_file(path, follow=True)) for path in (copy, listed))
         job.write(kept, removed)
         if not job.kept:
             raise InputError(f"{files.name}: the repair would remove all pairs; nothing was written")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import ValidationError
 
-from seqwright.errors import InputError
-from seqwright.files import atomic_file, encode_json
+from seqwright.errors import InputError, ModelError
+from seqwright.files import atomic_file, encode_json, read_json
 from seqwright.lens.trace.packing import dequantize, unpack
+from seqwright.lens.trace.schema import TraceFile
 
 FORMAT = 1
 WHAT = "seqwright trace"
@@ -33,22 +34,22 @@ class Trace:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Trace:
-        """Read a trace from a file, or take the document itself."""
+        """Read a trace from a file and check it, or take the document itself."""
         if isinstance(source, Mapping):
             return cls(source)
-        name = os.fspath(source)
         try:
-            document = json.loads(Path(source).read_bytes())
-        except OSError as error:
-            raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{name} is not valid JSON ({error}); was it copied completely?") from error
-        if not isinstance(document, dict):
-            raise InputError(f"{name} is not a trace: its JSON is a {type(document).__name__}")
-        return cls(document)
+            trace = cls(read_json(Path(source)))
+            TraceFile.model_validate(trace.document)
+        except ModelError as error:
+            raise InputError(str(error)) from error
+        except ValidationError as error:
+            first = error.errors(include_input=False)[0]
+            reason = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+            raise InputError(f"{os.fspath(source)} is not a trace: {reason}; copy it again") from error
+        return trace
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        with atomic_file(Path(path)) as file:
+        with atomic_file(Path(path), follow=True) as file:
             file.write(self.to_bytes())
 
     def to_json(self) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def resolve(model: str | Mapping[str, Any]) -> dict[str, Any]:
     explicit = {part: _as_table(part, given.pop(part, None)) for part in parts_of(kind)}
     for part, table in explicit.items():
         base = _as_table(part, start.get(part, own[part].default))
+        if "kind" not in base:
+            raise ConfigError(Problem(f"{PINNED}.{part}", base, "it needs a kind"))
         chosen = table.get("kind") or base["kind"]
         options[part] = accepted = PART_REGISTRIES[part].options(chosen)
         if chosen != base["kind"]:

@@ -11,10 +11,31 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from seqwright.errors import WriteError
-from seqwright.files import check_place, destination, is_stream, locked, reached, sync, write_json, writing
+from pydantic import BaseModel, NonNegativeInt, ValidationError
+
+from seqwright.data.text_display import printable
+from seqwright.errors import ModelError, WriteError
+from seqwright.files import (
+    check_place,
+    destination,
+    is_stream,
+    locked,
+    reached,
+    read_bytes,
+    sync,
+    write_json,
+    writing,
+)
 
 FORMAT = 1
+
+
+class State(BaseModel):
+    """The contents of FILE.part.json; `bound` is what the lines depend on."""
+
+    lines: NonNegativeInt
+    bytes: NonNegativeInt
+    bound: dict[str, Any]
 
 
 class Output(ExitStack):
@@ -33,6 +54,8 @@ class StandardOutput(Output):
     """Standard output in bytes, independent of the locale. It is flushed after each block."""
 
     def write(self, lines: Sequence[bytes]) -> None:
+        if sys.stdout.isatty():  # a terminal would obey control characters in an output
+            lines = [printable(line.decode().removesuffix("\n")).encode() + b"\n" for line in lines]
         sys.stdout.buffer.write(b"".join(lines))
         sys.stdout.buffer.flush()
 
@@ -111,14 +134,13 @@ class ResumableFile(Output):
         if self.depends_on is None or not self.part.exists():
             return
         try:
-            state = json.loads(self.state.read_bytes())
-            lines, size, depends_on = state["lines"], state["bytes"], state["bound"]
-        except (OSError, ValueError, KeyError, TypeError):
+            state = State.model_validate_json(read_bytes(self.state))
+        except (ModelError, ValidationError):
             return  # killed before the first block was counted
-        if depends_on != self.depends_on:
-            old = depends_on if isinstance(depends_on, dict) else {}
+        if state.bound != self.depends_on:
+            old = state.bound
             changed = ", ".join(name for name, value in self.depends_on.items() if old.get(name) != value)
             begun = f"{self.part} was started with different {changed or 'options'}"
             raise WriteError(f"{begun}; delete it to start again, or choose another output")
-        if self.part.stat().st_size >= size:
-            self.lines, self.bytes = lines, size
+        if self.part.stat().st_size >= state.bytes:
+            self.lines, self.bytes = state.lines, state.bytes

@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from safetensors import SafetensorError, safe_open
-
 from seqwright.errors import ModelError
 from seqwright.evaluation.text_outputs import ItemKind
 from seqwright.files import check_format, read_json
 from seqwright.runs.folder import WEIGHTS, Run
+from seqwright.runs.tensors import open_tensors
 
 FORMAT = 1  # of data.json, evaluation.json and examples.json
 LARGEST = 1e100  # the largest number that can be drawn
@@ -146,11 +145,11 @@ class Record:
         self.parameters: int | None = None
         self.pruned: str | None = None  # how the weights were made from those of another run
         try:
-            with safe_open(run.folder / WEIGHTS, framework="numpy") as file:
+            with open_tensors(run.folder / WEIGHTS) as file:
                 shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
                 self.parameters = sum(map(math.prod, shapes))
                 self.pruned = (file.metadata() or {}).get("pruned")
-        except (OSError, SafetensorError):
+        except ModelError:
             self.absent[WEIGHTS] = f"the run folder has no complete {WEIGHTS}"
         steps = [(entry, finite(entry.get("step"))) for entry in run.records()]
         entries = [{**entry, "step": int(step)} for entry, step in steps if step is not None]
@@ -202,9 +201,9 @@ class Record:
     @property
     def judge(self) -> str:
         """The metric that selected the weights; if that was the loss, the first metric of the evaluation."""
-        chosen = self.setting("training", "metric")
+        chosen = str(self.setting("training", "metric"))
         metrics = self.evaluation.metrics if self.evaluation else {}
-        return str(chosen) if chosen in metrics or not metrics else next(iter(metrics))
+        return chosen if chosen in metrics or not metrics else next(iter(metrics))
 
     @property
     def writing(self) -> str:
@@ -219,6 +218,10 @@ class Record:
     @property
     def item(self) -> ItemKind:
         return self.evaluation.item if self.evaluation is not None else "word"
+
+    @property
+    def training_files(self) -> list[str]:
+        return Document(self.setting("data")).texts("train")
 
     def setting(self, *path: str) -> Any:
         """Return a value of the configuration, or None."""
