@@ -134,7 +134,7 @@ class LearningHistory:
         """One line per validation."""
         lines = [f"{'step':>10}  {'loss':>6}  {excerpt(self.traces[0].text)}"]
         for trace in self.traces:
-            step = trace.document["model"]["step"]
+            step = trace.document["model"]["step"] or 0
             loss = f"{self.losses[step]:6.3f}" if step in self.losses else f"{'':6}"
             lines.append(f"{step:10,d}  {loss}  {excerpt(trace.output)}")
         return "\n".join(lines)
@@ -153,7 +153,7 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
         if (paths := _by_step(each))
     }
     if not by_source:
-        reasons = [record["untraced"] for record in run.records() if "untraced" in record]
+        reasons = [str(record["untraced"]) for record in run.records() if "untraced" in record]
         reason = "it has not been validated yet, was copied without them, or is older than this feature"
         if reasons:
             reason = reasons[-1]
@@ -164,8 +164,8 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
     if source not in by_source:
         there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)
         raise InputError(f"{text!r} was not traced in {run.folder}; choose one of {there}, or omit it")
-    records = (record for record in run.records() if record.get("valid_loss") is not None)
-    losses = {record["step"]: record["valid_loss"] for record in records}
+    logged = ((record.get("step"), record.get("valid_loss")) for record in run.records())
+    losses = {step: loss for step, loss in logged if isinstance(step, int) and isinstance(loss, float)}
     traces = tuple(map(Trace.load, by_source[source].values()))
     return LearningHistory(run.folder.resolve().name, traces, losses)
 

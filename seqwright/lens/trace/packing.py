@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import reprlib
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from torch import Tensor
 from seqwright.errors import InputError
 
 DTYPES = ("uint8", "uint16", "int32", "float32")
+AXES, LARGEST = 4, 1 << 26  # of a packed array: the most axes, and the most bytes
 FINE = 65535
 LEVELS = (FINE, 255, 128, 64, 32, 16, 8, 4)
 
@@ -43,13 +45,16 @@ def unpack(packed: Mapping[str, Any]) -> np.ndarray:
     """The inverse of `pack`. No more is unpacked than the shape says: the document may come from anywhere."""
     try:
         name, shape = packed["dtype"], tuple(int(size) for size in packed["shape"])
-        if name not in DTYPES or min(shape, default=0) < 0:
-            raise InputError(f"a packed array has dtype {name!r} and shape {shape}; copy it again")
+        if name not in DTYPES or len(shape) > AXES or not all(0 <= size <= LARGEST for size in shape):
+            found = f"dtype {reprlib.repr(name)} and shape {reprlib.repr(shape)}"
+            raise InputError(f"a packed array has {found}; copy it again")
         dtype = np.dtype(name).newbyteorder("<")
         wanted = dtype.itemsize * math.prod(shape)
+        if wanted > LARGEST:
+            raise InputError(f"a packed array has {wanted:,} bytes; the limit is {LARGEST:,}")
         raw = zlib.decompressobj().decompress(base64.b64decode(packed["data"], validate=True), wanted + 1)
     except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise InputError(f"a packed array is unreadable: {error!r}; copy it again") from error
+        raise InputError(f"a packed array is unreadable: {error}; copy it again") from error
     if len(raw) != wanted:
         raise InputError(f"a packed array has {len(raw)} bytes or more instead of {wanted}; copy it again")
     return np.frombuffer(raw, dtype).astype(name).reshape(shape)

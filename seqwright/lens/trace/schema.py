@@ -1,0 +1,139 @@
+"""The parts of a trace that Python reads, as types: a file may be damaged, or come from anywhere.
+
+docs/trace.md describes all parts. Those that only the page reads are not checked, nor are unknown keys.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    FiniteFloat,
+    InstanceOf,
+    NonNegativeInt,
+    model_validator,
+)
+
+Text = InstanceOf[str]  # also with lone surrogates, which a source can have
+LogProb = Annotated[FiniteFloat, Field(le=1)]  # rounding may exceed 0; the exponential must not overflow
+Pair = Annotated[tuple[int, LogProb], Field(strict=False)]  # a list in JSON
+
+
+class Part(BaseModel):
+    """An object of the document. Values are not converted: "1" is not a number."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Packed(Part):
+    """A packed array; `unpack` checks its content."""
+
+    dtype: Text
+    shape: Annotated[list[NonNegativeInt], FailFast()]
+    data: Text
+
+
+class Piece(Part):
+    text: Text
+    special: Text | None = None
+
+
+class Source(Part):
+    pieces: Annotated[list[Piece], Field(min_length=1), FailFast()]
+
+
+class Output(Source):
+    text: Text
+
+
+class Hypothesis(Part):
+    text: Text
+    log_prob: LogProb | None
+    finish_reason: Text
+
+
+class Reference(Part):
+    text: Text
+    log_prob: LogProb | None
+
+
+class Step(Part):
+    log_prob: LogProb | None
+    top: Annotated[list[Pair], FailFast()]
+
+
+class Logits(Part):
+    ids: Packed
+    values: Packed
+
+
+class Attention(Part):
+    kind: Text
+    layer: int
+    levels: Annotated[int, Field(ge=1, le=65535)]
+    scales: Annotated[list[FiniteFloat], FailFast()]
+    weights: Packed
+    vectors: dict[Text, Any] | None
+
+    @model_validator(mode="after")
+    def _has_a_scale_per_head(self) -> Self:
+        if len(self.weights.shape) != 3 or self.weights.shape[0] != len(self.scales):
+            raise ValueError("the weights do not have three axes, the first as long as the scales")
+        return self
+
+
+class Recurrent(Part):
+    part: Text
+    layer: int
+    direction: Text
+    gates: dict[Text, Packed]
+    states: dict[Text, Packed]
+
+
+class Block(Part):
+    part: Text
+    layer: int
+
+
+class Contributions(Part):
+    source: Packed
+    prefix: Packed
+
+
+class TrainedModel(Part):
+    step: Annotated[int, Field(ge=0, lt=1 << 62)] | None
+
+
+class TraceFile(Part):
+    """A whole trace."""
+
+    text: Text
+    source: Source
+    output: Output
+    reference: Reference | None
+    hypotheses: Annotated[list[Hypothesis], Field(min_length=1), FailFast()]
+    steps: Annotated[list[Step], FailFast()]
+    symbols: dict[Text, Text]
+    logits: Logits
+    attention: Annotated[list[Attention], FailFast()]
+    recurrent: Annotated[list[Recurrent], FailFast()]
+    blocks: Annotated[list[Block], FailFast()] = []
+    contributions: Contributions | None
+    absent: dict[Text, Text]
+    model: TrainedModel
+
+    @model_validator(mode="after")
+    def _names_its_symbols(self) -> Self:
+        if not {str(number) for step in self.steps for number, _ in step.top} <= self.symbols.keys():
+            raise ValueError("a symbol of a step has no text")
+        return self
+
+    @model_validator(mode="after")
+    def _has_cross_attention_of_one_size(self) -> Self:
+        if len({tuple(each.weights.shape[1:]) for each in self.attention if each.kind == "cross"}) > 1:
+            raise ValueError("the layers of cross-attention have different sizes")
+        return self
