@@ -12,19 +12,21 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from seqwright.config.registry import Registry, check_options, options_of, snake_case, unknown
 from seqwright.data.fields import FIELD, SYMBOL, split_parts
-from seqwright.errors import InputError, ModelError, SeqwrightError
-from seqwright.files import write_text
+from seqwright.errors import InputError, ModelError, SeqwrightError, WriteError
+from seqwright.files import MOST_JSON, read_json, write_text
 
 PAD, UNK, BEGIN, END = range(4)
 FIRST = 4
 FORMAT = 1
+MOST = 1 << 18  # ids of a tokenizer
+LARGEST = 1e30  # score of an entry, without its sign; the library computes in floats
 UNKNOWN_TEXT = "\N{DOUBLE QUESTION MARK}"
 
 TOKENIZERS = Registry("tokenizer", "seqwright.data.tokenizers", "seqwright.data.tokenizer:Tokenizer")
@@ -75,10 +77,14 @@ class Tokenizer(ABC):
     def __init__(self, vocabulary: Vocabulary | None = None):
         self.vocabulary = vocabulary or Vocabulary()
         self._first = FIRST + 256 * self.byte_fallback
+        if self.size > MOST:
+            raise ModelError(f"the tokenizer has {self.size:,} ids; the limit is {MOST:,}; lower max_size")
+        for entry in self.vocabulary.entries:
+            utf8(entry)  # what cannot be saved is refused
         self._ids = {entry: self._first + k for k, entry in enumerate(self.vocabulary.entries)}
         if len(self._ids) < len(self.vocabulary.entries):
             twice = [entry for entry, count in Counter(self.vocabulary.entries).items() if count > 1]
-            entries = ", ".join(map(repr, twice[:5]))
+            entries = ", ".join(ascii(entry[:40]) for entry in twice[:5])
             raise ModelError(f"the tokenizer has duplicate entries: {entries}; train it again")
 
     # Methods of each kind -------------------------------------------------------------------------
@@ -222,8 +228,11 @@ class Tokenizer(ABC):
         return hashlib.sha256(self._text().encode()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file atomically."""
-        write_text(Path(path), self._text())
+        """Write the file atomically. What `load_tokenizer` would refuse is not written."""
+        text = self._text()
+        if len(text.encode()) > MOST_JSON:
+            raise WriteError(f"{os.fspath(path)} would have more than {MOST_JSON:,} bytes; lower max_size")
+        write_text(Path(path), text)
 
     def _text(self) -> str:
         return json.dumps(self.to_json(), ensure_ascii=False, indent=0) + "\n"
@@ -235,16 +244,11 @@ def train_tokenizer(kind: str, texts: Iterable[str], **options: Any) -> Tokenize
 
 
 def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
-    name = os.fspath(path)
+    value = read_json(Path(path))
     try:
-        with open(path, encoding="utf-8") as file:
-            return from_json(json.load(file))
-    except OSError as error:
-        raise ModelError(f"tokenizer {name} cannot be read: {error.strerror or error}") from error
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"{name} is not a tokenizer: {error}; copy it again") from error
+        return from_json(value)
     except SeqwrightError as error:
-        raise ModelError(f"tokenizer {name}: {error}") from error
+        raise ModelError(f"{os.fspath(path)} is not a tokenizer: {error}") from error
 
 
 def from_json(value: Mapping[str, Any]) -> Tokenizer:
@@ -252,10 +256,10 @@ def from_json(value: Mapping[str, Any]) -> Tokenizer:
     if not isinstance(value, Mapping) or not isinstance(value.get("format"), int):
         raise ModelError("it has no format number, so it is not a Seqwright tokenizer")
     if value["format"] > FORMAT:
-        raise ModelError(f"format {value['format']} is newer than this program's {FORMAT}; update Seqwright")
+        raise ModelError(f"its format is newer than this program's {FORMAT}; update Seqwright")
     kind, options = value.get("kind"), value.get("options")
     if kind not in TOKENIZERS.names() or not isinstance(options, Mapping):
-        raise ModelError(unknown("tokenizer", str(kind), TOKENIZERS.names()))
+        raise ModelError(unknown("tokenizer", str(kind)[:40], TOKENIZERS.names()))
     part = TOKENIZERS.get(kind)
     check_options(f"tokenizer {kind}", part, options)
     return part(_vocabulary(value), **options)
@@ -290,11 +294,21 @@ def _appended(vocabulary: Vocabulary, new: Sequence[str]) -> Vocabulary:
 
 def _vocabulary(value: Mapping[str, Any]) -> Vocabulary:
     entries, merges, scores = (value.get(key, []) for key in ("entries", "merges", "scores"))
-    if not (isinstance(entries, list) and all(isinstance(entry, str) and entry for entry in entries)):
+    if not _is_list(entries, lambda entry: _is_text(entry) and entry != ""):
         raise ModelError("its entries are not a list of non-empty texts")
-    if not isinstance(scores, list) or (scores and len(scores) != len(entries)):
+    if not _is_list(merges, lambda pair: _is_list(pair, _is_text) and len(pair) == 2):
+        raise ModelError("its merges are not a list of pairs of texts")
+    if not _is_list(scores, lambda score: type(score) in (int, float) and abs(score) < LARGEST):
+        raise ModelError("its scores are not a list of finite numbers")
+    if scores and len(scores) != len(entries):
         raise ModelError(f"it has {len(entries)} entries, but another number of scores")
-    if not isinstance(merges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in merges):
-        raise ModelError("its merges are not a list of pairs")
     pairs = tuple((left, right) for left, right in merges)
     return Vocabulary(tuple(entries), pairs, tuple(map(float, scores)))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any, accepts: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(accepts, value))

@@ -19,6 +19,7 @@ from seqwright.data.fields import FIELD, SYMBOL, join_fields
 from seqwright.data.tokenizer import (
     BEGIN,
     END,
+    MOST,
     PAD,
     TOKENIZERS,
     UNK,
@@ -308,10 +309,15 @@ def test_nothing_to_learn_from(kind):
         ({"options": {"max_size": 50, "evil": 1}}, "unknown option"),
         ({"entries": ["a", "b", "a"], "scores": []}, "duplicate entries: 'a'"),
         ({"entries": ["a", 3]}, "list of non-empty texts"),
+        ({"entries": ["a", "\ud800"]}, "unpaired surrogate"),
+        ({"entries": ["a", "a" * 1_000_000]}, "more than 1,000 characters"),  # it crashes the library
+        ({"entries": [str(number) for number in range(MOST + 1)]}, "the limit is"),
         ({"scores": [1.0]}, "another number of scores"),
+        ({"scores": [10**400]}, "list of finite numbers"),
+        ({"scores": ["1.0"]}, "list of finite numbers"),
         ({"merges": [["a"]]}, "list of pairs"),
         ({"merges": [["ж", "a"]]}, "merge of 'ж' and 'a'"),
-        ({"merges": [[1, 2]]}, "merge of 1 and 2"),
+        ({"merges": [[1, 2]]}, "pairs of texts"),
         ({"options": {"max_size": "many"}}, "max_size"),
         ({"options": {"byte_fallback": "yes"}}, "tokenizer"),
         ({"kind": "unigram", "options": {}}, "finite score"),
@@ -335,6 +341,18 @@ def test_files_that_are_not_json(tmp_path, content):
         load_tokenizer(path)
     with pytest.raises(ModelError, match="cannot be read"):
         load_tokenizer(tmp_path / "none.json")
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    words = train_tokenizer("words", ["ab " + "a" * 9_000_000, "b" * 9_000_000])
+    with pytest.raises(WriteError, match="lower max_size"):
+        words.save(tmp_path / "tokenizer.json")
+
+
+def test_a_vocabulary_is_limited_to_the_most_frequent_parts():
+    words = train_tokenizer("words", ["again again", *(f"w{number}" for number in range(MOST))])
+    assert words.size == MOST
+    assert UNK not in words.encode("again")
 
 
 def test_a_failed_save_is_reported(tmp_path):

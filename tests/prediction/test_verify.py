@@ -107,7 +107,7 @@ def test_a_changed_output_or_probability_is_a_difference(folder, capsys):
             "configuration",
             "did you mean 'seed'",
         ),
-        (lambda f: (f / "tokenizer.source.json").write_text("{"), "tokenizers", "is not a tokenizer"),
+        (lambda f: (f / "tokenizer.source.json").write_text("{"), "tokenizers", "is not JSON"),
         (lambda f: (f / "model.safetensors").write_bytes(b"x"), "weights", "not a safetensors file"),
         (lambda f: scaled(f, float("nan")), "weights", "has a non-finite value"),
         (lambda f: scaled(f, 1.0001), "examples", "recorded with weights of SHA-256"),

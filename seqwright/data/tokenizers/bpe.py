@@ -11,9 +11,14 @@ from annotated_types import Ge, Le
 from tokenizers import models, trainers
 
 from seqwright.config.registry import Count
-from seqwright.data.tokenizer import UNK, Vocabulary
+from seqwright.data.tokenizer import MOST, UNK, Vocabulary
 from seqwright.data.tokenizers.segmentation.spaces import spaced
-from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordTokenizer, library_for
+from seqwright.data.tokenizers.segmentation.subwords import (
+    UNKNOWN,
+    PieceLength,
+    SubwordTokenizer,
+    library_for,
+)
 from seqwright.errors import ModelError
 
 
@@ -27,9 +32,9 @@ class Bpe(SubwordTokenizer):
         self,
         vocabulary: Vocabulary | None = None,
         *,
-        max_size: int = 8000,
+        max_size: Annotated[int, Le(MOST)] = 8000,
         min_count: Count = 2,
-        max_piece: Count = 16,
+        max_piece: PieceLength = 16,
         dropout: Annotated[float, Ge(0), Le(1)] = 0.1,
         byte_fallback: bool = False,
     ):

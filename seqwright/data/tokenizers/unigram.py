@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Annotated
 
-from annotated_types import Ge, Lt
+from annotated_types import Ge, Le, Lt
 from tokenizers import models
 
-from seqwright.config.registry import Count
-from seqwright.data.tokenizer import UNK, Vocabulary
+from seqwright.data.tokenizer import MOST, UNK, Vocabulary
 from seqwright.data.tokenizers.segmentation.likelihood import learn_unigram
 from seqwright.data.tokenizers.segmentation.spaces import parts_of, spaced
-from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, SubwordTokenizer
+from seqwright.data.tokenizers.segmentation.subwords import UNKNOWN, PieceLength, SubwordTokenizer
 from seqwright.data.tokenizers.segmentation.tables import count_parts
 from seqwright.errors import ModelError
 
@@ -35,8 +34,8 @@ class Unigram(SubwordTokenizer):
         self,
         vocabulary: Vocabulary | None = None,
         *,
-        max_size: int = 8000,
-        max_piece: Count = 16,
+        max_size: Annotated[int, Le(MOST)] = 8000,
+        max_piece: PieceLength = 16,
         alpha: Annotated[float, Ge(0), Lt(math.inf)] = 0.3,
         byte_fallback: bool = False,
     ):

@@ -9,18 +9,22 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tokenizers
+from annotated_types import Ge, Le
 from tokenizers import pre_tokenizers
 
 from seqwright.data.fields import FIELD, SYMBOL, split_parts
 from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, utf8
 from seqwright.data.tokenizers.segmentation.spaces import PARTS, parts_of, shifted, spaced, unspaced
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, ModelError
 
 UNKNOWN = FIELD
+LONGEST = 1000  # characters of a piece; the library overflows the stack at about a million
 SAMPLED_LENGTH = 100  # sampling cuts longer parts (a line without spaces), so that its cost stays linear
+
+PieceLength = Annotated[int, Ge(1), Le(LONGEST)]
 
 
 class SubwordTokenizer(Tokenizer):
@@ -32,6 +36,8 @@ class SubwordTokenizer(Tokenizer):
         self._room = max_size - self._first  # pieces that can be learned
         if self._room < 1:
             raise ConfigError(f"max_size is {max_size}; it must be at least {self._first + 1}")
+        if any(len(entry) > LONGEST for entry in self.vocabulary.entries):
+            raise ModelError(f"an entry has more than {LONGEST:,} characters; train the tokenizer again")
         self._library = library_for(self._model())
 
     @abstractmethod

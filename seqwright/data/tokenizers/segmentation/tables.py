@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-from annotated_types import Gt
+from annotated_types import Gt, Le
 
 from seqwright.config.registry import Count
-from seqwright.data.tokenizer import FIRST, UNK, Tokenizer, Vocabulary, ranked
+from seqwright.data.tokenizer import FIRST, MOST, UNK, Tokenizer, Vocabulary, ranked
 
 
 class TableTokenizer(Tokenizer):
@@ -20,7 +20,7 @@ class TableTokenizer(Tokenizer):
         self,
         vocabulary: Vocabulary | None = None,
         *,
-        max_size: Annotated[int, Gt(FIRST)] | None = None,
+        max_size: Annotated[int, Gt(FIRST), Le(MOST)] | None = None,
         min_count: Count = 1,
     ):
         super().__init__(vocabulary)
@@ -40,7 +40,7 @@ class TableTokenizer(Tokenizer):
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
         counts = ranked(count_parts(map(self._cut, texts)))
         parts = [part for part, count in counts if count >= self.min_count]
-        return Vocabulary(tuple(parts if self.max_size is None else parts[: self.max_size - FIRST]))
+        return Vocabulary(tuple(parts[: (self.max_size or MOST) - FIRST]))
 
 
 def count_parts(texts: Iterable[Iterable[str]], most: int = 2_000_000) -> Counter[str]:
