@@ -14,21 +14,25 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, FailFast, Field, NonNegativeInt, ValidationError
 
-from seqwright.errors import InputError, WriteError
-from seqwright.files import HashedFile, alone, encode_json, sync, writing
+from seqwright.errors import InputError, ModelError, WriteError
+from seqwright.files import HashedFile, alone, check_format, encode_json, read_json, sha256, sync, writing
 
 FORMAT = 2
 HEADER = "store.json"
 CHUNK = 1 << 18  # values held in memory while building
 OFFSET, BYTE, PLACE = np.dtype("<i8"), np.dtype("u1"), np.dtype("<u4")
+AGAIN = "remove the folder to build it again"
 
+FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
+NumberType = Annotated[str, Field(pattern=r"^[<|]?([iu][1248]|f[248]|b1)$")]  # of numpy
 Values = Sequence[int] | np.ndarray | str
 
 log = logging.getLogger(__name__)
@@ -81,18 +85,24 @@ class StoredRow(NamedTuple):
     place: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
-class Header:
+class FileEntry(BaseModel):
+    """A file in the header."""
+
+    bytes: NonNegativeInt
+    sha256: str
+
+
+class Header(BaseModel):
     """The contents of `store.json`. `key` names what the store was built from, `fingerprint` its content."""
 
     format: int
     key: str
     fingerprint: str
-    count: int
-    columns: dict[str, str]  # name -> numpy type
+    count: Annotated[int, Field(ge=0, lt=1 << 62)]
+    columns: dict[FileName, NumberType]
     places: bool
-    inputs: list[str]
-    files: dict[str, dict[str, Any]]
+    inputs: Annotated[list[str], FailFast()]
+    files: dict[FileName, FileEntry]
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,10 @@ class StoredColumn:
         return self.flat[start:stop]
 
     def text(self, number: int) -> str:
-        return self.row(number).tobytes().decode("utf-8", "surrogatepass")
+        try:
+            return self.row(number).tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise InputError(f"the text of example {number + 1} in the store is damaged: {error}") from error
 
     def lengths(self) -> np.ndarray:
         """Return the length of every row (n,) int32."""
@@ -135,19 +148,17 @@ class Store:
     def __init__(self, folder: Path, header: Header):
         self.folder, self.header = folder, header
         self._columns = {name: self._column(name, np.dtype(kind)) for name, kind in header.columns.items()}
-        self._places = self._file("places", PLACE).reshape(-1, 2) if header.places else None
+        self._places = self._file("places", PLACE, 2 * header.count) if header.places else None
 
     @classmethod
     def open(cls, folder: str | Path) -> Store:
-        """Open a complete store. The sizes of all files are checked, their content is not read."""
+        """Open a complete store. The sizes of all files and the offsets are checked; rows are not read."""
         folder = Path(folder)
         header = _read_header(folder / HEADER)
         for path, known in ((folder / name, known) for name, known in header.files.items()):
             size = path.stat().st_size if path.exists() else 0
-            if size != known["bytes"]:
-                raise InputError(
-                    f"{path} has {size} bytes, not {known['bytes']}; remove the folder to build it again"
-                )
+            if size != known.bytes:
+                raise InputError(f"{path} has {size} bytes, not {known.bytes}; {AGAIN}")
         return cls(folder, header)
 
     @classmethod
@@ -167,24 +178,39 @@ class Store:
         Several processes may call this at once: one builds, the others wait for it.
         """
         folder = Path(folder)
-        if (store := cls._of_key(folder, key)) is not None:
+        if (store := cls._of_key(folder, key, columns)) is not None:
             return store
         with alone(folder.with_name(f".{folder.name}.lock")):
-            if (store := cls._of_key(folder, key)) is not None:
+            if (store := cls._of_key(folder, key, columns)) is not None:
                 return store
             _build(folder, rows, columns, key, inputs)
         return cls.open(folder)
 
     @classmethod
-    def _of_key(cls, folder: Path, key: str) -> Store | None:
+    def _of_key(cls, folder: Path, key: str, columns: Sequence[ColumnSpec]) -> Store | None:
+        """Open the store of a key and verify its rows, which decide what a training learns."""
         if not (folder / HEADER).exists():
             return None
         try:
             store = cls.open(folder)
+            if store.header.key != key:
+                return None
+            store._verify(columns)
         except InputError as error:
             log.warning("building the store again: %s", error)
             return None
-        return store if store.header.key == key else None
+        return store
+
+    def _verify(self, columns: Sequence[ColumnSpec]) -> None:
+        """Raise InputError unless every file has its SHA-256, and every column its type and its ids."""
+        for name, known in self.header.files.items():
+            if sha256(self.folder / name) != known.sha256:
+                raise InputError(f"{self.folder / name} is damaged: its SHA-256 does not match; {AGAIN}")
+        if self.header.columns != {spec.name: spec.dtype for spec in columns}:
+            raise InputError(f"{self.folder} has other columns than its key; {AGAIN}")
+        for spec in columns:
+            if spec.limit is not None and self.column(spec.name).flat.max(initial=0) >= spec.limit:
+                raise InputError(f"{self.folder / spec.name}.flat has an id outside the vocabulary; {AGAIN}")
 
     def __len__(self) -> int:
         return self.header.count
@@ -205,46 +231,55 @@ class Store:
         """Return where an example comes from, for messages: `file:line` if places were kept."""
         if self._places is None:
             return f"example {number + 1}"
-        file, line = self._places[number]
+        file, line = self._places[2 * number : 2 * number + 2]
+        if file >= len(self.header.inputs):
+            raise InputError(f"{self.folder / 'places'} names an input file that {HEADER} lacks; {AGAIN}")
         return f"{self.header.inputs[file]}:{line}"
 
     def _column(self, name: str, dtype: np.dtype) -> StoredColumn:
-        column = StoredColumn(self._file(f"{name}.flat", dtype), self._file(f"{name}.offsets", OFFSET))
-        if len(column.offsets) != len(self) + 1 or column.offsets[-1] != len(column.flat):
-            raise InputError(
-                f"{self.folder / name}.offsets does not fit {name}.flat; remove the folder to build it again"
-            )
-        return column
+        flat = self._file(f"{name}.flat", dtype)
+        offsets = self._file(f"{name}.offsets", OFFSET, len(self) + 1)
+        if offsets[0] or offsets[-1] != len(flat) or (offsets[1:] < offsets[:-1]).any():
+            raise InputError(f"{self.folder / name}.offsets does not fit {name}.flat; {AGAIN}")
+        return StoredColumn(flat, offsets)
 
-    def _file(self, name: str, dtype: np.dtype) -> np.ndarray:
+    def _file(self, name: str, dtype: np.dtype, count: int | None = None) -> np.ndarray:
+        """Map the numbers of a file, `count` of them if it is given."""
         path = self.folder / name
-        if self.header.files[name]["bytes"] == 0:
+        if name not in self.header.files:
+            raise InputError(f"{self.folder / HEADER} does not list {name}; {AGAIN}")
+        numbers, rest = divmod(self.header.files[name].bytes, dtype.itemsize)
+        if rest or count not in (None, numbers):
+            raise InputError(f"{path} does not have the numbers of {len(self):,} rows; {AGAIN}")
+        if not numbers:
             return np.empty(0, dtype)  # an empty file cannot be mapped
         mapped = np.memmap(path, dtype=dtype, mode="r")
         return np.asarray(mapped)  # the same memory as a plain array, whose slices are faster
 
 
 def _read_header(path: Path) -> Header:
-    again = "remove the folder to build it again"
+    if not path.exists():
+        raise InputError(f"{path.parent} is not a store: it has no {path.name}")
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        if fields["format"] == 1:
+        fields = read_json(path)
+        if fields.get("format") == 1:
             fields = _upgraded(fields)
-        if fields["format"] != FORMAT:
-            raise InputError(f"{path} has format {fields['format']}, this version reads {FORMAT}; {again}")
-        return Header(**fields)
-    except OSError as error:
-        raise InputError(f"{path.parent} is not a store: {path.name}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path} is not the header of a store ({error}); {again}") from error
+        check_format(path, fields.get("format"), FORMAT)
+        return Header.model_validate(fields)
+    except ModelError as error:
+        raise InputError(f"{path} is not the header of a store: {error}; {AGAIN}") from error
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        reason = f"{where}: {first['msg']}"
+        raise InputError(f"{path} is not the header of a store: {reason}; {AGAIN}") from error
 
 
 def _upgraded(fields: dict[str, Any]) -> dict[str, Any]:
     """Return a header of format 1, which always had two sides of text, as one of format 2."""
-    kept = ("key", "fingerprint", "count", "places", "inputs", "files")
-    columns = dict.fromkeys(("source", "target"), fields["dtype"])
-    columns |= {f"{side}_text": BYTE.str for side in ("source", "target") if fields["texts"]}
-    return {"format": 2, "columns": columns, **{name: fields[name] for name in kept}}
+    columns = dict.fromkeys(("source", "target"), fields.get("dtype"))
+    columns |= {f"{side}_text": BYTE.str for side in ("source", "target") if fields.get("texts")}
+    return {**fields, "format": 2, "columns": columns}
 
 
 def _build(
@@ -291,10 +326,10 @@ def _write(
                 columns={spec.name: spec.dtype for spec in columns},
                 places=bool(writer.places),
                 inputs=list(inputs),
-                files=files,
+                files={name: FileEntry(**known) for name, known in files.items()},
             )
             with HashedFile(folder / HEADER) as file:
-                file.write(encode_json(asdict(header), indent=1))
+                file.write(encode_json(header.model_dump(), indent=1))
                 file.finish()
             sync(folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import resource
 import signal
@@ -129,12 +130,44 @@ def test_a_damaged_file_is_named_and_then_built_again(tmp_path, harm):
         assert texts(store, 0) == ("a", "b")
 
 
-def test_offsets_that_do_not_fit_are_refused(tmp_path):
+@pytest.mark.parametrize("offsets", [[0, 3, 3, 5], [0, 9, 3, 4], [0, -1, 3, 4], [1, 3, 3, 4]])
+def test_offsets_that_do_not_fit_are_refused(tmp_path, offsets):
     build(tmp_path / "s")
     path = tmp_path / "s" / "source.offsets"
-    path.write_bytes(np.array([0, 3, 3, 5], dtype="<i8").tobytes())
+    path.write_bytes(np.array(offsets, dtype="<i8").tobytes())
     with pytest.raises(InputError, match=r"source\.offsets"):
         Store.open(tmp_path / "s")
+
+
+def test_rows_that_changed_are_built_again(tmp_path):
+    """The sizes are the same, so only the content shows it."""
+    for damage in (b"\x06", b"\xff"):  # another id, and one outside the vocabulary
+        build(tmp_path / "s", key="k")
+        path = tmp_path / "s" / "source.flat"
+        path.write_bytes(damage + path.read_bytes()[1:])
+        assert contents(build(tmp_path / "s", key="k")) == PAIRS
+
+
+def test_ids_outside_the_vocabulary_are_built_again_even_with_a_valid_hash(tmp_path):
+    folder = tmp_path / "s"
+    fields = json.loads((build(folder, key="k").folder / "store.json").read_text())
+    content = b"\xff\xff" + (folder / "source.flat").read_bytes()[2:]
+    (folder / "source.flat").write_bytes(content)
+    fields["files"]["source.flat"]["sha256"] = hashlib.sha256(content).hexdigest()
+    (folder / "store.json").write_text(json.dumps(fields))
+    assert contents(build(folder, key="k")) == PAIRS
+
+
+def test_a_damaged_text_or_place_is_an_input_error(tmp_path):
+    store = build(tmp_path / "s", [([1], [2], ("a", "b"), (0, 1))], texts=True, inputs=["f"])
+    assert store.place(0) == "f:1"
+    (tmp_path / "s" / "source_text.flat").write_bytes(b"\xff")
+    (tmp_path / "s" / "places").write_bytes(np.array([7, 1], dtype="<u4").tobytes())
+    store = Store.open(tmp_path / "s")
+    with pytest.raises(InputError, match="example 1 in the store is damaged"):
+        texts(store, 0)
+    with pytest.raises(InputError, match="names an input file that"):
+        store.place(0)
 
 
 def test_foreign_headers_are_refused(tmp_path):
@@ -143,6 +176,11 @@ def test_foreign_headers_are_refused(tmp_path):
     fields = json.loads(path.read_text())
     for text, rule in [
         (json.dumps({**fields, "format": 99}), "format 99"),
+        (json.dumps({**fields, "count": "many"}), "count"),
+        (json.dumps({**fields, "columns": {"source": "O"}}), "columns"),
+        (json.dumps({**fields, "columns": {"../source": "<u2"}}), "columns"),
+        (json.dumps({**fields, "columns": {"other": "<u2"}}), r"does not list other\.flat"),
+        (json.dumps({**fields, "files": [1]}), "files"),
         ("{", "header"),
         ("[]", "header"),
     ]:
