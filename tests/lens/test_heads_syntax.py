@@ -59,6 +59,9 @@ def test_sentences_words_and_relations_are_read(tmp_path):
         (BIRDS.replace("\tADJ\t", " "), r"x.conllu:2 is not a CoNLL-U row: ten columns"),
         (BIRDS.replace("5\t.", "five\t."), r"x.conllu:7 is not a CoNLL-U row"),
         (BIRDS.replace("\t2\tamod", "\t9\tamod"), r"x.conllu:2 has the head '9'"),
+        (BIRDS.replace("\t2\tamod", "\t²\tamod"), r"x.conllu:2 has the head '²'"),
+        (BIRDS.replace("5\t.", "9\t."), r"x.conllu:7 has the number 9 instead of 5"),
+        (RANGE.replace("1-2", "1-999999999"), r"x.conllu:1 has the range 1-999999999, .* 4 words"),
         (BIRDS.replace("\tbirds\t", "\tbirdies\t"), r"x.conllu:3: 'birdies' does not occur in the rest"),
     ],
 )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1
 RELATIONS = {"nsubj": "nsubj", "obj": "obj", "dobj": "obj", "amod": "amod", "advmod": "advmod"}  # dobj: UD 1
-NUMBER = re.compile(r"(\d+)(?:-(\d+)|(\.\d+))?")  # a word, a range of words, or an empty node
+NUMBER = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\.[0-9]+))?")  # a word, a range, or an empty node
 
 Direction = Literal["dependent to head", "head to dependent"]
 Question = tuple[str, Direction]
@@ -136,9 +136,15 @@ def _parse(name: str, block: Sequence[tuple[int, str]]) -> Parse:
         if len(row) != 10 or not NUMBER.fullmatch(row[0]):
             raise InputError(f"{place} is not a CoNLL-U row: ten columns with tabs, the first one a number")
     words = [(place, row) for place, row in rows if row[0].isdigit()]
-    for place, row in words:
-        if not row[6].isdigit() or int(row[6]) > len(words):
-            raise InputError(f"{place} has the head {row[6]!r}, neither a word of the sentence nor 0")
+    for place, row in rows:
+        first, end, _ = NUMBER.fullmatch(row[0]).groups()  # type: ignore[union-attr]
+        if end and not int(first) <= int(end) <= len(words):
+            raise InputError(f"{place} has the range {row[0]}, but the sentence has {len(words)} words")
+    for number, (place, row) in enumerate(words, start=1):
+        if int(row[0]) != number:
+            raise InputError(f"{place} has the number {row[0]} instead of {number}; words count from 1")
+        if not re.fullmatch("[0-9]{1,9}", row[6]) or int(row[6]) > len(words):
+            raise InputError(f"{place} has the head {row[6][:40]!r}, neither a word of the sentence nor 0")
     surface = list(_surface(rows))
     joined = "".join(row[1] + ("" if "SpaceAfter=No" in row[9] else " ") for _, row, _ in surface)
     given = re.search(r"^# *text *= *(.*)$", "\n".join(line for _, line in block), re.MULTILINE)
@@ -147,7 +153,8 @@ def _parse(name: str, block: Sequence[tuple[int, str]]) -> Parse:
     for place, row, count in surface:
         start = text.find(row[1], end)
         if start < 0:
-            raise InputError(f"{place}: {row[1]!r} does not occur in the rest of the text, {text[end:]!r}")
+            rest = f"the rest of the text, {text[end : end + 40]!r}"
+            raise InputError(f"{place}: {row[1][:40]!r} does not occur in {rest}")
         end = start + len(row[1])
         spans += [(start, end)] * count  # the words of a range share its span
     governors = tuple(int(row[6]) - 1 for _, row in words)
