@@ -69,12 +69,11 @@ def configuration(record: Record) -> Markup:
 
 
 def commands(record: Record) -> Markup:
-    run = shlex.quote(record.name)
-    trained = record.setting("data", "train") or []
+    run, test = shlex.quote(record.name), files_like(record.training_files)
     text = shell_word(record.examples[0].text("source") if record.examples else "a text")
     listed = (
         (f"seqwright predict {run} < input.txt", "one output per input line"),
-        (f"seqwright evaluate {run} {files_like(trained)}", "scores on other data in the same format"),
+        (f"seqwright evaluate {run} {test}", "scores on other data in the same format"),
         (f"seqwright look {run} {text} -o look.html", "attention for one input, as a page"),
         (f"seqwright verify {run}", "checks the files and that the model still gives the stored outputs"),
         (f"seqwright report {run}", "writes this page again"),

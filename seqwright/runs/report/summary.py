@@ -30,8 +30,7 @@ def trained(record: Record) -> str:
     """Return one sentence on the model, the time and the data of the training."""
     size = f" with {many(record.parameters)} parameters" if record.parameters else ""
     time = f" for {duration(record.seconds)}" if record.seconds else ""
-    files = record.setting("data", "train")
-    name = ", ".join(map(str, files)) if isinstance(files, list) else ""
+    name = ", ".join(record.training_files)
     on = ""
     if data := record.data:
         name = data.text("name") or name
