@@ -193,6 +193,13 @@ def test_a_foreign_configuration_gives_a_page(tmp_path, config):
     assert Reader(page_of(Run.create(tmp_path / "run", config).folder)).ids
 
 
+def test_a_foreign_configuration_gives_a_page_of_a_whole_run(folder):
+    config = json.loads((folder / "config.json").read_text())
+    odd = {"data": {"train": [1, None, "x.tsv"]}, "training": {"metric": ["bleu"]}}
+    (folder / "config.json").write_text(json.dumps({**config, **odd}))
+    assert "test.tsv" in "".join(Reader(page_of(folder)).text)
+
+
 def test_foreign_records_give_a_page(folder):
     run = Run.open(folder)
     odd: list[object] = [None, True, "x", [], {}, -1, 1e400, 10**400, [1], {"a": 1}]
