@@ -34,6 +34,7 @@ class DataConfig:
     on_bad_bytes: Annotated[
         Literal["error", "replace"], Doc("Stop at invalid bytes, or replace them by U+FFFD and count them.")
     ] = "error"
+    max_line: Annotated[int, Ge(1_000_000), Doc("Bytes per line; a longer line is an error.")] = 10_000_000
     skip_bad_rows: Annotated[bool, Doc("Skip and count rows that do not fit the columns.")] = False
     held_out: Annotated[
         HeldOut, Doc("Share of the sources for validation, with all their pairs, and as many for the test.")
@@ -60,6 +61,7 @@ class TrainingConfig:
     epochs: Annotated[Positive | None, Doc("Length of the training in passes over the data.")] = None
     minutes: Annotated[Positive | None, Doc("Length of the training in minutes.")] = None
     tokens: Annotated[Count, Doc("Target tokens per batch, including padding and end tokens.")] = 1536
+    ramp: Annotated[Count, Doc("Epochs in which batches grow to their full size; 1: full at once.")] = 1
     accumulate: Annotated[Count, Doc("Parts of a batch: one per process, or one by one to save memory.")] = 1
     optimizer: Annotated[Spec, Doc("Optimizer, with the highest learning rate.")] = "adamw"
     schedule: Annotated[Spec, Doc("Learning rate schedule.")] = "linear"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +20,7 @@ from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input
-from seqwright.data.readers.lines import Decoding, read_blocks
+from seqwright.data.readers.lines import Decoding, first_lines, read_blocks
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.task import TASKS, task_class
 from seqwright.data.text_display import excerpt
@@ -29,6 +30,8 @@ Shape = Literal["folder", "jsonl", "tsv", "csv", "text"]
 
 CAP = 1001  # distinct values of a column that are counted
 SAMPLE = 5000  # rows that are kept
+WIDEST = 100  # columns that are kept
+LONGEST = 200  # characters of a cell that are kept
 HEAD = 200  # lines that decide the format
 
 
@@ -137,13 +140,13 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     inputs = [Input(path) for path in paths]
     if not inputs or any(file.single_pass for file in inputs):
         return None
-    decoding = Decoding(data.encoding, "replace")
-    head = [line for line, _ in zip(_lines(inputs[0], decoding), range(HEAD), strict=False) if line.strip()]
+    decoding = Decoding(data.encoding, "replace", data.max_line)
+    head = [line for line in first_lines(inputs[0], decoding, HEAD)[1] if line.strip()]
     shape, delimiter = _shape(head, paths[0], data)
     columns, rows, counts = _Columns(), 0, []
     for file in inputs:
         before = rows
-        for cells in _rows(_lines(file, decoding), shape, delimiter):
+        for cells in _rows(_lines(file, decoding), shape, delimiter, data.max_line):
             columns.add(cells)
             rows += 1
         counts.append(rows - before)
@@ -169,11 +172,11 @@ def _shape(head: Sequence[str], path: str, data: DataConfig) -> tuple[Shape, str
     return "text", ""
 
 
-def _rows(lines: Iterator[str], shape: Shape, delimiter: str) -> Iterator[dict[str, str]]:
+def _rows(lines: Iterator[str], shape: Shape, delimiter: str, longest: int) -> Iterator[dict[str, str]]:
     """Yield rows by the names or numbers of their columns; what does not parse is one cell."""
     if shape == "csv":
         try:
-            yield from (_numbered(cells) for cells in quoted(lines, delimiter))
+            yield from (_numbered(cells) for _, cells in quoted(lines, delimiter, longest))
         except csv.Error:
             return
         return
@@ -187,15 +190,17 @@ def _rows(lines: Iterator[str], shape: Shape, delimiter: str) -> Iterator[dict[s
 
 
 def _numbered(cells: Sequence[str]) -> dict[str, str]:
-    return {str(number): cell for number, cell in enumerate(cells[:100], start=1)}
+    return {str(number): cell[:LONGEST] for number, cell in enumerate(cells[:WIDEST], start=1)}
 
 
 def _object(line: str) -> dict[str, str]:
     try:
         value: Any = json.loads(line)
+        cells = islice(value.items(), WIDEST) if isinstance(value, dict) else ()
+        texts = ((key, item if isinstance(item, str) else repr(item)) for key, item in cells)
+        return {key[:LONGEST]: text[:LONGEST] for key, text in texts}
     except (ValueError, RecursionError):
         return {}
-    return {str(key): item if isinstance(item, str) else repr(item)[:200] for key, item in value.items()}
 
 
 class _Columns:
@@ -208,6 +213,8 @@ class _Columns:
 
     def add(self, cells: dict[str, str]) -> None:
         for name, cell in cells.items():
+            if name not in self.seen and len(self.seen) == WIDEST:
+                continue
             values = self.seen.setdefault(name, set())
             if len(values) < CAP:
                 values.add(cell)

@@ -175,7 +175,8 @@ def _guessed_encoding(paths: Sequence[str], report: ReadReport, data: DataConfig
     if file.single_pass:
         return None
     lines: list[str] = []
-    for number, block in read_blocks(file, Decoding("latin-1", "replace"), ReadReport()):  # keeps all bytes
+    bytewise = Decoding("latin-1", "replace", data.max_line)  # keeps all bytes
+    for number, block in read_blocks(file, bytewise, ReadReport()):
         lines = block[max(0, place.line - number) :]
         if lines:
             break

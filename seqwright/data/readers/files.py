@@ -1,20 +1,34 @@
-"""Files, pipes and standard input as blocks of bytes, decompressed from gzip, zstd and xz."""
+"""Files, pipes and standard input as blocks of bytes, decompressed from gzip, zstd and xz.
+
+A block has at most BLOCK bytes, whatever a few compressed bytes expand to (zstd: 32 MiB more).
+"""
 
 from __future__ import annotations
 
+import logging
 import lzma
 import os
+import select
+import stat
 import sys
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
+from seqwright.data.text_display import visible
 from seqwright.errors import InputError
 
 BLOCK = 1 << 20
 COMPRESSED_BLOCK = 1 << 16
+ZSTD_BLOCK = 1 << 10  # 4 bytes can hold 128 KiB, and the library returns the output of all its input at once
+MEMORY = 1 << 27  # bytes for the window of a decompressor: zstd --ultra -22 needs all, xz -9 half
+PATIENCE = 2  # seconds without data after which a message names the pipe
+
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+
+log = logging.getLogger(__name__)
 
 
 class Input:
@@ -22,21 +36,31 @@ class Input:
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = os.fspath(path)
+        if "\0" in self.path:
+            raise InputError(f"{self.path!r} cannot be opened: the name of a file has no NUL character")
         self.name = "standard input" if self.path == "-" else self.path
         reopened = os.path.isfile(self.path) or os.path.isdir(self.path) or not os.path.exists(self.path)
         self.single_pass = self.path == "-" or not reopened  # opening a missing file raises the error
         self._started: Iterator[bytes] | None = None
-        self._head = b""
+        self._peeked: deque[bytes] = deque()
         self._used = False
 
-    def head(self, size: int) -> bytes:
-        """Return at least the first `size` bytes, or all if there are fewer; `blocks` still yields them."""
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is standard input, and a person types it."""
+        return self.path == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+    def peek(self) -> Iterator[bytes]:
+        """Yield the decompressed bytes; `blocks` yields them again. Those of a pipe are kept in memory."""
         if not self.single_pass:
-            return _take(self._open_blocks(), size)
+            yield from self._open_blocks()
+            return
         self._check_unused()
+        yield from self._peeked
         self._started = self._started or self._open_blocks()
-        self._head += _take(self._started, size - len(self._head))
-        return self._head
+        for block in self._started:
+            self._peeked.append(block)
+            yield block
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the decompressed bytes."""
@@ -45,12 +69,12 @@ class Input:
             return
         self._check_unused()
         self._used = True
-        if self._head:
-            yield self._head
+        while self._peeked:
+            yield self._peeked.popleft()
         yield from self._started or self._open_blocks()
 
     def _open_blocks(self) -> Iterator[bytes]:
-        with _open(self.path, self.name) as stream:
+        with open_input(self.path, self.name) as stream:
             try:
                 yield from _decompressed(stream, self.name)
             except OSError as error:
@@ -61,11 +85,16 @@ class Input:
             raise InputError(f"{self.name} is a pipe and can be read only once; save it to a file first")
 
 
-def _open(path: str, name: str) -> BinaryIO:
+def open_input(path: str, name: str) -> BinaryIO:
+    """Open a file, a pipe or standard input for reading, unbuffered; `name` is its name in an error."""
     if path == "-":
-        return os.fdopen(os.dup(sys.stdin.fileno()), "rb", 0)
+        return _open_standard_input()
     try:
-        return open(path, "rb", 0)  # unbuffered: a pipe returns the bytes that have arrived without waiting
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            return _open_pipe(path)
+        return open(
+            path, "rb", 0
+        )  # unbuffered: bytes that have arrived are returned without waiting for more
     except FileNotFoundError as error:
         if os.path.islink(path):
             raise InputError(f"{name} is a link to {os.readlink(path)}, which does not exist") from error
@@ -78,17 +107,29 @@ def _open(path: str, name: str) -> BinaryIO:
         raise InputError(f"{name} cannot be opened: {error}") from error
 
 
-def _take(blocks: Iterator[bytes], size: int) -> bytes:
-    taken: list[bytes] = []
-    while size > 0 and (block := next(blocks, b"")):
-        taken.append(block)
-        size -= len(block)
-    return b"".join(taken)
+def _open_standard_input() -> BinaryIO:
+    try:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb", 0)
+    except (AttributeError, OSError, ValueError) as error:  # Python has None for a closed descriptor
+        raise InputError("standard input is closed; name a file, or redirect it from one") from error
+
+
+def _open_pipe(path: str) -> BinaryIO:
+    """Open a pipe and wait for the first data. A plain `open` waits for a writer without a word."""
+    pipe, ready = os.open(path, os.O_RDONLY | os.O_NONBLOCK), select.poll()
+    ready.register(pipe, select.POLLIN)  # and the end of the data, which is always reported
+    if not ready.poll(1000 * PATIENCE):
+        log.warning("waiting for data from the pipe %s", visible(path))
+        ready.poll()
+    os.set_blocking(pipe, True)
+    return open(pipe, "rb", 0)
 
 
 def _decompressed(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the content, with the compression recognised by the first bytes and not by the name."""
-    data = stream.read(COMPRESSED_BLOCK)
+    data = more = stream.read(COMPRESSED_BLOCK)
+    while more and any(magic.startswith(data) for magic in _MAGIC):  # a pipe can begin with a single byte
+        data += (more := stream.read(COMPRESSED_BLOCK))
     kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
     if kind is None:
         while data:
@@ -96,32 +137,88 @@ def _decompressed(stream: BinaryIO, name: str) -> Iterator[bytes]:
             data = stream.read(BLOCK)
         return
     new_frame = _decompressor(kind, name)
-    position, frame = 0, new_frame()
-    while data:  # all three libraries share `decompress`, `eof` and `unused_data`
+    frame, position = new_frame(), len(data)
+    while data:
         try:
-            content = frame.decompress(data)
+            yield from filter(None, _output(frame, data))
         except Exception as error:  # zlib.error, LZMAError and ZstdError have no common base
-            message = f"{name} is a damaged {kind} archive, near byte {position:,}: {error}"
+            if "memory" in str(error).lower():
+                rule = f"needs more than {MEMORY / 1e6:.0f} MB of memory; decompress it first"
+                raise InputError(f"{name}: decompressing this {kind} archive {rule}") from error
+            message = f"{name} is a damaged {kind} archive, near byte {position - len(data):,}: {error}"
             raise InputError(message) from error
-        if content:
-            yield content
-        position += len(data) - (len(frame.unused_data) if frame.eof else 0)
-        if frame.eof:
-            data = frame.unused_data.lstrip(b"\0") or stream.read(COMPRESSED_BLOCK).lstrip(b"\0")
-            if not data:
-                return
+        complete = frame.eof
+        data = frame.unused_data.lstrip(b"\0") if complete else b""
+        while not data and (more := stream.read(COMPRESSED_BLOCK)):
+            position += len(more)
+            data = more.lstrip(b"\0") if complete else more  # zeros may fill the space between two frames
+        if complete:
             frame = new_frame()
-        else:
-            data = stream.read(COMPRESSED_BLOCK)
-    raise InputError(f"{name} is a truncated {kind} archive: it ends at byte {position:,}; copy it again")
+    if not complete:
+        raise InputError(f"{name} is a truncated {kind} archive: it ends at byte {position:,}; copy it again")
+
+
+def _output(frame: Any, data: bytes) -> Iterator[bytes]:
+    """Yield the output of a decompressor for some input, in blocks."""
+    yield frame.decompress(data, BLOCK)
+    while not (frame.eof or frame.needs_input):
+        yield frame.decompress(b"", BLOCK)
 
 
 def _decompressor(kind: str, name: str) -> Callable[[], Any]:
-    if kind != "zstd":
-        return lzma.LZMADecompressor if kind == "xz" else partial(zlib.decompressobj, wbits=31)
+    """Return a constructor of objects with the interface of `lzma.LZMADecompressor`."""
+    if kind == "gzip":
+        return _Gzip
+    if kind == "xz":
+        return partial(lzma.LZMADecompressor, memlimit=MEMORY)
     try:
         import zstandard
     except ImportError as error:
         message = f"{name} is compressed with zstd; install seqwright[zstd], or decompress it first"
         raise InputError(message) from error
-    return zstandard.ZstdDecompressor().decompressobj
+    return lambda: _Zstd(zstandard.ZstdDecompressor(max_window_size=MEMORY).decompressobj())
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self.frame = zlib.decompressobj(wbits=31)
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        return self.frame.decompress(self.frame.unconsumed_tail + data, most)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self.frame.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self.frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.frame.unused_data
+
+
+class _Zstd:
+    def __init__(self, frame: Any) -> None:
+        self.frame, self.waiting = frame, memoryview(b"")
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        self.waiting = memoryview(data) if data else self.waiting
+        output, size = [], 0
+        while self.waiting and size < most and not self.frame.eof:
+            output.append(self.frame.decompress(self.waiting[:ZSTD_BLOCK]))
+            self.waiting, size = self.waiting[ZSTD_BLOCK:], size + len(output[-1])
+        return b"".join(output)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self.waiting
+
+    @property
+    def eof(self) -> bool:
+        return bool(self.frame.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self.frame.unused_data) + bytes(self.waiting)

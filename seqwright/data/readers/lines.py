@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
+from typing import Literal, NoReturn
 
 from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
 from seqwright.data.read_report import Place, ReadReport, Reason
@@ -22,6 +22,7 @@ from seqwright.errors import ConfigError, InputError
 OnBadBytes = Literal["error", "replace"]
 
 BEGINNING = 4096  # bytes that show whether a file is text
+MOST_RETURNS = 20  # carriage returns in a line; more of them are line ends
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change the character set
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -37,10 +38,11 @@ _CHANGES = (
 
 @dataclass(frozen=True)
 class Decoding:
-    """The encoding of a file, and what to do with bytes that it cannot decode."""
+    """The encoding of a file, what to do with bytes that it cannot decode, and the longest line in bytes."""
 
     encoding: str = "utf-8"
     on_bad_bytes: OnBadBytes = "error"
+    max_line: int = 10_000_000
 
     def __post_init__(self) -> None:
         try:
@@ -55,9 +57,8 @@ class Decoding:
 def read_blocks(source: Input, decoding: Decoding, report: ReadReport) -> Iterator[tuple[int, list[str]]]:
     """Yield clean lines in blocks: (number of the first line, lines)."""
     number, offset = 1, 0
-    for data in _whole_lines(_as_utf8(source, decoding)):
-        if number == 1 and not data.endswith(b"\n"):
-            _refuse_carriage_returns(data.count(b"\r"), source.name)
+    for data in _whole_lines(source.blocks(), source.name, decoding):
+        _check_lines(data, source.name, number, decoding.max_line)
         lines = _decoded(data, source.name, number, offset, decoding, report).split("\n")
         if data.endswith(b"\n"):
             lines.pop()
@@ -70,33 +71,39 @@ def read_blocks(source: Input, decoding: Decoding, report: ReadReport) -> Iterat
 
 
 def count_lines(source: Input, decoding: Decoding) -> int:
-    """Return the number of lines that `read_blocks` yields, without checking them."""
-    count, last = 0, b"\n"
-    for block in _as_utf8(source, replace(decoding, on_bad_bytes="replace")):
-        count += block.count(b"\n")
-        last = block[-1:] or last
-    return count + (last != b"\n")
+    """Return the number of lines that `read_blocks` yields, without decoding them."""
+    count, lenient = 0, replace(decoding, on_bad_bytes="replace")
+    for data in _whole_lines(source.blocks(), source.name, lenient):
+        _check_lines(data, source.name, count + 1, decoding.max_line)
+        count += data.count(b"\n") + (not data.endswith(b"\n"))
+    return count
 
 
-def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> list[str]:
-    """Return `most` lines from the first that is not blank on, and those before; their faults are ignored."""
-    size = BLOCK
-    while True:
-        data = source.head(size)
-        if not is_wide(decoding.encoding):
-            _refuse_non_text(data, source.name)
-        text = data.decode(decoding.encoding, "replace").removeprefix("\ufeff")
-        complete = len(data) < size
-        if complete or "\n" in text.lstrip():
+def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> tuple[int, list[str]]:
+    """Return the number of the first line that is not blank, and the lines from it on.
+
+    They are `most` lines, or fewer with BLOCK characters. Bad bytes are replaced; reading reports them.
+    """
+    encoding, lenient = _byte_encoding(decoding), replace(decoding, on_bad_bytes="replace")
+    number, lines, blank, size = 1, list[str](), 0, 0
+    for data in _whole_lines(source.peek(), source.name, lenient):
+        _check_lines(data, source.name, number + len(lines), decoding.max_line)
+        found = data.decode(encoding, "replace").removesuffix("\n").split("\n")
+        if not lines:
+            found[0] = found[0] if blank else found[0].removeprefix("\ufeff")
+            first = next((row for row, line in enumerate(found) if line.strip()), len(found))
+            number, found, blank = number + first, found[first:], blank + len(data)
+        lines += (line.removesuffix("\r") for line in found)
+        size += sum(map(len, found))
+        if len(lines) >= most or size >= BLOCK:
             break
-        size = 2 * len(data)
-    if "\n" not in text:
-        _refuse_carriage_returns(text.count("\r"), source.name)
-    lines = text.split("\n")
-    if not complete or lines[-1] == "":
-        lines.pop()
-    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    return [line.removesuffix("\r") for line in lines[: blank + most]]
+        if not lines and blank > decoding.max_line:
+            message = f"{source.name} begins with more than {decoding.max_line:,} bytes of blank lines"
+            raise InputError(f"{message}; remove them, or raise data.max_line")
+    else:
+        if len(lines) == 1 and lines[0].count("\r") > 1:
+            _refuse_carriage_returns(source.name, lines[0].count("\r"))
+    return number, lines[:most]
 
 
 def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadReport) -> str:
@@ -141,15 +148,64 @@ def is_wide(encoding: str) -> bool:
     return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
 
 
-def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
+def _whole_lines(blocks: Iterator[bytes], name: str, decoding: Decoding) -> Iterator[bytes]:
+    """Yield the same bytes, cut after line ends; a line that is longer than the limit ends them, incomplete.
+
+    The beginning of a line waits in a list, so its cost is linear.
+    """
+    waiting, size = list[bytes](), 0
+    for block in _as_utf8(blocks, name, decoding):
+        end = block.rfind(b"\n") + 1
+        rest = block.find(b"\n") if end else len(block)  # of the line that waits
+        size += rest
+        if size > decoding.max_line:
+            yield b"".join((*waiting, block[:rest]))
+            return
+        if not end:
+            waiting.append(block)
+            continue
+        yield b"".join((*waiting, block[:end]))
+        waiting, size = [block[end:]], len(block) - end
+    if data := b"".join(waiting):
+        yield data
+
+
+def _check_lines(data: bytes, name: str, number: int, limit: int) -> None:
+    """Raise InputError for a line that is too long, and for carriage returns as line ends."""
+    returns = data.count(b"\r") if b"\r" in data else 0  # counting takes ten times as long as searching
+    if returns > MOST_RETURNS and returns - data.count(b"\r\n") > MOST_RETURNS:
+        for row, line in enumerate(data.split(b"\n"), number):
+            if (count := line.count(b"\r")) > MOST_RETURNS:
+                _refuse_carriage_returns(str(Place(name, row)), count)
+    if data.endswith(b"\n"):
+        return
+    if number == 1 and returns > 1:
+        _refuse_carriage_returns(name, returns)
+    if len(data) > limit:
+        rule = f"the line has more than {limit:,} bytes; shorten it, or raise data.max_line"
+        raise InputError(f"{Place(name, number)}: {rule}")
+
+
+def _refuse_carriage_returns(where: str, count: int) -> NoReturn:
+    raise InputError(
+        f"{where} has {count:,} carriage returns and no line feed, so it would be read as one line; convert "
+        "its line ends, for example with tr '\\r' '\\n'"
+    )
+
+
+def _byte_encoding(decoding: Decoding) -> str:
+    """Return the encoding of what `_as_utf8` yields."""
+    return "utf-8" if is_wide(decoding.encoding) else decoding.encoding
+
+
+def _as_utf8(blocks: Iterator[bytes], name: str, decoding: Decoding) -> Iterator[bytes]:
     """Yield blocks in an encoding in which the byte 10 is always a line end."""
-    blocks = source.blocks()
     # Enough bytes to recognise a byte order mark, and no more: a short line from a terminal is complete.
     first = next(blocks, b"")
     while first and any(mark.startswith(first) for mark in _WIDE_MARKS) and (more := next(blocks, b"")):
         first += more
     if not is_wide(decoding.encoding):
-        _refuse_non_text(first, source.name)
+        _refuse_non_text(first, name)
         yield from chain([first], blocks)
         return
     errors = "strict" if decoding.on_bad_bytes == "error" else "replace"
@@ -160,7 +216,7 @@ def _as_utf8(source: Input, decoding: Decoding) -> Iterator[bytes]:
             position += len(block)
         yield decoder.decode(b"", final=True).encode()
     except UnicodeDecodeError as error:
-        message = f"{source.name}: bytes near {position:,} are not {decoding.encoding}: {error.reason}"
+        message = f"{name}: bytes near {position:,} are not {decoding.encoding}: {error.reason}"
         raise InputError(message) from error
 
 
@@ -180,32 +236,8 @@ def _refuse_non_text(first: bytes, name: str) -> None:
         )
 
 
-def _refuse_carriage_returns(count: int, name: str) -> None:
-    """Raise InputError for a file with carriage returns as line ends, which has no line feed at all."""
-    if count > 1:
-        raise InputError(
-            f"{name} has {count:,} carriage returns and no line feed, so it would be read as one line; "
-            "convert its line ends, for example with tr '\\r' '\\n'"
-        )
-
-
-def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes, cut after line ends. A long line waits in a list, so its cost is linear."""
-    waiting: list[bytes] = []
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if not end:
-            waiting.append(block)
-            continue
-        yield b"".join((*waiting, block[:end]))
-        waiting = [block[end:]]
-    if rest := b"".join(waiting):
-        yield rest
-
-
 def _decoded(data: bytes, name: str, number: int, offset: int, decoding: Decoding, report: ReadReport) -> str:
-    wide = is_wide(decoding.encoding)
-    encoding = "utf-8" if wide else decoding.encoding
+    wide, encoding = is_wide(decoding.encoding), _byte_encoding(decoding)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:

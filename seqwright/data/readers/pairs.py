@@ -79,7 +79,7 @@ def open_pairs(paths: Sequence[Path], data: DataConfig) -> PairFiles:
     """
     inputs = _inputs(paths)  # a pipe keeps the beginning that detection reads
     options = FormatOptions(data.format, data.delimiter, data.header, data.columns, data.quoting)
-    decoding = Decoding(data.encoding, data.on_bad_bytes)
+    decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
     rules = SkipRules(data.skip_bad_rows, LONGEST_TOKEN * data.max_length)
     sources = len(inputs)
     if data.format == "parallel":
@@ -89,7 +89,7 @@ def open_pairs(paths: Sequence[Path], data: DataConfig) -> PairFiles:
             raise ConfigError(f"{rule}; name the sources first, then the targets")
     elif len(inputs) == 2 and options == FormatOptions() and "-" not in paths:
         # most lines of a file of pairs have a tab or begin an object; some lines of running text can, too
-        heads = (first_lines(file, decoding) for file in inputs)
+        heads = (first_lines(file, decoding)[1] for file in inputs)
         marked = ((sum("\t" in line or line.startswith("{") for line in head), len(head)) for head in heads)
         if not any(2 * count > total for count, total in marked):
             sources = 1
@@ -157,7 +157,7 @@ class PairFiles:
         """The format of the first file, which the others share."""
         if self.targets:
             return FileFormat("parallel", reasons=("parallel: one file for each side, paired line by line",))
-        return sniff(first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.options)
+        return sniff(*first_lines(self.inputs[0], self.decoding), self.inputs[0].name, self.options)
 
     @cached_property
     def layout(self) -> RowLayout:
@@ -276,11 +276,11 @@ class PairFiles:
     def _quoted_rows(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[str]]]:
         """Yield rows whose cells may hold delimiters, quotes and line breaks (replaced with spaces)."""
         lines = (line for _, block in read_blocks(file, self.decoding, report) for line in block)
-        reader, first = quoted(lines, self.sniffed.delimiter), 1
+        first = 1
         try:
-            for cells in reader:
-                place, further = Place(file.name, first), reader.line_num - first
-                first = reader.line_num + 1
+            for count, cells in quoted(lines, self.sniffed.delimiter, self.decoding.max_line):
+                place, further = Place(file.name, first), count - 1
+                first += count
                 if further > MAX_QUOTED_LINES and self.options.quoting is None:
                     raise InputError(
                         f"{place}: a quote that opens here closes {further} lines later; fix it, or read "

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from seqwright.config.registry import unknown
 from seqwright.data.fields import symbols_in
 from seqwright.data.read_report import Place
 from seqwright.data.readers.columns import ColumnSelector, FieldKind, PairColumns, parse_columns, unknown_name
 from seqwright.data.readers.jsonl import MISSING, names_in, parse_object, value_under
-from seqwright.data.text_display import excerpt, shorten_list
+from seqwright.data.text_display import LISTED, MOST, excerpt, shorten_list
 from seqwright.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from _csv import Reader
 
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 
@@ -76,18 +73,33 @@ class FormatOptions:
             raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character")
 
 
-def quoted(lines: Iterable[str], delimiter: str) -> Reader:
-    """Return a strict reader of rows with quoted cells (RFC 4180); faults are csv.Error."""
-    csv.field_size_limit(max(1 << 30, csv.field_size_limit()))  # a cell may be a whole line, and very long
-    return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
+def quoted(lines: Iterable[str], delimiter: str, longest: int = 1 << 30) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows with quoted cells (RFC 4180): (number of lines, cells).
+
+    Faults are csv.Error, also a row of more than `longest` characters: a quote may never close.
+    """
+    csv.field_size_limit(max(longest, csv.field_size_limit()))
+    count = size = 0
+
+    def ended() -> Iterator[str]:
+        nonlocal count, size
+        for line in lines:
+            count, size = count + 1, size + len(line)
+            if size > longest:
+                raise csv.Error(f"more than {longest:,} characters")
+            yield line + "\n"
+
+    for cells in csv.reader(ended(), delimiter=delimiter, strict=True):
+        yield count, cells
+        count = size = 0
 
 
-def sniff(lines: list[str], name: str, options: FormatOptions) -> FileFormat:
-    """Return the format of a file of pairs from its first lines."""
+def sniff(first: int, lines: list[str], name: str, options: FormatOptions) -> FileFormat:
+    """Return the format of a file of pairs from its first lines, numbered from `first` on."""
     filled = [line for line in lines if line.strip()]
     if not filled:
         raise InputError(f"{name} has no pairs: it is empty or blank")
-    place = Place(name, lines.index(filled[0]) + 1)
+    place = Place(name, first)
     quoting = _quotes_cells(filled, place, options) if options.quoting is None else options.quoting
     detected = _format(filled, place, options, quoting)
     if detected.format == "jsonl":
@@ -112,7 +124,7 @@ def _rows(filled: list[str], delimiter: str, quoting: bool) -> list[list[str]]:
         return [line.split(delimiter) for line in filled]
     rows = []
     with suppress(csv.Error):
-        for cells in quoted((line.replace("\r", " ") for line in filled), delimiter):
+        for _, cells in quoted((line.replace("\r", " ") for line in filled), delimiter):
             rows.append(cells)
     return rows or [filled[0].split(delimiter)]
 
@@ -132,7 +144,7 @@ def _quotes_cells(filled: list[str], place: Place, options: FormatOptions) -> bo
 def _quoted_width(filled: list[str], delimiter: str) -> int | None:
     """Return the common width of the first rows if quotes enclose cells, or None."""
     try:
-        widths = {len(cells) for cells in quoted(filled, delimiter)}
+        widths = {len(cells) for _, cells in quoted(filled, delimiter)}
     except csv.Error:
         return None
     return widths.pop() if len(widths) == 1 else None
@@ -176,10 +188,11 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
         reason = f"header: the first row has only names of columns ({', '.join(lowered)})"
     elif requested:
         missing = min(requested - set(cells))
-        known = [cell if _NAME.fullmatch(cell) else excerpt(cell, 20) for cell in cells]
+        known = [cell if _NAME.fullmatch(cell) else excerpt(cell, 20) for cell in cells[:LISTED]]
+        wrong = unknown_name("column", missing, known + cells[LISTED:])  # which lists the first ones
         raise InputError(
-            f"{name}: {unknown_name('column', missing, known)} in the first row; name one of them, or, if "
-            "that row is a pair, use numbers, as in --columns 1:2"
+            f"{name}: {wrong} in the first row; name one of them, or, if that row is a pair, use numbers, as "
+            "in --columns 1:2"
         )
     elif all(map(_NAME.fullmatch, cells)):
         return detected.because("no header: the first row is a pair; if it has names, set data.header=true")
@@ -216,10 +229,11 @@ def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tu
             left, right = (k for k in (1, 2, 3) if k not in marked)
             columns = parse_columns(f"{left},{marked[0]}+:{right}")
             return columns, f"columns {columns}: column {marked[0]} holds features"
-    first = detected.names or rows[0]
-    names = first if all(map(_NAME.fullmatch, first)) else ("word", "sound")
+    first = list(detected.names) or rows[0]
+    shown = [excerpt(cell, 20) for cell in first[:LISTED]] + first[LISTED:]
+    names = first if all(map(_NAME.fullmatch, first)) else ["word", "sound"]
     raise InputError(
-        f"{name} has {detected.width:,} columns ({shorten_list([excerpt(cell, 20) for cell in first])}); "
+        f"{name} has {detected.width:,} columns ({shorten_list(shown)}); "
         f"choose the columns: by name if the first row has names, as --columns {':'.join(names[:2])}, "
         "otherwise by number, as --columns 1:2"
     )
@@ -248,8 +262,9 @@ def _kind(column: ColumnSelector, number: int, cells: list[str]) -> FieldKind:
 
 
 def _json_columns(found: FileFormat, filled: list[str], place: Place, options: FormatOptions) -> FileFormat:
-    first, objects = parse_object(filled[0], place), []
-    for line in filled:
+    first = parse_object(filled[0], place)
+    objects = [first]
+    for line in filled[1:]:
         with suppress(InputError):
             objects.append(parse_object(line, place))
     if options.columns:
@@ -271,7 +286,7 @@ def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
     lowered = {key.lower(): key for key in texts}
     known = ([lowered[name] for name in pair] for pair in _NAME_PAIRS if lowered.keys() >= set(pair))
     found = next(known, texts)
-    if len(found) == 2:
+    if len(found) == 2 and all(len(key) <= MOST and key.isprintable() for key in found):
         source, target = found
         return PairColumns((ColumnSelector(source),), ColumnSelector(target))
     names = names_in(first)
@@ -282,5 +297,6 @@ def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
 
 def _json_cells(key: str, objects: list[dict[str, Any]]) -> list[str]:
     values = [value_under(value, key) for value in objects]
-    texts = [";".join(map(str, value)) if isinstance(value, list) else value for value in values]
-    return [text for text in texts if isinstance(text, str)]
+    lists = [value for value in values if isinstance(value, list)]
+    symbols = [";".join(each) for each in lists if all(isinstance(symbol, str) for symbol in each)]
+    return symbols + [value for value in values if isinstance(value, str)]
