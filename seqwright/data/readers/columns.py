@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from seqwright.config.registry import unknown
-from seqwright.data.text_display import shorten_list
+from seqwright.data.text_display import MOST, shorten_list
 from seqwright.errors import ConfigError, InputError
 
 FieldKind = Literal["text", "symbols", "unspecified"]
@@ -91,7 +91,8 @@ def parse_columns(text: str) -> PairColumns:
 
 def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
     """Return the message about a column or key that a file does not have; files can have very many."""
-    near = difflib.get_close_matches(name, [each for each in known if len(each) < 100], n=1, cutoff=0.5)
+    compared = [each for each in known[:1000] if len(each) <= MOST and each.isprintable()]
+    near = difflib.get_close_matches(name, compared, n=1, cutoff=0.5)
     return unknown(kind, name, [shorten_list(known)], *near)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -31,10 +32,14 @@ def parse_object(line: str, place: Place) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise InputError(f"{place}: not JSON at column {error.colno}: {error.msg}") from error
     except _NotStrict as error:
-        raise InputError(f"{place}: {error} at column {line.rfind(error.text) + 1}") from error
-    except (RecursionError, ValueError) as error:  # an integer with more digits than Python converts
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"{place}: not usable at column 1: {reason}") from error
+        column = line.rfind(error.text) + 1  # 0 if the line has it with escapes
+        where = f"at column {column}" if column else "on this line"
+        raise InputError(f"{place}: {error} {where}") from error
+    except (RecursionError, ValueError) as error:
+        reason = "objects or arrays nested too deeply"
+        if not isinstance(error, RecursionError):
+            reason = f"an integer of more than {sys.get_int_max_str_digits():,} digits"
+        raise InputError(f"{place}: not usable: {reason}") from error
     if not isinstance(value, dict):
         raise InputError(f"{place}: expected a JSON object at column 1, not {_described(value)}")
     return value
