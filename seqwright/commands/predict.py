@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         source, json = Input(options.input), options.json
         job = Job(predictor, source, given, json=json, decoding=decoding, shard=shard, report=_report)
-        if options.input == "-" and sys.stdin.isatty():
+        if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")
         job.run(job.output(output))
     except ConfigError as error:
@@ -121,7 +121,7 @@ def _hint_for_text(options: argparse.Namespace) -> str:
 def _with_flags(message: str) -> str:
     """Replace the configuration keys in an error by the flags of this command."""
     message = message.replace("data.encoding=", "--encoding ").replace("raise max_", "raise --max-")
-    return message.replace("data.on_bad_bytes=", "--on-bad-bytes ")
+    return message.replace("data.on_bad_bytes=", "--on-bad-bytes ").replace(", or raise data.max_line", "")
 
 
 def _report(text: str) -> None:
