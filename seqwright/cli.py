@@ -48,7 +48,8 @@ EPILOG = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. An error that a user can cause is printed as one line."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # the parent process has closed it
+    if sys.stderr is None:  # the parent process has closed it
+        sys.stderr = io.StringIO()
     try:
         with redirect_stdout(_standard_output()):
             try:

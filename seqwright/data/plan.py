@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqwright.config import TrainingConfig
 from seqwright.config.validation import Whole
 from seqwright.errors import ConfigError, ModelError
 
@@ -43,7 +44,8 @@ class Batching:
 
     A batch is as many rows as fit, at least one: rows × longest target ≤ `tokens`, rows × longest source ≤
     `source_tokens`, rows ≤ `max_rows`. An example that does not fit is alone in its batch. Without `shuffle`
-    every epoch is the same: all examples, from short to long.
+    every epoch is the same: all examples, from short to long. With a `ramp` of n epochs the budgets grow: the
+    first epoch has 1/n of them, the second 2/n (Smith et al. 2018).
     """
 
     tokens: int = 4096
@@ -51,16 +53,31 @@ class Batching:
     max_rows: int | None = None
     window: int = 1 << 17  # examples sorted together; more pads less and mixes less
     shuffle: bool = True
+    ramp: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "source_tokens", "max_rows", "window"):
+        for name in ("tokens", "source_tokens", "max_rows", "window", "ramp"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"batching.{name} is {value}, but must be at least 1")
 
+    def in_epoch(self, number: int) -> Batching:
+        """Return the batching of one epoch, counted from 0."""
+        if number + 1 >= self.ramp:
+            return self
+        tokens, source = (
+            max(1, whole * (number + 1) // self.ramp) for whole in (self.tokens, self.source_budget)
+        )
+        return replace(self, tokens=tokens, source_tokens=source, ramp=1)
+
     @property
     def source_budget(self) -> int:
         return 4 * self.tokens if self.source_tokens is None else self.source_tokens
+
+
+def batching_of(training: TrainingConfig) -> Batching:
+    """Return the batching of a training."""
+    return Batching(tokens=training.tokens, ramp=training.ramp)
 
 
 @dataclass(frozen=True)
@@ -114,11 +131,13 @@ class Plan:
     @property
     def identity(self) -> dict[str, Any]:
         """What determines the order besides the data: a cursor is valid while this stays the same."""
-        return {"rule": RULE, "seed": self.seed, **asdict(self.batching)}
+        ramp = {} if self.batching.ramp == 1 else {"ramp": self.batching.ramp}
+        fixed = {name: value for name, value in asdict(self.batching).items() if name != "ramp"}
+        return {"rule": RULE, "seed": self.seed, **fixed, **ramp}
 
     def epoch(self, number: int) -> Epoch:
         """Return epoch `number`, counted from 0, independent of earlier calls."""
-        count, options = len(self.lengths.counted), self.batching
+        count, options = len(self.lengths.counted), self.batching.in_epoch(number)
         # numpy keeps the raw stream of a bit generator, but not what a Generator makes of it (NEP 19): so
         # permutations are sorted raw numbers, and a run may be resumed under another numpy
         random = np.random.PCG64(np.random.SeedSequence([self.seed, number]))

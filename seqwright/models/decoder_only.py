@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqwright.config.validation import Positive
 from seqwright.data.batch import Tokens
 from seqwright.models import DECODERS, DecoderModel
 from seqwright.models.heads.tokens import TokenScores
@@ -16,15 +17,21 @@ from seqwright.nn.attention import Spec
 class DecoderOnly(DecoderModel):
     """p(target), token by token, or p(target | source) after the source as a prompt (Radford et al. 2018).
 
-    tie: the output layer is the embedding.
+    tie: the output layer is the embedding. logit_cap: no score of a symbol is larger.
     """
 
     def __init__(
-        self, *, vocabulary: int, decoder: Spec = "transformer", tie: bool = True, output_bias: bool = False
+        self,
+        *,
+        vocabulary: int,
+        decoder: Spec = "transformer",
+        tie: bool = True,
+        output_bias: bool = False,
+        logit_cap: Positive | None = None,
     ):
         super().__init__()
         self.decoder = DECODERS.build(decoder, vocabulary=vocabulary, memory_size=None)
-        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)
+        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias, cap=logit_cap)
 
     def hidden(self, batch: Any) -> Tensor:
         source = len(batch.target.ids) if batch.source is None else batch.source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from seqwright.config.validation import Positive
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS, DecoderModel
 from seqwright.models.heads.tokens import TokenScores
@@ -13,7 +14,8 @@ from seqwright.nn.attention import Spec
 class EncoderDecoder(DecoderModel):
     """p(target | source), token by token.
 
-    share: source and target have one embedding. tie: the output layer is the target's embedding.
+    share: source and target have one embedding. tie: the output layer is the target's embedding. logit_cap:
+    no score of a symbol is larger.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class EncoderDecoder(DecoderModel):
         share: bool = False,
         tie: bool = True,
         output_bias: bool = False,
+        logit_cap: Positive | None = None,
     ):
         super().__init__()
         self.encoder = ENCODERS.build(encoder, vocabulary=source_vocabulary)
@@ -36,7 +39,7 @@ class EncoderDecoder(DecoderModel):
                 needs = f"share needs embeddings of one shape, not {one} (source) and {other} (target)"
                 raise ConfigError(f"{needs}; make them equal or set share = false")
             self.encoder.embedding = self.decoder.embedding
-        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias)
+        self.output = TokenScores.after(self.decoder, tie=tie, bias=output_bias, cap=logit_cap)
 
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))

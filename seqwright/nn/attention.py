@@ -28,7 +28,7 @@ from seqwright.nn.inference_weights import FewRows, Function, InferenceModule, b
 from seqwright.nn.kv_cache import Keys
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS, NoPosition
-from seqwright.nn.scores import SCORES
+from seqwright.nn.scores import SCORES, Score
 
 Spec = str | Mapping[str, Any]
 EVERYTHING = Mask()
@@ -112,6 +112,11 @@ class Attention(InferenceModule["BoundAttention"]):
                 bound = (6 / (columns + rows / len({"k", "v"} & set(self.projections)))) ** 0.5
                 nn.init.uniform_(layer.weight, -bound, bound)
 
+    def zero_output(self) -> None:
+        """Start with an output of zero."""
+        if isinstance(self.out, nn.Linear):
+            nn.init.zeros_(self.out.weight)
+
     def bind(self) -> BoundAttention:
         return BoundAttention(self)
 
@@ -134,6 +139,7 @@ class BoundAttention:
         self.query, self.key_value, self.out = bound(home.query), bound(home.key_value), bound(home.out)
         self.score, self.position, self.dropout = home.score, home.position, home.dropout
         self.inside = self.position.inside
+        self.prepares_keys = type(self.score).prepare_keys is not Score.prepare_keys
         self.drops = drops(self.dropout)
         # the fused kernel computes dot products and does not return the weights
         weightless = not (self.position.needs_weights or self.drops)
@@ -163,13 +169,18 @@ class BoundAttention:
         """memory (B, K, memory size) -> keys and values (B, H, K, …)."""
         if self.projects_key and self.projects_value:
             return self._keys(self._split(self.key_value(memory), self.pair_size), places)
-        k = self._split(self.key_value(memory) if self.projects_key else memory, self.key_size)
+        k = self.score.prepare_keys(
+            self._split(self.key_value(memory) if self.projects_key else memory, self.key_size)
+        )
         v = self._split(self.key_value(memory) if self.projects_value else memory, self.value_size)
         return Keys.of(self.position.turn(k, places) if self.inside else k, v, places)
 
     def _keys(self, both: Tensor, places: Places) -> Keys:
         keys = Keys(both, (self.key_size, self.value_size), places)
-        return Keys.of(self.position.turn(keys.k, places), keys.v, places) if self.inside else keys
+        if not (self.inside or self.prepares_keys):
+            return keys
+        k = self.score.prepare_keys(keys.k)
+        return Keys.of(self.position.turn(k, places) if self.inside else k, keys.v, places)
 
     def _split(self, x: Tensor, size: int) -> Tensor:
         """(B, T, H · E) -> (B, H, T, E)."""

@@ -58,6 +58,7 @@ class Block(nn.Module):
     """One layer of a Transformer: self-attention, cross-attention if there is a memory, feed-forward.
 
     growth: how a causal block keeps the keys of earlier tokens; None: all, or those within the window.
+    mixes: whether its values are mixed with those of the first block.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Block(nn.Module):
         order: Order = "pre",
         dropout: float = 0.0,
         growth: Spec | None = None,
+        mixes: bool = False,
     ):
         super().__init__()
+        self.share = nn.Parameter(torch.tensor(0.5)) if mixes else None
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
         self.around_attention = Residual(size, norm, order, dropout)
         self.around_cross = None if cross is None else Residual(size, norm, order, dropout)
@@ -95,7 +98,7 @@ class BoundBlock:
     """A block as functions of its weights."""
 
     def __init__(self, home: Block):
-        self.growth = home.growth
+        self.growth, self.share = home.growth, home.share
         self.attention: Any = bound(home.attention)
         self.cross = None if home.cross is None else bound(home.cross)
         self.feed_forward = bound(home.feed_forward)
@@ -120,11 +123,19 @@ class BoundBlock:
         """The output of self-attention, and the keys that it attended to."""
         attention = self.attention
         if isinstance(attention, Attention):  # it has hooks, which run when it is called
-            keys = self.growth(past, attention.keys(x, context.queries), context)
+            keys = self.growth(past, self._mixed(attention.keys(x, context.queries), context), context)
             return attention(x, context, keys), keys
         q, new = attention.queries_and_keys(x, context.queries)
-        keys = self.growth(past, new, context)
+        keys = self.growth(past, self._mixed(new, context), context)
         return attention.attend(q, context, keys), keys
+
+    def _mixed(self, new: Keys, context: AttentionContext) -> Keys:
+        """The keys of new tokens, with values that are mixed with those of the first block."""
+        if self.share is None:
+            context.first_values = new.v if context.first_values is None else context.first_values
+            return new
+        assert context.first_values is not None  # the first block has no share
+        return Keys.of(new.k, torch.lerp(context.first_values, new.v, self.share), new.places)
 
 
 class Stack(InferenceModule["BoundStack"]):
@@ -136,6 +147,10 @@ class Stack(InferenceModule["BoundStack"]):
     window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
     2017, section 4). growth: how the keys of earlier tokens are kept: append (all of them) or last (those
     within the window); by default the one that fits the window.
+    zero_start: the output projections of attention and feed-forward start at zero, so that a block starts as
+    the identity (as in Fixup, Zhang et al. 2019).
+    value_residual: from the second layer on, self-attention mixes its values with those of the first layer;
+    the share of its own is learned and starts at one half (Zhou et al. 2024, eq. 5).
     """
 
     def __init__(
@@ -161,6 +176,8 @@ class Stack(InferenceModule["BoundStack"]):
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         activation_dropout: float = 0.0,
+        zero_start: bool = False,
+        value_residual: bool = False,
     ):
         super().__init__()
         self.size = size
@@ -169,6 +186,8 @@ class Stack(InferenceModule["BoundStack"]):
         own, sizes = per_layer("heads", heads, layers), per_layer("head_size", head_size, layers)
         heads_across = own if cross_heads is None else per_layer("cross_heads", cross_heads, layers)
         sizes_across = per_layer("cross_head_size", cross_head_size or head_size, layers)
+        if value_residual and len(set(own)) > 1:
+            raise ConfigError(f"value_residual needs the same number of heads in each layer, not {own}")
         common: dict[str, Any] = {"score": score, "bias": bias, "dropout": attention_dropout}
         around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
         wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}
@@ -180,7 +199,10 @@ class Stack(InferenceModule["BoundStack"]):
             across = {**common, "heads": heads_across[i], "head_size": sizes_across[i]}
             cross = None if memory_size is None else Attention(size, memory_size, **across)
             feed = FEED_FORWARDS.build(feed_forward, **wide)
-            self.blocks.append(Block(size, attention, cross, feed, **around))
+            self.blocks.append(Block(size, attention, cross, feed, mixes=value_residual and i > 0, **around))
+            for part in (attention, cross, feed) if zero_start else ():
+                if part is not None:
+                    part.zero_output()
         self.dropout = Dropout(dropout)
         self.norm = NORMS[norm](size) if order == "pre" else nn.Identity()
 

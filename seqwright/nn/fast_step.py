@@ -26,6 +26,7 @@ from seqwright.nn.attention import BoundAttention, by_head, by_row
 from seqwright.nn.inference_weights import FewRows, Function, bias_of
 from seqwright.nn.kv_cache import LEAST, Append, CacheBuffer, Keys, Memory, Past, StackedCache
 from seqwright.nn.masks import AttentionContext, MaskBias, Places
+from seqwright.nn.positions import Rotary
 from seqwright.nn.scores import Score
 
 
@@ -108,6 +109,7 @@ class FastStep:
         self.sizes = (self.own.key_size, self.own.value_size)
         self.joint_sizes = (self.own.query_size, self.own.pair_size)
         self.heads, self.factor = self.own.heads, self.own.score.factor
+        self.rotary = self.own.position if self.own.inside else None
 
     def suits(self, hidden: Tensor, context: AttentionContext, memory: Memory) -> bool:
         """Whether this call has one token for each row, hidden (G, W, D), and nothing is recorded."""
@@ -118,6 +120,8 @@ class FastStep:
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return False
         if new.seen is not None or new.first is None or bool(self.crosses) != (memory is not None):
+            return False
+        if self.rotary is not None and new.first != new.last:
             return False
         if memory is not None and self._memory_bias(context, memory, hidden.dtype).blind is not None:
             return False
@@ -140,9 +144,16 @@ class FastStep:
         keys, values = buffer.data.narrow(3, 0, end).split_with_sizes(self.sizes, -1)
         bias, _ = context.mask_bias(self.own.mask, places, hidden.dtype)  # each token sees itself
         hidden = hidden.reshape(rows, size)
+        turns = None if self.rotary is None else self.rotary.turns(context.queries, hidden)
+        if turns is not None:  # the new tokens are all at one place; a query and its key turn together
+            turns = torch.cat([turns, turns], -1)
         each = zip(self.layers, slots, keys.unbind(), values.unbind(), prepared.layers, strict=True)
         for layer, slot, k, v, across in each:
-            joint = by_head(layer.joint(layer.norm(hidden)), groups, width, self.heads, joint_size)
+            joint = layer.joint(layer.norm(hidden))
+            if turns is not None:
+                pairs = torch.view_as_complex(joint.view(rows, self.heads, -1, 2))
+                pairs.narrow(-1, 0, turns.shape[-1]).mul_(turns)
+            joint = by_head(joint, groups, width, self.heads, joint_size)
             q, both = joint.split_with_sizes(self.joint_sizes, -1)
             slot.copy_(both)
             attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.factor)
@@ -221,25 +232,33 @@ def fast_step(home: nn.Module, blocks: Sequence[Any]) -> FastStep | None:
 
 def _plain(block: Any) -> bool:
     """Whether the fast path covers a block: pre-norm, no dropout, all keys kept, dot-product attentions with
-    all projections and without positions inside, and no mask on the memory.
+    all projections, at most rotary positions inside, and no mask on the memory.
     """
     residuals = [block.around_attention, block.around_cross, block.around_feed_forward]
     attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
     return (
         type(block.growth) is Append
+        and block.share is None
         and all(part is None or part.after is torch.add for part in residuals)
-        and all(isinstance(part, BoundAttention) and part.fusible and not part.inside for part in attentions)
-        and all(type(part.score).prepare is Score.prepare for part in attentions)
+        and all(isinstance(part, BoundAttention) and part.fusible for part in attentions)
+        and all(not part.inside or _turns_pairs(part) for part in attentions)
+        and all(type(part.score).prepare is Score.prepare and not part.prepares_keys for part in attentions)
         and all(isinstance(p, FewRows) for part in attentions for p in (part.query, part.key_value, part.out))
         and block.attention.joint is not None
         and (block.cross is None or block.cross.mask.open)
     )
 
 
+def _turns_pairs(part: BoundAttention) -> bool:
+    """Whether the position is rotary and a query, its key and its value consist of whole pairs."""
+    return type(part.position) is Rotary and part.query_size == part.key_size and part.value_size % 2 == 0
+
+
 def _shape(block: Any) -> tuple[Any, ...]:
-    """The properties that all blocks must share to use one buffer and one mask."""
+    """The properties that all blocks must share to use one buffer, one mask and one rotation."""
+    sizes = ("mask", "heads", "query_size", "key_size", "value_size", "inside")
     return tuple(
-        (part.mask, part.heads, part.query_size, part.key_size, part.value_size, part.score.factor)
+        (*(getattr(part, name) for name in sizes), part.score.factor, getattr(part.position, "base", None))
         for part in (block.attention, block.cross)
         if part is not None
     )

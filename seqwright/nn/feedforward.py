@@ -15,14 +15,30 @@ from seqwright.nn.inference_weights import Function, bound, drops
 
 FEED_FORWARDS = Registry("feed_forward", "seqwright.nn.feedforward", "seqwright.nn.feedforward:FeedForward")
 
-Activation = Literal["relu", "gelu", "silu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+Activation = Literal["relu", "squared_relu", "gelu", "silu"]
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """max(x, 0)² (So et al. 2021, Primer, 3.2)."""
+    return F.relu(x).square()
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "squared_relu": squared_relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
 
 
 class FeedForward(nn.Module):
     """Base: (…, size) -> (…, size). `bound` returns the function (see `seqwright.nn.inference_weights`)."""
 
     def bound(self) -> Function:
+        raise NotImplementedError
+
+    def zero_output(self) -> None:
+        """Start with an output of zero."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
@@ -46,6 +62,9 @@ class _TwoLayers(FeedForward):
             nn.init.xavier_uniform_(layer.weight)
             if bias:
                 nn.init.zeros_(layer.bias)
+
+    def zero_output(self) -> None:
+        nn.init.zeros_(self.fall.weight)
 
 
 class Plain(_TwoLayers):

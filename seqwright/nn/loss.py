@@ -38,42 +38,70 @@ class Loss:
 
 
 def cross_entropy(
-    rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    cap: float | None = None,
 ) -> Tensor:
-    """Σ over rows of −Σ_v t_v log softmax(W h + b)_v, t = (1 − ε) · one-hot + ε / V (Szegedy et al. 2016).
+    """Σ over rows of −Σ_v t_v log softmax(z)_v, t = (1 − ε) · one-hot + ε / V (Szegedy et al. 2016).
 
-    rows (N, D), weight (V, D), targets (N,). Equal to F.cross_entropy(…, reduction="sum").
+    z = W h + b, or cap · tanh of it / cap. rows (N, D), weight (V, D), targets (N,). Equal to
+    F.cross_entropy(…, reduction="sum").
     """
     with torch.autocast(rows.device.type, enabled=False):  # a loss is summed in the precision of the weights
-        given = (rows.to(weight.dtype), weight, bias, targets, smoothing)
+        given = (rows.to(weight.dtype), weight, bias, targets, smoothing, cap)
         return _CrossEntropy.apply(*given) if torch.is_grad_enabled() else _cross_entropy(*given, None)
 
 
 class _CrossEntropy(Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        cap: float | None,
     ) -> Tensor:
         to_bias = None if bias is None else torch.zeros_like(bias)
         ctx.slopes = (torch.empty_like(rows), torch.zeros_like(weight), to_bias)
-        return _cross_entropy(rows, weight, bias, targets, smoothing, ctx.slopes)
+        return _cross_entropy(rows, weight, bias, targets, smoothing, cap, ctx.slopes)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # the slopes carry no graph and would count as constants
             raise NotImplementedError("the loss has no second derivative; use F.cross_entropy on the scores")
-        return (*(None if slope is None else slope * grads[0] for slope in ctx.slopes), None, None)
+        return (*(None if slope is None else slope * grads[0] for slope in ctx.slopes), None, None, None)
+
+
+def capped(scores: Tensor, cap: float) -> Tensor:
+    """cap · tanh(z / cap): no score exceeds the cap (Gemma 2, Rivière et al. 2024, 2.1)."""
+    return torch.tanh(scores / cap) * cap
 
 
 def _cross_entropy(
-    rows: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, slopes: Slopes
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    cap: float | None,
+    slopes: Slopes,
 ) -> Tensor:
-    """The loss. `slopes` get the gradients of rows, weight and bias; that of the scores is softmax − t."""
+    """The loss. `slopes` get the gradients of rows, weight and bias; that of the scores is softmax − t, times
+    1 − (z / cap)² with a cap.
+    """
     share = smoothing / len(weight)
     total = torch.zeros((), dtype=rows.dtype, device=rows.device)
     for start in range(0, len(rows), ROWS):
         h, y = rows[start : start + ROWS], targets[start : start + ROWS, None]
-        log_probs = F.linear(h, weight, bias).log_softmax(-1)  # (n, V)
+        scores = F.linear(h, weight, bias)
+        if cap is not None:
+            scores = capped(scores, cap)
+        log_probs = scores.log_softmax(-1)  # (n, V)
         total -= (1 - smoothing) * log_probs.gather(1, y).sum()
         if smoothing:
             total -= share * log_probs.sum()
@@ -82,11 +110,13 @@ def _cross_entropy(
         to_rows, to_weight, to_bias = slopes
         slope = log_probs.exp_()
         slope.scatter_add_(1, y, slope.new_full(y.shape, smoothing - 1))
+        if cap is not None:
+            slope = (slope - share) * (1 - (scores / cap).square())
         torch.mm(slope, weight, out=to_rows[start : start + ROWS])
         to_weight.addmm_(slope.t(), h)
         if to_bias is not None:
             to_bias += slope.sum(0)
-    if slopes is not None and smoothing:  # the −ε/V of every symbol, taken out of the loop
+    if slopes is not None and smoothing and cap is None:  # the −ε/V of every symbol, taken out of the loop
         to_rows, to_weight, to_bias = slopes
         to_rows -= share * weight.sum(0)
         to_weight -= share * rows.sum(0)

@@ -239,6 +239,7 @@ class AttentionContext:
 
     def __init__(self, queries: Places, width: int = 1):
         self.queries, self.width = queries, width
+        self.first_values: Tensor | None = None  # those of the new tokens in the first self-attention
         self._known: dict[Hashable, tuple[Any, object]] = {}
         self._biases: dict[tuple[int, int], tuple[MaskBias, Mask, Places]] = {}
 

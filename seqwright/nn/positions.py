@@ -174,17 +174,42 @@ class Rotary(Position):
         super().__init__()
         if key_size % 2:
             raise ConfigError(f"position rotary turns pairs, but a head has size {key_size}; use an even one")
-        # not a buffer: converting the model to half precision must not round the angles
-        self.speeds = base ** (-torch.arange(0, key_size, 2, dtype=torch.float64, device="cpu") / key_size)
+        self.base, self.pairs = base, key_size // 2
+        self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     def turn(self, x: Tensor, places: Places) -> Tensor:
-        angles = places.pos[..., None].double() * self.speeds.to(x.device)  # (T, E/2) or (B, T, E/2)
-        turns = torch.polar(torch.ones_like(angles), angles)
-        turns = turns.to(torch.complex64 if x.dtype != torch.float64 else torch.complex128)
+        turns = self.turns(places, x)
         if turns.dim() == 3:
             turns = turns[:, None]
-        pairs = x.unflatten(-1, (len(self.speeds), 2)).to(turns.real.dtype).contiguous()
-        return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).to(x.dtype)
+        pairs = x.to(turns.real.dtype).unflatten(-1, (self.pairs, 2))
+        return torch.view_as_real(_as_complex(pairs) * turns).flatten(-2).to(x.dtype)
+
+    def turns(self, places: Places, like: Tensor) -> Tensor:
+        """exp(i · angle) of each pair at each place: (T, E/2) or (B, T, E/2); (1, E/2) if all are equal."""
+        first, last = places.first, places.last
+        table = self._table(1 + (int(places.pos.max()) if last is None else last), like)
+        if first is not None and last is not None and (first == last or last - first + 1 == places.count):
+            return table.narrow(0, first, last - first + 1)  # one position for all tokens, or a run
+        return table[places.pos]
+
+    def _table(self, count: int, like: Tensor) -> Tensor:
+        """At least `count` rows. Not a buffer: converting the model to half precision must not round it."""
+        kind = torch.complex128 if like.dtype == torch.float64 else torch.complex64
+        known = self._tables.get((like.device, kind))
+        if known is None or len(known) < count:
+            with torch.inference_mode(False), torch.device("cpu"):  # the table outlives the call
+                even = torch.arange(0, 2 * self.pairs, 2, dtype=torch.float64)
+                speeds = self.base ** (-even / (2 * self.pairs))
+                angles = torch.arange(max(2 * count, 256), dtype=torch.float64)[:, None] * speeds
+                known = torch.polar(torch.ones_like(angles), angles).to(like.device, kind)
+            self._tables[like.device, kind] = known
+        return known
+
+
+def _as_complex(pairs: Tensor) -> Tensor:
+    """(…, 2) -> (…), without a copy where the memory allows it."""
+    even = all(stride % 2 == 0 for stride in pairs.stride()[:-1]) and pairs.storage_offset() % 2 == 0
+    return torch.view_as_complex(pairs if even and pairs.stride(-1) == 1 else pairs.contiguous())
 
 
 class Alibi(Position):

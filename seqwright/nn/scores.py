@@ -1,8 +1,8 @@
 """Scores: how well a query fits a key. One class each; the name of a class in snake_case is its key.
 
-A multiplicative score is a factor times a dot product with a query that `prepare` may have changed, so that
-the fused kernels can compute it; any other score defines `forward`. All map q (B, H, Q, E) and k (B, H, K, E)
-to (B, H, Q, K).
+A multiplicative score is a factor times the dot product of a prepared query and a prepared key, so that the
+fused kernels can compute it; any other score defines `forward`. Keys are prepared once, when they are made;
+preparing them again changes nothing. All map q (B, H, Q, E) and k (B, H, K, E) to (B, H, Q, K).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
@@ -19,7 +20,7 @@ SCORES = Registry("score", "seqwright.nn.scores", "seqwright.nn.scores:Score")
 
 
 class Score(nn.Module):
-    """Base: factor · prepare(q)·k."""
+    """Base: factor · prepare(q)·prepare_keys(k)."""
 
     multiplicative = True
     factor = 1.0
@@ -27,8 +28,11 @@ class Score(nn.Module):
     def prepare(self, q: Tensor) -> Tensor:
         return q
 
+    def prepare_keys(self, k: Tensor) -> Tensor:
+        return k
+
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return (self.prepare(q) * self.factor) @ k.transpose(-1, -2)
+        return (self.prepare(q) * self.factor) @ self.prepare_keys(k).transpose(-1, -2)
 
 
 class Dot(Score):
@@ -48,6 +52,23 @@ class ScaledDot(Score):
         if not temperature > 0:
             raise ConfigError(f"temperature of scaled_dot is {temperature}; it must be above 0")
         self.factor = 1.0 / (math.sqrt(key_size) * temperature)
+
+
+class Cosine(Score):
+    """s · q·k / (|q| |k|): query–key normalisation (Henry et al. 2020, eq. 4); s of each head is learned and
+    starts at √E, so that scores are bounded by it.
+    """
+
+    def __init__(self, *, heads: int, query_size: int, key_size: int):
+        super().__init__()
+        _same_size("cosine", query_size, key_size)
+        self.scale = nn.Parameter(torch.full((heads, 1, 1), math.sqrt(key_size)))
+
+    def prepare(self, q: Tensor) -> Tensor:
+        return F.normalize(q, dim=-1) * self.scale
+
+    def prepare_keys(self, k: Tensor) -> Tensor:
+        return F.normalize(k, dim=-1)
 
 
 class Bilinear(Score):

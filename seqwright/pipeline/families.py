@@ -14,7 +14,7 @@ from seqwright import __version__
 from seqwright.config import override
 from seqwright.config.presets import PRESETS
 from seqwright.config.registry import unknown
-from seqwright.data.plan import Batching, Plan
+from seqwright.data.plan import Plan, batching_of
 from seqwright.data.store import Store
 from seqwright.data.task import task_class
 from seqwright.data.text_display import pluralize
@@ -229,7 +229,7 @@ def tokens_read(family: Family, place: Path, progress: Progress) -> tuple[int, i
     """Return the tokens of both sides that a training has read, ends included."""
     config, cursor = family.design.config, progress.cursor
     lengths = task_class(config.task).load(place, config).lengths(Store.open(place / "data" / "train"))
-    plan = Plan(lengths, Batching(tokens=config.training.tokens), config.seed)
+    plan = Plan(lengths, batching_of(config.training), config.seed)
     epoch = plan.epoch(cursor.epoch)
     read = [number for batch in range(cursor.batch) for number in epoch[batch]]
     source, target = (

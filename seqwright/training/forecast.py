@@ -11,7 +11,7 @@ import torch
 
 from seqwright.config import Config
 from seqwright.data.checks.findings import Finding
-from seqwright.data.plan import Batching, Plan
+from seqwright.data.plan import Plan, batching_of
 from seqwright.data.text_display import pluralize
 from seqwright.models import Model
 from seqwright.training.budget import steps_of
@@ -104,7 +104,7 @@ class _Probe:
 
     def __init__(self, config: Config, prepared: Prepared, model: Model, workers: int):
         self.config = config
-        self.plan = Plan(prepared.lengths, Batching(tokens=config.training.tokens), config.seed)
+        self.plan = Plan(prepared.lengths, batching_of(config.training), config.seed)
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
         self.workers = Workers(self.model, build_compute(config, prepared, self.model), workers)

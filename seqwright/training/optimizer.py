@@ -11,7 +11,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
-from seqwright.config.validation import Doc, Positive, Share
+from seqwright.config.validation import Count, Doc, Positive, Share
 from seqwright.errors import ModelError
 
 OPTIMIZERS = Registry("optimizer", "seqwright.training.optimizer", "seqwright.training.optimizer:Optimizer")
@@ -20,6 +20,9 @@ NotNegative = Annotated[float, Ge(0), Lt(math.inf)]
 Rate = Annotated[Positive, Doc("Highest learning rate; the schedule sets the fraction of it at each step.")]
 Betas = Annotated[tuple[Share, Share], Doc("Decay of the first and the second moment.")]
 Decay = Annotated[NotNegative, Doc("Weight decay of matrices.")]
+Factor = Annotated[Positive, Doc("Factor of the learning rate of embeddings and the output layer.")]
+VectorFactor = Annotated[Positive, Doc("Factor of the learning rate of biases, norms and other vectors.")]
+OUTER = {"embedding", "output"}  # parts of a name whose matrices are tables of symbols
 
 
 class Optimizer:
@@ -65,7 +68,10 @@ class Optimizer:
 
 
 class Adamw(Optimizer):
-    """AdamW (Loshchilov & Hutter 2019); only matrices have weight decay."""
+    """AdamW (Loshchilov & Hutter 2019); only matrices have weight decay.
+
+    embedding_rate, vector_rate: factors of the rate for tables of symbols, and for all that is not a matrix.
+    """
 
     def __init__(
         self,
@@ -75,19 +81,30 @@ class Adamw(Optimizer):
         betas: Betas = (0.9, 0.98),
         epsilon: NotNegative = 1e-9,
         decay: Decay = 0.01,
+        embedding_rate: Factor = 1.0,
+        vector_rate: VectorFactor = 1.0,
     ):
         self.options: dict[str, Any] = {"betas": tuple(betas), "eps": epsilon}
-        self.decay = decay
+        self.decay, self.embedding_rate, self.vector_rate = decay, embedding_rate, vector_rate
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        every = parameters.values()
-        groups = [
-            {"params": [p for p in every if p.dim() >= 2], "weight_decay": self.decay},
-            {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
-        ]
+        matrices = {name: p for name, p in parameters.items() if p.dim() >= 2}
+        vectors = [p for p in parameters.values() if p.dim() < 2]
+        groups: list[dict[str, Any]] = [{"params": list(matrices.values()), "weight_decay": self.decay}]
+        if self.embedding_rate != 1:
+            tables = [p for name, p in matrices.items() if is_table(name)]
+            groups[0]["params"] = [p for name, p in matrices.items() if not is_table(name)]
+            rate = self.rate * self.embedding_rate
+            groups.append({"params": tables, "weight_decay": self.decay, "lr": rate})
+        groups.append({"params": vectors, "weight_decay": 0.0, "lr": self.rate * self.vector_rate})
         used = [group for group in groups if group["params"]]
         return [torch.optim.AdamW(used, lr=self.rate, fused=True, **self.options)]
+
+
+def is_table(name: str) -> bool:
+    """Whether a matrix of this name is an embedding or an output layer."""
+    return not OUTER.isdisjoint(name.split("."))
 
 
 class Muon(Adamw):
@@ -105,17 +122,18 @@ class Muon(Adamw):
         model: nn.Module,
         *,
         momentum: Annotated[Share, Doc("Decay of the momentum of matrices.")] = 0.95,
+        iterations: Annotated[Count, Doc("Newton–Schulz steps that orthogonalise an update.")] = 5,
         **options: Any,
     ):
-        self.momentum = momentum
+        self.momentum, self.iterations = momentum, iterations
         super().__init__(model, **options)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        outer = {"embedding", "output"}
-        inner = {n: p for n, p in parameters.items() if p.dim() == 2 and outer.isdisjoint(n.split("."))}
+        inner = {name: p for name, p in parameters.items() if p.dim() == 2 and not is_table(name)}
         parts = super().make({name: p for name, p in parameters.items() if name not in inner})
         if inner:
             defaults = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
+            defaults["iterations"] = self.iterations
             parts.append(_Orthogonal(inner.values(), defaults))
         return parts
 
@@ -129,7 +147,8 @@ class _Orthogonal(torch.optim.Optimizer):
                 if p.grad is not None:
                     by_shape.setdefault(p.shape, []).append(p)
             for shape, same in by_shape.items():
-                updates = orthogonalised(torch.stack([self._momentum(p, group["momentum"]) for p in same]))
+                momenta = torch.stack([self._momentum(p, group["momentum"]) for p in same])
+                updates = orthogonalised(momenta, group["iterations"])
                 scale = 0.2 * max(shape) ** 0.5
                 for p, update in zip(same, updates, strict=True):
                     p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from seqwright.config import Config
 from seqwright.config.validation import Whole
-from seqwright.data.plan import Batching, Cursor, Plan
+from seqwright.data.plan import Cursor, Plan, batching_of
 from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteError, brief
 from seqwright.files import reached
 from seqwright.models import Model
@@ -152,7 +152,7 @@ class Trainer:
         self.listener, self.observers, self.interrupt = listener, observers, interrupt or Interrupt()
         self.workers = Workers(model, build_compute(config, prepared, model), workers)
         self.learners = len(model.learners(options.accumulate))
-        self.plan = Plan(prepared.lengths, Batching(tokens=options.tokens), config.seed)
+        self.plan = Plan(prepared.lengths, batching_of(options), config.seed)
         self.budget = Budget(options, self.plan, run.path("data", "budget.json"))
         self.schedule = SCHEDULES.build(options.schedule)
         self.optimizer: Optimizer = OPTIMIZERS.build(options.optimizer, model)

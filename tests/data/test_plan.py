@@ -211,3 +211,19 @@ def test_seeds_of_items_do_not_collide():
     assert len(seeds) == 3 * 11 * 120
     assert all(0 <= seed < 1 << 63 for seed in seeds)
     assert item_seed(1, 11, 1) != item_seed(11, 1, 1) != item_seed(1, 1, 11)
+
+
+def test_a_ramp_lets_batches_grow_and_reads_everything():
+    lengths = lengths_like_multi30k(400)
+    plan = Plan(lengths, Batching(tokens=300, ramp=3), 1)
+    longest = []
+    for number in range(4):
+        batches = [plan.epoch(number)[k] for k in range(len(plan.epoch(number)))]
+        assert sorted(np.concatenate(batches).tolist()) == list(range(400))
+        longest.append(max(len(batch) * (int(lengths.counted[batch].max()) + 1) for batch in batches))
+    assert longest[0] <= 100 < longest[1] <= 200 < longest[2] <= 300
+    assert [len(plan.epoch(number)) for number in (2, 3)] == pytest.approx([len(plan.epoch(2))] * 2, rel=0.05)
+    full = Plan(lengths, Batching(tokens=300), 1)
+    assert [plan.epoch(2)[k].tolist() for k in range(5)] == [full.epoch(2)[k].tolist() for k in range(5)]
+    assert plan.identity != full.identity
+    assert "ramp" not in full.identity  # checkpoints from before there was one stay valid

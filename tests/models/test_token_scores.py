@@ -25,6 +25,7 @@ def reference(
     part: TokenScores, hidden: torch.Tensor, expected: torch.Tensor, smoothing: float
 ) -> torch.Tensor:
     scores = F.linear(hidden, part.weight, part.bias).flatten(0, -2)
+    scores = scores if part.cap is None else part.cap * torch.tanh(scores / part.cap)
     return F.cross_entropy(
         scores, expected.flatten(), label_smoothing=smoothing, ignore_index=0, reduction="sum"
     )
@@ -32,14 +33,15 @@ def reference(
 
 @pytest.mark.parametrize("rows", [2, 3, None])  # of a chunk; None: as it is
 @pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("cap", [None, 1.5])
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 5)),
     smoothing=st.sampled_from([0.0, 0.1, 0.6]),
     seed=st.integers(0, 99),
 )
-def test_equals_cross_entropy(bias, rows, shape, smoothing, seed):
+def test_equals_cross_entropy(bias, cap, rows, shape, smoothing, seed):
     generator = torch.Generator().manual_seed(seed)
-    part = token_scores(bias=bias).double()
+    part = token_scores(bias=bias, cap=cap).double()
     if bias:
         nn.init.normal_(part.bias)
     hidden = torch.randn(*shape, SIZE, dtype=torch.float64, requires_grad=True)
@@ -53,6 +55,7 @@ def test_equals_cross_entropy(bias, rows, shape, smoothing, seed):
     assert_close(loss.total, other)
     wanted = [hidden, *part.parameters()]
     assert_close(torch.autograd.grad(3 * loss.total, wanted), torch.autograd.grad(3 * other, wanted))
+    assert cap is None or float(part(hidden.detach()).detach().abs().max()) <= cap
 
 
 def test_more_rows_than_one_chunk_of_real_size():

@@ -206,3 +206,34 @@ def test_keys_grow_by_the_window_unless_told_otherwise(window, causal, kind):
 def test_the_last_keys_need_a_window():
     with pytest.raises(ConfigError, match="growth last needs a window"):
         Stack(size=8, layers=1, heads=2, causal=True, growth="last")
+
+
+@pytest.mark.parametrize("feed_forward", FEED_FORWARDS.names())
+@pytest.mark.parametrize("memory_size", [None, 6])
+def test_a_stack_that_starts_at_zero_is_the_identity(feed_forward, memory_size):
+    options = {"heads": 2, "hidden": 8, "bias": False, "feed_forward": feed_forward, "position": "none"}
+    stack = Stack(memory_size, causal=True, size=8, layers=3, zero_start=True, **options).eval()
+    stack.norm = nn.Identity()
+    x, places = torch.randn(2, 4, 8), Places.run(0, 4)
+    memory = None if memory_size is None else stack.memory(torch.randn(2, 3, 6), Places.run(0, 3))
+    assert torch.equal(stack(x, places, None, memory)[0], x)
+
+
+def test_values_are_mixed_with_those_of_the_first_layer():
+    """With a share of 1 nothing is mixed; with 0 every layer attends to the values of the first."""
+    torch.manual_seed(1)
+    plain = Stack(causal=True, size=8, layers=2, heads=2, hidden=8)
+    mixed = Stack(causal=True, size=8, layers=2, heads=2, hidden=8, value_residual=True)
+    mixed.load_state_dict(plain.state_dict(), strict=False)
+    x, places = torch.randn(2, 4, 8), Places.run(0, 4)
+    for stack in (plain, mixed):
+        stack.eval()
+    with torch.no_grad():
+        mixed.blocks[1].share.fill_(1.0)
+        torch.testing.assert_close(mixed(x, places)[0], plain(x, places)[0])
+        mixed.blocks[1].share.fill_(0.0)
+        (first, second) = mixed(x, places)[1]
+        torch.testing.assert_close(second.v, first.v)
+        assert not torch.allclose(mixed(x, places)[0], plain(x, places)[0])
+    with pytest.raises(ConfigError, match="the same number of heads in each layer"):
+        Stack(size=8, layers=2, heads=[1, 2], head_size=4, value_residual=True)

@@ -46,9 +46,10 @@ def memory_of(found: Stack, groups: int, length: int, hidden: int = 0):
 
 @pytest.mark.parametrize("width", [1, 4, 10])
 @pytest.mark.parametrize(("groups", "length", "hidden"), [(1, 3, 0), (1, 4, 2), (1, 9, 0), (2, 3, 1)])
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_computes_what_the_blocks_compute(monkeypatch, width, groups, length, hidden, bias):
-    found = stack(bias=bias)
+def test_it_computes_what_the_blocks_compute(monkeypatch, width, groups, length, hidden, bias, position):
+    found = stack(bias=bias, position=position)
     with torch.inference_mode():
         memory = memory_of(found, groups, length, hidden)
         quick, past = steps(found, memory, groups, width)
@@ -71,6 +72,8 @@ def test_it_computes_what_the_blocks_compute(monkeypatch, width, groups, length,
         {"score": {"kind": "scaled_dot", "temperature": 2.0}},
         {"position": "learned"},
         {"position": "none"},
+        {"position": {"kind": "rotary", "base": 100.0}},
+        {"feed_forward": {"kind": "plain", "activation": "squared_relu"}},
         {"cross_heads": 2, "cross_head_size": 6},
         {"heads": 1, "head_size": 7},
     ],
@@ -159,7 +162,8 @@ def test_rows_are_selected_with_their_keys():
     [
         {"order": "post"},
         {"position": "shaw"},
-        {"position": "rotary"},
+        {"value_residual": True},
+        {"score": "cosine"},
         {"score": "bilinear"},
         {"score": "additive"},
         {"window": 2},

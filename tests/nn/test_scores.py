@@ -16,6 +16,7 @@ from seqwright.nn.scores import SCORES
 LOOPS = {
     "dot": lambda part, h, q, k: q @ k,
     "scaled_dot": lambda part, h, q, k: q @ k / math.sqrt(len(k)),
+    "cosine": lambda part, h, q, k: part.scale[h, 0, 0] * (q @ k) / max(q.norm() * k.norm(), 1e-300),
     "bilinear": lambda part, h, q, k: sum(
         q[i] * part.weight[h, i, j] * k[j] for i in range(len(q)) for j in range(len(k))
     ),
@@ -46,7 +47,9 @@ def test_a_score_equals_its_loop(name, heads, queries, keys, size):
             expected[b, h, i, j] = LOOPS[name](score, h, q[b, h, i], k[b, h, j])
         assert_close(score(q, k), expected)
         if score.multiplicative:  # what the fused kernels compute
-            assert_close(score.factor * score.prepare(q) @ k.transpose(-1, -2), expected)
+            keys = score.prepare_keys(k)
+            assert_close(score.factor * score.prepare(q) @ keys.transpose(-1, -2), expected)
+            assert_close(score.prepare_keys(keys), keys)
 
 
 def test_bilinear_compares_different_sizes():
@@ -69,7 +72,7 @@ def test_a_temperature_is_above_zero(temperature):
         SCORES.build(spec, query_size=4, key_size=4)
 
 
-@pytest.mark.parametrize("name", ["dot", "scaled_dot", "additive"])
+@pytest.mark.parametrize("name", ["dot", "scaled_dot", "cosine", "additive"])
 def test_sizes_that_cannot_be_compared(name):
     with pytest.raises(ConfigError, match=rf"score {name}.*query has 4.*key 6.*bilinear"):
         SCORES.build(name, heads=1, query_size=4, key_size=6)

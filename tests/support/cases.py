@@ -15,7 +15,7 @@ from seqwright.data.batch import Tokens
 from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS, Generative
 from seqwright.models.building import build_model
 from seqwright.models.decoders.rnn import RECIPES
-from seqwright.nn.feedforward import FEED_FORWARDS
+from seqwright.nn.feedforward import ACTIVATIONS, FEED_FORWARDS
 from seqwright.nn.kv_cache import GROWTHS
 from seqwright.nn.positions import POSITIONS
 from seqwright.nn.scores import SCORES
@@ -56,6 +56,11 @@ def transformers() -> dict[str, Spec]:
     found |= {f"score-{name}": {"score": name} for name in SCORES.names()}
     found |= {f"feed-{name}": {"feed_forward": name} for name in FEED_FORWARDS.names()}
     found |= {f"growth-{name}": {"growth": name, "window": 3} for name in GROWTHS.names()}
+    found |= {
+        f"activation-{name}": {"feed_forward": {"kind": "plain", "activation": name}} for name in ACTIVATIONS
+    }
+    found["zero-start"] = {"zero_start": True}
+    found["value-residual"] = {"value_residual": True, "position": "rotary"}
     found["window-0"] = {"window": 0}
     found["post-rms"] = {"order": "post", "norm": "rms", "bias": False}
     found["heads-per-layer"] = {"heads": [1, 3], "cross_heads": [2, 1], "head_size": 6}
@@ -83,6 +88,7 @@ def rnns() -> dict[str, Spec]:
 def without_memory() -> dict[str, dict[str, Spec]]:
     """The options of decoders that are language models: those that concern the past."""
     stacks = {name: {"position": position, "heads": HEAD_COUNT} for name, position in positions().items()}
+    stacks["value-residual"] = {"value_residual": True, "heads": HEAD_COUNT}
     stacks |= {
         f"growth-{name}": {"growth": name, "window": 2, "heads": HEAD_COUNT} for name in GROWTHS.names()
     }

@@ -10,7 +10,7 @@ from torch import nn
 
 from seqwright.errors import ConfigError, ModelError
 from seqwright.models.building import build_model
-from seqwright.training.optimizer import OPTIMIZERS, Optimizer, orthogonalised
+from seqwright.training.optimizer import OPTIMIZERS, Optimizer, is_table, orthogonalised
 
 
 def network() -> nn.Module:
@@ -55,6 +55,16 @@ def test_adamw_equals_that_of_torch():
         oracle.step()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine, other, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
+def test_groups_have_rates_of_their_own(name):
+    model = network()
+    groups = build(name, model, rate=0.01, embedding_rate=3.0, vector_rate=0.5).parts
+    rates = {id(p): group["lr"] for part in groups for group in part.param_groups for p in group["params"]}
+    for label, parameter in model.named_parameters():
+        factor = 0.5 if parameter.dim() < 2 else 3.0 if is_table(label) else 1.0
+        assert rates[id(parameter)] == pytest.approx(0.01 * factor), label
 
 
 @given(rows=st.integers(1, 40), columns=st.integers(1, 40), seed=st.integers(0, 99))

@@ -18,6 +18,7 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.readers.pairs import PairFiles
 from seqwright.errors import InputError, ModelError
 from seqwright.tasks.text_to_text import TextToText
+from seqwright.training import preparation
 from seqwright.training.interrupt import Interrupted
 from seqwright.training.preparation import prepare
 from seqwright.training.run import train

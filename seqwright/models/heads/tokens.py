@@ -8,21 +8,32 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from seqwright.config.validation import Positive
 from seqwright.data.tokenizer import FIRST, PAD
 from seqwright.errors import ConfigError
 from seqwright.models import Head, sample_ids
 from seqwright.nn.inference_weights import Function, InferenceModule, linear
-from seqwright.nn.loss import ROWS, Loss, cross_entropy
+from seqwright.nn.loss import ROWS, Loss, capped, cross_entropy
 from seqwright.nn.masks import Places
 
 
 class TokenScores(InferenceModule[Function], Head):
-    """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017)."""
+    """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017).
+
+    cap: no score is larger; None: no limit (see `seqwright.nn.loss.capped`).
+    """
 
     def __init__(
-        self, *, input_size: int, vocabulary: int, weight: nn.Parameter | None = None, bias: bool = False
+        self,
+        *,
+        input_size: int,
+        vocabulary: int,
+        weight: nn.Parameter | None = None,
+        bias: bool = False,
+        cap: Positive | None = None,
     ):
         super().__init__()
+        self.cap = cap
         if weight is None:
             weight = nn.Parameter(torch.empty(vocabulary, input_size))
             nn.init.normal_(weight, std=input_size**-0.5)
@@ -33,14 +44,16 @@ class TokenScores(InferenceModule[Function], Head):
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
     @classmethod
-    def after(cls, decoder: Any, *, tie: bool, bias: bool) -> Self:
+    def after(cls, decoder: Any, *, tie: bool, bias: bool, cap: float | None) -> Self:
         """The head of a decoder; with `tie` its weight is the decoder's embedding."""
         embedding = decoder.embedding
         weight = embedding.weight if tie else None
-        return cls(input_size=decoder.size, vocabulary=embedding.vocabulary, weight=weight, bias=bias)
+        sizes = {"input_size": decoder.size, "vocabulary": embedding.vocabulary}
+        return cls(**sizes, weight=weight, bias=bias, cap=cap)
 
     def bind(self) -> Function:
-        return linear(self.weight, self.bias)
+        scores, cap = linear(self.weight, self.bias), self.cap
+        return scores if cap is None else lambda hidden: capped(scores(hidden), cap)
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         """(…, D) -> (…, V)."""
@@ -59,7 +72,8 @@ class TokenScores(InferenceModule[Function], Head):
             rows, targets = rows.index_select(0, real), targets.index_select(0, real)
         if torch.is_grad_enabled():
             self._cached = None  # the weights are about to change
-        return Loss(cross_entropy(rows, self.weight, self.bias, targets, smoothing), len(targets))
+        total = cross_entropy(rows, self.weight, self.bias, targets, smoothing, self.cap)
+        return Loss(total, len(targets))
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
         return sample_ids(lengths, seeds, FIRST, len(self.weight), padding=PAD)
