@@ -194,9 +194,9 @@ def test_a_foreign_configuration_gives_a_page(tmp_path, config):
 
 
 def test_a_foreign_configuration_gives_a_page_of_a_whole_run(folder):
-    config = json.loads((folder / "config.json").read_text())
+    run = Run.open(folder)
     odd = {"data": {"train": [1, None, "x.tsv"]}, "training": {"metric": ["bleu"]}}
-    (folder / "config.json").write_text(json.dumps({**config, **odd}))
+    run.configure({**run.config, **odd})
     assert "test.tsv" in "".join(Reader(page_of(folder)).text)
 
 
