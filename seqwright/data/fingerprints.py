@@ -28,7 +28,7 @@ def fingerprints(paths: Iterable[str], known: Mapping[str, Any] | None = None) -
 
 def _fingerprint(path: str, known: Any) -> dict[str, Any]:
     if Input(path).single_pass:
-        raise InputError(f"{path} is a pipe, but training reads its files again; save it to a file")
+        raise InputError(f"{path} is a pipe or a device, but training reads files again; save it to a file")
     with open_input(path, path) as file:
         status = os.fstat(file.fileno())
         changed = max(status.st_mtime_ns, status.st_ctime_ns)

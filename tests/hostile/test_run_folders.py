@@ -202,7 +202,8 @@ def test_pipes_and_devices_are_not_read(folder, kind):
             load(folder)("ab")
         except SeqwrightError:
             pass
-        assert [cli.main([command, str(folder)]) in (0, 3) for command in ("verify", "report")] == [True, True]
+        for command in ("verify", "report"):
+            assert cli.main([command, str(folder)]) in (0, 3)
     """
     done = in_little_memory(code)
     assert done.returncode == 0, done.stderr[-2000:]

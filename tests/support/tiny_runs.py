@@ -13,8 +13,10 @@ import torch
 
 from seqwright.config import parse
 from seqwright.data.batch import collate
+from seqwright.data.fingerprints import INPUTS, fingerprints
 from seqwright.data.store import Ragged
 from seqwright.data.tokenizer import train_tokenizer
+from seqwright.files import write_json
 from seqwright.models.building import build_model
 from seqwright.runs.folder import Run
 from seqwright.tasks.text_to_text import TextToText
@@ -46,6 +48,9 @@ def make_run(folder: Path, *, ending: str = "", model: dict[str, Any] | None = N
     }
     config = parse(table | tables)
     run = Run.create(folder, config.to_dict())
+    if config.data.train:
+        run.path("data").mkdir()
+        write_json(folder / INPUTS, fingerprints(config.data.train))
     sources = [word + ending for word in words(64)]
     targets = [word.upper() for word in words(64)]
     task = TextToText(train_tokenizer("characters", sources), train_tokenizer("characters", targets))
