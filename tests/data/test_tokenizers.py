@@ -317,6 +317,7 @@ def test_nothing_to_learn_from(kind):
         ({"scores": ["1.0"]}, "list of finite numbers"),
         ({"merges": [["a"]]}, "list of pairs"),
         ({"merges": [["ж", "a"]]}, "merge of 'ж' and 'a'"),
+        ({"merges": [["ж" * 1000, "a"]]}, "merge of 'ж{40}' and 'a'"),
         ({"merges": [[1, 2]]}, "pairs of texts"),
         ({"options": {"max_size": "many"}}, "max_size"),
         ({"options": {"byte_fallback": "yes"}}, "tokenizer"),

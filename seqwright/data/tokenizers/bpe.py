@@ -46,7 +46,8 @@ class Bpe(SubwordTokenizer):
         vocabulary = {UNKNOWN: UNK, **self._text_ids()}
         for left, right in self.vocabulary.merges:
             if not (left in vocabulary and right in vocabulary and left + right in vocabulary):
-                raise ModelError(f"merge of {left!r} and {right!r} has no entries; train the tokenizer again")
+                merge = f"merge of {left[:40]!r} and {right[:40]!r}"
+                raise ModelError(f"{merge} has no entries; train the tokenizer again")
         return models.BPE(vocabulary, list(self.vocabulary.merges), unk_token=UNKNOWN)
 
     def _learn(self, texts: Iterator[str]) -> Vocabulary:
