@@ -90,8 +90,9 @@ def read_examples(folder: str | os.PathLike[str]) -> Examples:
         raise ModelError(f"{path} has format {table['format']}, newer than {FORMAT}; update Seqwright")
     try:
         examples = tuple(RecordedOutput.from_json(each) for each in table["examples"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path} does not contain examples ({error}); restore it from a copy") from error
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = str(error)[:200]
+        raise ModelError(f"{path} does not contain examples ({reason}); restore it from a copy") from error
     weights = table.get("weights")
     for value, name in ((examples, "examples"), (weights, "SHA-256 of the weights")):
         if not value:

@@ -17,7 +17,7 @@ from typing import Literal, NoReturn
 from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import BLOCK, Input
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, brief
 
 OnBadBytes = Literal["error", "replace"]
 
@@ -48,7 +48,7 @@ class Decoding:
         try:
             "\n".encode(self.encoding)  # `hex` is a codec, too, but not of text
         except (LookupError, ValueError) as error:
-            message = f"encoding {self.encoding!r} is unknown; try utf-8, cp1252 or gb18030"
+            message = f"encoding {brief(self.encoding)} is unknown; try utf-8, cp1252 or gb18030"
             raise ConfigError(message) from error
         if self.on_bad_bytes not in ("error", "replace"):
             raise ConfigError(f"on_bad_bytes is {self.on_bad_bytes!r}; it can be 'error' or 'replace'")
