@@ -34,7 +34,12 @@ DATA = {
 }
 SHARES = (1.0, 1 / 1.5, 1 / 2)
 MEASURED = ("training.metric=loss", "training.decode=0", "training.validations=20", "training.traces=0")
-PLAIN = ("model.zero_start=false", "model.position=sinusoidal", "training.optimizer.rate=0.003")
+PLAIN = (
+    "model.zero_start=false",
+    "model.position=sinusoidal",
+    "training.optimizer.rate=0.003",
+    "training.optimizer.embedding_rate=1.0",
+)
 EARLIER = {"multi30k": PLAIN, "cmudict": (), "sigmorphon": ()}  # what the recipe chose before
 
 

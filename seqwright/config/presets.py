@@ -46,6 +46,7 @@ def _rnn(both: dict[str, Any], encoder: dict[str, Any], decoder: dict[str, Any])
 _REVERSED = {"bidirectional": False, "reverse": True}
 _CHO = {"feed": "context", "readout": "maxout", "start": "tanh"}
 _BAHDANAU = {"attention": "bahdanau", "query": "previous", **_CHO}
+_OURS = {"position": "rotary", "zero_start": True}
 _TINY = {"layers": 4, "size": 128, "hidden": 256, "heads": 4, "dropout": 0.3}
 _TINY_WORDS = _transformer(**_TINY, position={"kind": "shaw", "distance": 8})
 _VASWANI_BASE = {"layers": 6, "size": 512, "hidden": 2048, "heads": 8, "order": "post", "dropout": 0.1}
@@ -108,9 +109,13 @@ PRESETS: dict[str, Preset] = {
         "Shaw, Uszkoreit & Vaswani 2018, Self-Attention with Relative Position Representations, 4.1 (base)",
         _transformer(**_VASWANI_BASE, position={"kind": "shaw", "distance": 16, "per_head": True}),
     ),
-    "tiny": Preset("ours", _transformer(**_TINY)),
+    "tiny": Preset(
+        "ours: Vaswani et al. 2017 with layer normalisation first, rotary positions (Su et al. 2021) and "
+        "residual outputs that start at zero (Zhang et al. 2019)",
+        _transformer(**_OURS, **_TINY),
+    ),
     "tiny-words": Preset(
-        "ours: tiny for characters, with a convolution over neighbouring characters (Mohamed et al. 2019) "
+        "ours: the sizes of tiny, with a convolution over neighbouring characters (Mohamed et al. 2019) "
         "and relative positions (Shaw et al. 2018)",
         {**_TINY_WORDS, "encoder": {**_TINY_WORDS["encoder"], "neighbours": 2}},
     ),
@@ -118,8 +123,14 @@ PRESETS: dict[str, Preset] = {
         "ours: Bahdanau, Cho & Bengio 2015 at a size that a laptop trains in minutes", _small_bahdanau(256)
     ),
     "small-rnn": Preset("ours: tiny-rnn, 1.5 times as wide", _small_bahdanau(384)),
-    "small": Preset("ours", _transformer(layers=4, size=256, hidden=1024, heads=4, dropout=0.2)),
-    "base": Preset("ours", _transformer(layers=6, size=512, hidden=2048, heads=8, dropout=0.1)),
+    "small": Preset(
+        "ours: tiny, twice as wide",
+        _transformer(**_OURS, layers=4, size=256, hidden=1024, heads=4, dropout=0.2),
+    ),
+    "base": Preset(
+        "ours: the sizes of vaswani2017-base with the parts of tiny",
+        _transformer(**_OURS, layers=6, size=512, hidden=2048, heads=8, dropout=0.1),
+    ),
 }
 
 

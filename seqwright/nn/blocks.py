@@ -142,7 +142,7 @@ class Stack(InferenceModule["BoundStack"]):
     """Blocks over embeddings. memory_size: they attend to a memory, too; causal: not to the future.
 
     heads, head_size: a number, or one for each layer (0 heads where all are pruned; then head_size must be
-    given). cross_heads, cross_head_size: those of the attention to the memory, if they differ.
+    given). cross_heads, cross_head_size, cross_score: those of the attention to the memory, if they differ.
     position: how the order of tokens is encoded, on the embeddings or inside each self-attention.
     window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
     2017, section 4). growth: how the keys of earlier tokens are kept: append (all of them) or last (those
@@ -168,6 +168,7 @@ class Stack(InferenceModule["BoundStack"]):
         feed_forward: Spec = "plain",
         position: Spec = "sinusoidal",
         score: Spec = "scaled_dot",
+        cross_score: Spec | None = None,
         window: Whole | None = None,
         growth: Spec | None = None,
         norm: Norm = "layer",
@@ -188,15 +189,20 @@ class Stack(InferenceModule["BoundStack"]):
         sizes_across = per_layer("cross_head_size", cross_head_size or head_size, layers)
         if value_residual and len(set(own)) > 1:
             raise ConfigError(f"value_residual needs the same number of heads in each layer, not {own}")
-        common: dict[str, Any] = {"score": score, "bias": bias, "dropout": attention_dropout}
+        common: dict[str, Any] = {"bias": bias, "dropout": attention_dropout}
         around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
         wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}
         mask = Mask(causal, window)  # one for all layers, so that its bias is computed once
-        inner = {**common, "mask": mask, "position": position if inside else "none"}
+        inner = {**common, "score": score, "mask": mask, "position": position if inside else "none"}
         self.blocks = nn.ModuleList()
         for i in range(layers):
             attention = Attention(size, heads=own[i], head_size=sizes[i], **inner)
-            across = {**common, "heads": heads_across[i], "head_size": sizes_across[i]}
+            across = {
+                **common,
+                "score": cross_score or score,
+                "heads": heads_across[i],
+                "head_size": sizes_across[i],
+            }
             cross = None if memory_size is None else Attention(size, memory_size, **across)
             feed = FEED_FORWARDS.build(feed_forward, **wide)
             self.blocks.append(Block(size, attention, cross, feed, mixes=value_residual and i > 0, **around))

@@ -27,7 +27,7 @@ from seqwright.nn.inference_weights import FewRows, Function, bias_of
 from seqwright.nn.kv_cache import LEAST, Append, CacheBuffer, Keys, Memory, Past, StackedCache
 from seqwright.nn.masks import AttentionContext, MaskBias, Places
 from seqwright.nn.positions import Rotary
-from seqwright.nn.scores import Score
+from seqwright.nn.scores import EPSILON, Cosine, Score
 
 
 class Layer:
@@ -37,6 +37,8 @@ class Layer:
         own, cross = block.attention, block.cross
         self.norm: Function = block.around_attention.before
         self.joint, self.out = own.joint, own.out
+        cosine = isinstance(own.score, Cosine)
+        self.factor = own.score.scale.item() if cosine else own.score.factor
         if cross is not None:
             self.cross_norm: Function = block.around_cross.before
             self.cross_query, self.cross_out = cross.query, cross.out
@@ -108,7 +110,7 @@ class FastStep:
         self.crosses: list[BoundAttention] = [block.cross for block in blocks if block.cross is not None]
         self.sizes = (self.own.key_size, self.own.value_size)
         self.joint_sizes = (self.own.query_size, self.own.pair_size)
-        self.heads, self.factor = self.own.heads, self.own.score.factor
+        self.heads, self.normalises = self.own.heads, isinstance(self.own.score, Cosine)
         self.rotary = self.own.position if self.own.inside else None
 
     def suits(self, hidden: Tensor, context: AttentionContext, memory: Memory) -> bool:
@@ -150,13 +152,17 @@ class FastStep:
         each = zip(self.layers, slots, keys.unbind(), values.unbind(), prepared.layers, strict=True)
         for layer, slot, k, v, across in each:
             joint = layer.joint(layer.norm(hidden))
+            if self.normalises:
+                both = joint.view(rows, self.heads, -1).narrow(-1, 0, 2 * self.sizes[0])
+                both = both.unflatten(-1, (2, -1))
+                both.div_(torch.linalg.vector_norm(both, dim=-1, keepdim=True).clamp_min_(EPSILON))
             if turns is not None:
                 pairs = torch.view_as_complex(joint.view(rows, self.heads, -1, 2))
                 pairs.narrow(-1, 0, turns.shape[-1]).mul_(turns)
             joint = by_head(joint, groups, width, self.heads, joint_size)
             q, both = joint.split_with_sizes(self.joint_sizes, -1)
             slot.copy_(both)
-            attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.factor)
+            attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=layer.factor)
             hidden = torch.add(hidden, layer.out(by_row(attended, rows)))
             if across is not None:
                 hidden = across(layer, hidden)
@@ -232,17 +238,19 @@ def fast_step(home: nn.Module, blocks: Sequence[Any]) -> FastStep | None:
 
 def _plain(block: Any) -> bool:
     """Whether the fast path covers a block: pre-norm, no dropout, all keys kept, dot-product attentions with
-    all projections, at most rotary positions inside, and no mask on the memory.
+    all projections (self-attention also by the cosine), at most rotary positions inside, and no mask on the
+    memory.
     """
     residuals = [block.around_attention, block.around_cross, block.around_feed_forward]
     attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
+    prepared = attentions[1:] if isinstance(getattr(block.attention, "score", None), Cosine) else attentions
     return (
         type(block.growth) is Append
         and block.share is None
         and all(part is None or part.after is torch.add for part in residuals)
         and all(isinstance(part, BoundAttention) and part.fusible for part in attentions)
         and all(not part.inside or _turns_pairs(part) for part in attentions)
-        and all(type(part.score).prepare is Score.prepare and not part.prepares_keys for part in attentions)
+        and all(type(part.score).prepare is Score.prepare and not part.prepares_keys for part in prepared)
         and all(isinstance(p, FewRows) for part in attentions for p in (part.query, part.key_value, part.out))
         and block.attention.joint is not None
         and (block.cross is None or block.cross.mask.open)

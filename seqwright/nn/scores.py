@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from seqwright.config.registry import Registry
 from seqwright.errors import ConfigError
 
+EPSILON = 1e-12  # the least length that a vector is divided by
 SCORES = Registry("score", "seqwright.nn.scores", "seqwright.nn.scores:Score")
 
 
@@ -55,20 +56,20 @@ class ScaledDot(Score):
 
 
 class Cosine(Score):
-    """s · q·k / (|q| |k|): query–key normalisation (Henry et al. 2020, eq. 4); s of each head is learned and
-    starts at √E, so that scores are bounded by it.
+    """s · q·k / (|q| |k|): query–key normalisation (Henry et al. 2020, eq. 4). s is learned, starts at √E and
+    bounds the scores.
     """
 
-    def __init__(self, *, heads: int, query_size: int, key_size: int):
+    def __init__(self, *, query_size: int, key_size: int):
         super().__init__()
         _same_size("cosine", query_size, key_size)
-        self.scale = nn.Parameter(torch.full((heads, 1, 1), math.sqrt(key_size)))
+        self.scale = nn.Parameter(torch.tensor(math.sqrt(key_size)))
 
     def prepare(self, q: Tensor) -> Tensor:
-        return F.normalize(q, dim=-1) * self.scale
+        return F.normalize(q, dim=-1, eps=EPSILON) * self.scale
 
     def prepare_keys(self, k: Tensor) -> Tensor:
-        return F.normalize(k, dim=-1)
+        return F.normalize(k, dim=-1, eps=EPSILON)
 
 
 class Bilinear(Score):

@@ -20,6 +20,7 @@ GREEDY = 3000  # tokens per second of greedy search with one thread, roughly
 DECODING = 0.05  # the share of the time that validations may spend on it
 PIECES = 1.3  # subwords per word
 DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many epochs
+FAST = {"rate": 5e-3, "embedding_rate": 4.0}  # of tiny, which starts with zeros in its residual outputs
 LITTLE, DECAY = 0.1, 0.05  # dropout and weight decay of a Transformer for many words
 CORES = 2  # for which a batch is divided
 HELD_OUT = 2500  # sources in the validation split, at most
@@ -65,7 +66,8 @@ def choose_for(
     named = PRESETS.get(model.get("preset"))
     share = tokenizer.table["tokenizer"]["joint"] and (named is None or bool(named.model.get("share")))
     chosen = _model(report.examples, words, each, preset, members, share=share)
-    choices = [tokenizer, chosen, _batch(report.examples, words, long=long), *time]
+    name = model.get("preset", chosen.table["model"]["preset"])
+    choices = [tokenizer, chosen, _batch(report.examples, words, name, long=long), *time]
     data = requested.get("data", {})
     if data.get("valid"):
         return Recipe((*choices, _metric(kinds, ends, length * members, most=math.inf)))
@@ -162,11 +164,14 @@ def _model(pairs: int, words: bool, epochs: float, preset: str, members: int, *,
     return Choice(what, {"model": table}, reason)
 
 
-def _batch(pairs: int, words: bool, *, long: bool) -> Choice:
+def _batch(pairs: int, words: bool, preset: str, *, long: bool) -> Choice:
     tokens = 1024 if long else 512 if words else 1536 if pairs < 200_000 else 4096
-    rate = 3e-3 if tokens >= 1536 else 2e-3
+    rate = 2e-3 if words else FAST["rate"] if preset == "tiny" else 3e-3
     optimizer: dict[str, Any] = {"kind": "adamw", "rate": rate}
     what = f"{tokens} target tokens per batch, in {CORES} parts for up to {CORES} cores, rate {rate:g}"
+    if preset == "tiny" and not words:
+        optimizer |= FAST
+        what += f", {FAST['embedding_rate']:g} times that for embeddings"
     reason = "on small data more steps beat larger batches"
     if long or tokens == 4096:
         reason = "there is much to read"

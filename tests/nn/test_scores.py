@@ -16,7 +16,7 @@ from seqwright.nn.scores import SCORES
 LOOPS = {
     "dot": lambda part, h, q, k: q @ k,
     "scaled_dot": lambda part, h, q, k: q @ k / math.sqrt(len(k)),
-    "cosine": lambda part, h, q, k: part.scale[h, 0, 0] * (q @ k) / max(q.norm() * k.norm(), 1e-300),
+    "cosine": lambda part, h, q, k: part.scale * (q @ k) / max(q.norm() * k.norm(), 1e-300),
     "bilinear": lambda part, h, q, k: sum(
         q[i] * part.weight[h, i, j] * k[j] for i in range(len(q)) for j in range(len(k))
     ),

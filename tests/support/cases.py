@@ -60,6 +60,7 @@ def transformers() -> dict[str, Spec]:
         f"activation-{name}": {"feed_forward": {"kind": "plain", "activation": name}} for name in ACTIVATIONS
     }
     found["zero-start"] = {"zero_start": True}
+    found["cross-score"] = {"score": "cosine", "cross_score": "dot"}
     found["value-residual"] = {"value_residual": True, "position": "rotary"}
     found["window-0"] = {"window": 0}
     found["post-rms"] = {"order": "post", "norm": "rms", "bias": False}
