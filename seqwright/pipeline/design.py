@@ -17,7 +17,7 @@ from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import unknown
 from seqwright.data.checks.findings import Finding
 from seqwright.data.glance import recognise
-from seqwright.data.split import ENOUGH, NAMES, Part
+from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
@@ -71,6 +71,8 @@ class Design:
             if counts[part]:  # type: ignore[index]
                 shares.append(f"{counts[part]:,} for {NAMES[part]}" + (" (own file)" if own else ""))  # type: ignore[index]
         kept = "" if data.valid else f"; equal {task.group_noun}s stay in one part, so nothing leaks"
+        if task.split is SplitRule.IN_ORDER and not data.valid:
+            kept = f"; in this order: the last {task.noun}s are held out"
         return f"split: {', '.join(shares)}{kept}"
 
 

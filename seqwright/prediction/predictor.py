@@ -147,11 +147,24 @@ class Predictor:
             self.threads_used = torch.get_num_threads()
             yield
 
-    def score(self, examples: Any) -> list[float]:
-        """Return the log-probability of the target of each example."""
+    def score(self, examples: Any) -> Any:
+        """Return the log-probability of the target of each example.
+
+        A language model takes a text, or a list of texts, and returns a `Scored` text with the log-probability
+        of each token.
+        """
         labelled = list(self.task.labelled(examples))
         with self._computing(len(labelled)):
-            return self.task.score(self.model, labelled)
+            found = self.task.score(self.model, labelled)
+        return found[0] if isinstance(examples, str) else found
+
+    def typed(self, prompt: str, **options: Any) -> Iterator[str]:
+        """Yield the text that a language model writes after a prompt, as it grows."""
+        task: Any = self.task
+        (row,) = task.encode(list(task.inputs(prompt)))
+        with self._computing(1):
+            for _, _, text, _ in task.emissions(self.model, row, task.request(self.search, **options)):
+                yield text
 
     def evaluate(self, examples: Any, **options: Any) -> Evaluation:
         """Evaluate on files, or on examples with their targets; `options` are those of `evaluate` and
