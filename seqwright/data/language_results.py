@@ -23,7 +23,7 @@ class Surprise(NamedTuple):
     tokens: int = 0
 
     def __str__(self) -> str:
-        return f"{-self.log_prob / max(len(self.text), 1):.3f} nats per character"
+        return f"{abs(self.log_prob) / max(len(self.text), 1):.3f} nats per character"
 
 
 @dataclass(frozen=True, repr=False)

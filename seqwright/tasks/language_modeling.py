@@ -406,12 +406,6 @@ class LanguageModeling(Task[Passage, Any]):
                 reading=reading,
             )
             found.append(whole)
-        if len(ids) + request.length > self.window:
-            logger.warning(
-                "the text is longer than the window of %d tokens that the model was trained with: each token "
-                "depends on the %d to %d tokens before it",
-                *(self.window, self.window // 2, self.window),
-            )
         return replace(found[0], alternatives=tuple(found[1:]))
 
     def emissions(
@@ -428,6 +422,12 @@ class LanguageModeling(Task[Passage, Any]):
         from seqwright.search import Start, stream
 
         context, written, text = [*self.start, *row.columns["text"]], list[int](), ""
+        if not sample and len(context) + request.length > self.window:
+            logger.warning(
+                "the text is longer than the window of %d tokens that the model was trained with: each token "
+                "depends on the %d to %d tokens before it",
+                *(self.window, self.window // 2, self.window),
+            )
         own, symbols = text_hash(f"{sample} {row.example.text}"), {"end": END, "silent": (PAD, UNK, BEGIN)}
         while len(written) < request.length:
             kept = context[-self.window // 2 :] if len(context) >= self.window else context
