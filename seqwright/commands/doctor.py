@@ -112,7 +112,8 @@ def _repair(copy: str, found: DoctorReport, drop: list[str]) -> RepairResult:
     for each in found.findings:
         if each.name in refused and each.severity == "error":
             raise InputError(f"{each.places[0]}: no copy is written {refused[each.name]}; {each.way_out}")
-    assert isinstance(found.files, PairFiles)
+    if not isinstance(found.files, PairFiles):
+        raise InputError(f"{found.files.name} has no pairs, and only pairs are repaired; leave out --fix")
     held_out = [found.held_out] if isinstance(found.held_out, PairFiles) else []
     return repair(found.files, Path(copy), held_out=held_out, drop=drop)
 

@@ -30,8 +30,8 @@ class Surprise(NamedTuple):
 class Continuation(Prediction):
     """The text that a language model writes after a prompt, with the log-probability of each token.
 
-    finish_reason: "length", "stop" at a text given as `stop`, or "end" at the end of a document. alternatives:
-    further samples.
+    finish_reason: "length", "stop" at a text given as `stop`, or "end" at the end of a document.
+    alternatives: further samples.
     """
 
     continuation: str

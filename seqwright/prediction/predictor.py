@@ -150,8 +150,8 @@ class Predictor:
     def score(self, examples: Any) -> Any:
         """Return the log-probability of the target of each example.
 
-        A language model takes a text, or a list of texts, and returns a `Scored` text with the log-probability
-        of each token.
+        A language model takes a text, or a list of texts, and returns a `Scored` text with the
+        log-probability of each token.
         """
         labelled = list(self.task.labelled(examples))
         with self._computing(len(labelled)):

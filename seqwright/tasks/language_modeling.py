@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -68,9 +68,10 @@ class Scoring:
     """The request to score texts instead of continuing them."""
 
 
-class Windows(NamedTuple):
-    """Windows of text side by side, as a language model takes them: `target` (B, T) is read, `expected` (B, T)
-    follows each token, `PAD` where nothing is expected.
+@dataclass(frozen=True)
+class Windows:
+    """Windows of text side by side, as a language model takes them: `target` (B, T) is read, and `expected`
+    (B, T) follows each token, `PAD` where nothing is expected.
     """
 
     target: Tokens
@@ -83,7 +84,7 @@ class Windows(NamedTuple):
         return len(self.expected)
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         return int((self.expected != PAD).sum())
 
     @property
@@ -91,7 +92,7 @@ class Windows(NamedTuple):
         return self.target.count
 
     def with_shuffled_inputs(self) -> Windows:
-        return self._replace(target=self.target.rolled())
+        return replace(self, target=self.target.rolled())
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,7 @@ class LanguageModeling(Task[Passage, Any]):
             glance.shape != "text"
             or not glance.rows
             or not text
-            or len(glance.files) == 2
-            and glance.parallel
+            or (len(glance.files) == 2 and glance.parallel)
         ):
             return None
         return Claim(10, f"{glance.name}: running text without columns")
@@ -175,7 +175,7 @@ class LanguageModeling(Task[Passage, Any]):
     @classmethod
     def load(cls, folder: Path, config: Config) -> LanguageModeling:
         tokenizer = load_tokenizer(folder / TOKENIZER)
-        counts = read_json(folder / COUNTS).get("counts")
+        counts: Any = read_json(folder / COUNTS).get("counts")
         numbers = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
         if not numbers or len(counts) != tokenizer.size or sum(counts) >= 1 << 60:
             raise ModelError(
@@ -392,20 +392,15 @@ class LanguageModeling(Task[Passage, Any]):
         reading = Reading(len(ids), ids.count(UNK), max(len(ids) - self.window, 0))
         found = []
         for sample in range(request.samples):
-            tokens, scores, text, reason = [], [], "", "length"
-            for token, score, text, reason in self.emissions(model, row, request, sample):
-                scores.append(score)
-                tokens.append(self.text([token]))
-            whole = Continuation(
-                text,
-                math.fsum(scores),
-                tuple(tokens),
-                tuple(scores),
-                reason,
-                source=row.example.text,
-                reading=reading,
+            written = list(self.emissions(model, row, request, sample))
+            scores = tuple(score for _, score, _, _ in written)
+            tokens = tuple(self.text([token]) for token, *_ in written)
+            _, _, text, reason = written[-1]
+            found.append(
+                Continuation(
+                    text, math.fsum(scores), tokens, scores, reason, source=row.example.text, reading=reading
+                )
             )
-            found.append(whole)
         return replace(found[0], alternatives=tuple(found[1:]))
 
     def emissions(
@@ -428,7 +423,8 @@ class LanguageModeling(Task[Passage, Any]):
                 "depends on the %d to %d tokens before it",
                 *(self.window, self.window // 2, self.window),
             )
-        own, symbols = text_hash(f"{sample} {row.example.text}"), {"end": END, "silent": (PAD, UNK, BEGIN)}
+        own = text_hash(f"{sample} {row.example.text}")
+        symbols: dict[str, Any] = {"end": END, "silent": (PAD, UNK, BEGIN)}
         while len(written) < request.length:
             kept = context[-self.window // 2 :] if len(context) >= self.window else context
             room = min(self.window - len(kept) + 1, request.length - len(written))

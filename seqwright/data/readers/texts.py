@@ -1,8 +1,8 @@
 """Running text from files and folders: passages of about a thousand characters, in order.
 
-Files are documents, and so are the objects of JSON lines. A text is read in blocks, so that neither a file nor
-a line has to fit into memory. White space is kept: the passages of a document, one after the other, are the
-document.
+Files are documents, and so are the objects of JSON lines. A text is read in blocks, so that neither a file
+nor a line has to fit into memory. White space is kept: the passages of a document, one after the other, are
+the document.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Files, and folders of them, as passages; of a folder only the files whose endings are those of texts."""
+    """Files, and folders of them, as passages; of a folder only the files that end like a text."""
 
     paths: tuple[str, ...]
     decoding: Decoding
