@@ -53,10 +53,13 @@ _VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dro
 
 
 def _language(**options: Any) -> dict[str, Any]:
-    """Describe a Transformer language model with the parts of recent ones."""
+    """Describe a Transformer language model with the parts of recent ones.
+
+    Its output layer is its own: blocks that start as the identity would first predict the token that they read.
+    """
     squared = {"kind": "plain", "activation": "squared_relu"}
     recent = {"position": "rotary", "feed_forward": squared, "zero_start": True}
-    return {"kind": "decoder_only", "decoder": {"kind": "transformer", **recent, **options}, "tie": True}
+    return {"kind": "decoder_only", "decoder": {"kind": "transformer", **recent, **options}, "tie": False}
 
 
 def _luong(attention: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 
-SPEED = 25_000  # tokens per second of `tiny-lm` on two cores, roughly
+SPEED = 20_000  # tokens per second of `tiny-lm` on two cores, roughly
 CHARACTERS = 5_000_000  # texts of fewer characters are read by characters
 SUBWORDS = ((20_000_000, 4_000), (200_000_000, 8_000), (math.inf, 16_000))  # ids, by characters of text
 PIECE = 3.5  # characters of a subword, roughly
@@ -110,6 +110,7 @@ def _batch(size: Size) -> Choice:
         "tokens": size.window * size.rows,
         "accumulate": CORES,
         "smoothing": 0.0,
+        "average": 0.0,  # the rate falls to zero, which averages as well; a short training would lag behind
         "optimizer": {"kind": "adamw", "rate": size.rate},
         "schedule": schedule,
     }

@@ -48,6 +48,8 @@ NOWHERE = Place("", 0)
 LENGTH = 200  # tokens of a continuation, unless the search of the run allows fewer
 TOKENS = 8192  # tokens that are scored together, padding included
 USUAL = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
+TABLES = (".tsv", ".csv", ".jsonl", ".json")  # the endings of files that should have columns
+PROSE = 3  # words of a line, on average, from which on a file of another ending is a text
 LOSSY = ("symbols",)  # tokenizers that lose line ends
 
 logger = logging.getLogger(__name__)
@@ -125,14 +127,11 @@ class LanguageModeling(Task[Passage, Any]):
         if glance.shape == "jsonl":
             only = [column.name for column in glance.columns] == ["text"]
             return Claim(4, f"{glance.name}: JSON objects with only a text") if only else None
+        if glance.shape != "text" or not glance.rows or (len(glance.files) == 2 and glance.parallel):
+            return None
         endings = {uncompressed(file).suffix.lower() for file in glance.files}
-        text = endings <= set(TEXTS) if len(glance.files) > 1 else endings.isdisjoint((".tsv", ".csv"))
-        if (
-            glance.shape != "text"
-            or not glance.rows
-            or not text
-            or (len(glance.files) == 2 and glance.parallel)
-        ):
+        prose = len(glance.files) == 1 and endings.isdisjoint(TABLES) and glance.columns[0].words >= PROSE
+        if not prose and not endings <= set(TEXTS):
             return None
         return Claim(10, f"{glance.name}: running text without columns")
 
