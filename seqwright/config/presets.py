@@ -55,7 +55,7 @@ _VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dro
 def _language(**options: Any) -> dict[str, Any]:
     """Describe a Transformer language model with the parts of recent ones.
 
-    Its output layer is its own: blocks that start as the identity would first predict the token that they read.
+    Its output layer is its own: tied, blocks that start as the identity predict the token that they read.
     """
     squared = {"kind": "plain", "activation": "squared_relu"}
     recent = {"position": "rotary", "feed_forward": squared, "zero_start": True}

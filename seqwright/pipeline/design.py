@@ -214,7 +214,8 @@ def _chosen(config: Config, found: Survey, requested: Mapping[str, Any]) -> Reci
     again = "" if config.data.test else ", and as many for the test"
     what = f"{100 * share:.0f} % of the {found.corpus.task.group_noun}s for validation{again}"
     reason = "there are so few that less would leave a part empty"
-    return recipe.over(Choice(what, {"data": {"held_out": share}}, reason))
+    others = (own for own in recipe.choices if "held_out" not in own.table.get("data", {}))
+    return Recipe((Choice(what, {"data": {"held_out": share}}, reason), *others))
 
 
 def recipe_of(task: str) -> Any:

@@ -454,7 +454,8 @@ class LanguageModeling(Task[Passage, Any]):
         for number, (row, before) in enumerate(zip(rows, contexts, strict=True)):
             context = (before or self.start)[-half:]
             ids = [*context, *row.columns["text"]]
-            cuts = [*range(len(context), len(ids), self.window - half or 1), len(ids)]
+            whole = max(self.window, len(context) + 1)
+            cuts = [len(context), *range(whole, len(ids), max(self.window - half, 1)), len(ids)]
             for begin, end in pairwise(cuts):
                 known = min(begin, half)
                 pieces.append((ids[begin - known : end], known))

@@ -25,8 +25,8 @@ def overfitting(trained: float, validated: float, step: int) -> list[str]:
     if math.isnan(trained) or step < DIAGNOSED_FROM or validated <= 1.5 * trained + 0.5:
         return []
     return [
-        f"overfitting: the training loss is {trained:.2f}, but the validation loss {validated:.2f}: the model "
-        "memorises its training data; add data or dropout, take a smaller model, or train for a shorter time"
+        f"overfitting: the training loss is {trained:.2f}, but the validation loss {validated:.2f}: the "
+        "model memorises its training data; add data or dropout, take a smaller model, or train less"
     ]
 
 
