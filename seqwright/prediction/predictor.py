@@ -29,8 +29,9 @@ from seqwright.data.plan import cut_by_tokens
 from seqwright.data.results import Prediction, Predictions
 from seqwright.data.task import Row, Task, task_class
 from seqwright.data.text_display import pluralize
-from seqwright.errors import ConfigError, InputError, brief
+from seqwright.errors import ConfigError, InputError, ModelError, brief
 from seqwright.models import Model, shared_copy
+from seqwright.models.building import resolve
 from seqwright.models.ensemble import Ensemble
 from seqwright.runs.folder import Run
 from seqwright.runs.model import load_model
@@ -261,6 +262,11 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None, trusted: b
         run = Run.open(path)
         config = parse(run.config)
         task = task_class(config.task).load(run.folder, config)
+        kind = resolve(config.model)["kind"]
+        if ":" not in str(kind) and kind not in task.models:
+            raise ModelError(
+                f"{path} has a model of the kind {brief(kind)}, which {config.task} does not use"
+            )
         model = load_model(run, config.model, task.facts())
     return Predictor(
         model,

@@ -118,7 +118,8 @@ def open_input(path: str, name: str) -> BinaryIO:
     except PermissionError as error:
         raise InputError(f"{name} cannot be read: permission denied") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{name} cannot be opened: {error}") from error
+        reason = getattr(error, "strerror", None) or error  # the whole message repeats the name
+        raise InputError(f"{name} cannot be opened: {reason}") from error
 
 
 def _open_standard_input() -> BinaryIO:
