@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-OF_KIND = {"text_to_text": "pronounce"}  # the demo of each kind of task
+OF_KIND = {"text_to_text": "pronounce", "language_modeling": "python"}  # the demo of each kind of task
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,12 +40,11 @@ def run(options: argparse.Namespace) -> None:
     folder = Path(options.out)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    pairs = folder / f"{task}.tsv"
-    text = "".join(f"{source}\t{target}\n" for source, target in demo.pairs)
-    if pairs.exists() and pairs.read_bytes() != text.encode():
-        raise WriteError(f"{pairs} exists and has other contents; choose another folder with --out")
-    write_text(pairs, text, follow=True)
-    table = {"data": {"train": [str(pairs)]}, "training": {"minutes": options.minutes}}
+    file, text = folder / f"{task}.{demo.ending}", demo.content
+    if file.exists() and file.read_bytes() != text.encode():
+        raise WriteError(f"{file} exists and has other contents; choose another folder with --out")
+    write_text(file, text, follow=True)
+    table = {"data": {"train": [str(file)]}, "training": {"minutes": options.minutes}}
     designed = design(table, folder=folder / task)
     console.lines(designed.lines())
     run_design(designed, folder / task, console)

@@ -20,6 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     files = "files of pairs, or a source and a target file; reading options, as for training"
     add("inputs", nargs="+", metavar="FILE | data.key=value", help=files)
+    add("--task", metavar="NAME", help="kind of task (default: detected from the files)")
     add("--test", action="append", default=[], metavar="F", help="file of test pairs")
     add("--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target")
     add("--encoding", metavar="NAME", help="of the files (default: utf-8)")
@@ -31,11 +32,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     from seqwright.data.checks.doctor import diagnose
     from seqwright.data.corpus import task_class
+    from seqwright.data.glance import recognise
     from seqwright.data.readers.files import Input
 
     paths, changes = _paths_and_changes(options)
     data, drop, pipe = _data_config(changes), _drop(options), any(Input(path).single_pass for path in paths)
-    found = diagnose(paths, data, options.test, task_class("text_to_text"))
+    task = recognise(paths, data, "text_to_text").task if options.task is None else options.task
+    found = diagnose(paths, data, options.test, task_class(task))
     if not options.json:
         print(*found.lines(), sep="\n", flush=True)
     result = _repair(options.fix, found, drop) if options.fix is not None else None
@@ -109,7 +112,8 @@ def _repair(copy: str, found: DoctorReport, drop: list[str]) -> RepairResult:
     for each in found.findings:
         if each.name in refused and each.severity == "error":
             raise InputError(f"{each.places[0]}: no copy is written {refused[each.name]}; {each.way_out}")
-    assert isinstance(found.files, PairFiles)
+    if not isinstance(found.files, PairFiles):
+        raise InputError(f"{found.files.name} has no pairs, and only pairs are repaired; leave out --fix")
     held_out = [found.held_out] if isinstance(found.held_out, PairFiles) else []
     return repair(found.files, Path(copy), held_out=held_out, drop=drop)
 

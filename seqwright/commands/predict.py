@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from seqwright.data.readers.lines import Decoding
     from seqwright.prediction.bulk.blocks import Shard
+    from seqwright.prediction.predictor import Predictor
     from seqwright.search.request import SearchRequest
 
 T = TypeVar("T")
 
+WRITING = ("length", "samples", "stop")  # options of language models
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
-    source = "Input file (default: standard input). Tabs separate the fields of a source."
+    source = "Input file (default: standard input), or a prompt. Tabs separate the fields of a source."
     parser.add_argument("input", nargs="?", default="-", metavar="INPUT", help=source)
     output = "Output file. Running the same command again resumes an unfinished one."
     parser.add_argument("--output", metavar="F", help=output)
@@ -43,6 +46,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument("--top-k", type=int, metavar="K", help="Sample from the K most probable tokens.")
     sampling.add_argument("--top-p", type=float, metavar="P", help="Sample from the nucleus of mass P.")
     sampling.add_argument("--seed", type=int, metavar="N", help="Seed of the sampling.")
+    writing = parser.add_argument_group("language models")
+    writing.add_argument("--length", type=int, metavar="N", help="Tokens that continue a prompt.")
+    writing.add_argument(
+        "--samples", type=int, metavar="N", help="Continuations of each prompt (default: 1)."
+    )
+    writing.add_argument("--stop", action="append", metavar="TEXT", help="Text before which to stop.")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -60,6 +69,12 @@ def run(options: argparse.Namespace) -> None:
         check_output(output if shard is None else shard.path(output), [options.input])
     predictor = load(options.folder, threads=options.threads)
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
+    given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
+    if predictor.task.prompted and options.input != "-" and not os.path.lexists(options.input):
+        try:
+            return _continue(predictor, options, given)
+        except ConfigError as error:
+            raise error.renamed(_flags(*given)) from error
     try:
         source, json = Input(options.input), options.json
         job = Job(predictor, source, given, json=json, decoding=decoding, shard=shard, report=_report)
@@ -67,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
             _report("enter one input per line; Ctrl-D ends")
         job.run(job.output(output))
     except ConfigError as error:
-        raise ConfigError(_with_flags(str(error))) from error
+        raise ConfigError(_with_flags(str(error.renamed(_flags(*given, "sample"))))) from error
     except InputError as error:
         raise InputError(_with_flags(str(error)) + _hint_for_text(options)) from error
     except KeyboardInterrupt:
@@ -76,9 +91,40 @@ def run(options: argparse.Namespace) -> None:
         raise
 
 
+def _continue(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
+    """Write the continuations of a prompt, on a terminal as they grow."""
+    import json
+
+    from seqwright.data.text_display import printable
+    from seqwright.files import write_text
+
+    if sys.stdout.isatty() and not (options.json or options.output or (options.samples or 1) > 1):
+        predictor.task.request(predictor.search, **given)
+        shown = ""
+        print(options.input, end="", flush=True)
+        for text in predictor.typed(options.input, **given):
+            new = text[len(shown) :]
+            print("\n".join(map(printable, new.split("\n"))), end="", flush=True)
+            shown = text
+        print()
+        return
+    (first,) = predictor.predict(options.input, **given)
+    if options.json:
+        rows = ({**each.to_json(), "alternatives": []} for each in first.all)
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    else:
+        text = "\n---\n".join(each.text for each in first.all) + "\n"
+    if options.output is None:
+        print(text, end="")
+    else:
+        write_text(Path(options.output), text, follow=True)
+    if unknown := list(predictor.task.unknown_symbols(options.input)):
+        _report(f"the prompt has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
+
+
 def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, Decoding]:
     """Return the parsed options. One error reports all that are invalid, by the names of their flags."""
-    from dataclasses import fields
+    from dataclasses import fields, replace
 
     from seqwright.config import SearchConfig
     from seqwright.data.readers.lines import Decoding
@@ -97,15 +143,18 @@ def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, 
 
     names = [field.name for field in fields(SearchRequest)]
     requested = SearchRequest(**{name: getattr(options, name) for name in names})
-    collect(lambda: requested.options(SearchConfig()))
+    collect(lambda: replace(requested, seed=None).options(SearchConfig()))  # the task decides if it draws
     shard = collect(lambda: Shard.parse(options.shard)) if options.shard is not None else None
     decoding = collect(lambda: Decoding(options.encoding, options.on_bad_bytes))
     if options.threads is not None and options.threads < 1:
         problems.append(Problem("threads", options.threads, "it must be at least 1"))
     if problems or decoding is None:
-        flags = {name: f"--{name.replace('_', '-')}" for name in (*names, "threads", "shard")}
-        raise ConfigError(*problems).renamed(flags | {"n_best": "--nbest"})
+        raise ConfigError(*problems).renamed(_flags(*names, "threads", "shard"))
     return requested, shard, decoding
+
+
+def _flags(*names: str) -> dict[str, str]:
+    return {name: f"--{name.replace('_', '-')}" for name in names} | {"n_best": "--nbest"}
 
 
 def _hint_for_text(options: argparse.Namespace) -> str:

@@ -53,6 +53,16 @@ _VASWANI_BASE = {"layers": 6, "size": 512, "hidden": 2048, "heads": 8, "order": 
 _VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dropout": 0.3}
 
 
+def _language(**options: Any) -> dict[str, Any]:
+    """Describe a Transformer language model with the parts of recent ones.
+
+    Its output layer is its own: tied, blocks that start as the identity predict the token that they read.
+    """
+    squared = {"kind": "plain", "activation": "squared_relu"}
+    recent = {"position": "rotary", "feed_forward": squared, "zero_start": True}
+    return {"kind": "decoder_only", "decoder": {"kind": "transformer", **recent, **options}, "tie": False}
+
+
 def _luong(attention: str) -> dict[str, Any]:
     return _rnn(
         {"cell": "lstm", "layers": 4, "size": 1000, "dropout": 0.2},
@@ -130,6 +140,49 @@ PRESETS: dict[str, Preset] = {
     "base": Preset(
         "ours: the sizes of vaswani2017-base with the parts of tiny",
         _transformer(**_OURS, layers=6, size=512, hidden=2048, heads=8, dropout=0.1),
+    ),
+    "tiny-lm": Preset(
+        "ours: rotary positions (Su et al. 2021), squared ReLU (So et al. 2021), blocks that start as the "
+        "identity",
+        _language(layers=4, size=128, hidden=512, heads=4, dropout=0.0),
+    ),
+    "small-lm": Preset(
+        "ours: tiny-lm, deeper and wider", _language(layers=6, size=256, hidden=1024, heads=8, dropout=0.1)
+    ),
+    "lstm-lm": Preset(
+        "ours: a recurrent language model (Mikolov et al. 2010) of two LSTM layers",
+        {
+            "kind": "decoder_only",
+            "decoder": {
+                "kind": "rnn",
+                "cell": "lstm",
+                "layers": 2,
+                "size": 384,
+                "feed": "nothing",
+                "readout": "state",
+                "dropout": 0.2,
+            },
+            "tie": True,
+        },
+    ),
+    "radford2019-small": Preset(
+        "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2 (117 M, in fact "
+        "124 M with 50,257 tokens)",
+        {
+            "kind": "decoder_only",
+            "decoder": {
+                "kind": "transformer",
+                "layers": 12,
+                "size": 768,
+                "hidden": 3072,
+                "heads": 12,
+                "position": {"kind": "learned", "length": 1024},
+                "feed_forward": {"kind": "plain", "activation": "gelu"},
+                "dropout": 0.1,
+            },
+            "tie": True,
+        },
+        "exact GELU, where the released weights use its tanh approximation",
     ),
 }
 

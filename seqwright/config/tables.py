@@ -40,7 +40,9 @@ class DataConfig:
         HeldOut, Doc("Share of the sources for validation, with all their pairs, and as many for the test.")
     ] = 0.05
     split: Annotated[Seed, Doc("Seed of the split; the seed of the training does not change it.")] = 1
-    max_length: Annotated[Count, Doc("Tokens per side; training excludes and reports longer pairs.")] = 512
+    max_length: Annotated[
+        Count, Doc("Tokens per side, longer pairs are excluded; the window of a language model.")
+    ] = 512
 
 
 @dataclass(frozen=True, kw_only=True)

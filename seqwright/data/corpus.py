@@ -8,7 +8,8 @@ from typing import Any
 
 from seqwright.config import Config, DataConfig
 from seqwright.data.read_report import ReadReport
-from seqwright.data.split import Fractions, Part, part_of
+from seqwright.data.readers.files import files_in
+from seqwright.data.split import Fractions, Part, SplitRule, place_in_order, place_of
 from seqwright.data.task import Reader, Task, task_class
 
 
@@ -30,9 +31,19 @@ class Corpus:
             yield from self.reader(getattr(self.data, part)).read(report)
             return
         fractions = self.fractions
-        for example in self.reader(self.data.train).read(report):
-            if part_of(self.task.group(example), self.data.split, fractions) == part:
+        for place, example in self.placed(self.reader(self.data.train), report):
+            if fractions.part(place) == part:
                 yield example
+
+    def placed(self, reader: Reader[Any], report: ReadReport) -> Iterator[tuple[float, Any]]:
+        """Yield examples, each with the place from 0 to 1 that decides its part."""
+        if self.task.split is SplitRule.IN_ORDER:
+            count = sum(1 for _ in reader.read(ReadReport()))
+            for number, example in enumerate(reader.read(report)):
+                yield place_in_order(number, count), example
+            return
+        for example in reader.read(report):
+            yield place_of(self.task.group(example), self.data.split), example
 
     @property
     def fractions(self) -> Fractions:
@@ -51,4 +62,4 @@ class Corpus:
 
     @property
     def paths(self) -> list[str]:
-        return [*self.data.train, *self.data.valid, *self.data.test]
+        return files_in([*self.data.train, *self.data.valid, *self.data.test])

@@ -1,9 +1,10 @@
-"""Data of the demo tasks: pairs to train on, and inputs to try that are in none of them."""
+"""Data of the demo tasks: pairs or a text to train on, and inputs to try that are in none of them."""
 
 from __future__ import annotations
 
 import random
 import re
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,12 +18,25 @@ Pairs = Iterator[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo task. `source` describes the data; `tries` are inputs for the trained model."""
+    """A demo task. `source` describes the data, which are pairs or one text; `tries` are inputs for the
+    trained model.
+    """
 
     title: str
     source: str
     pairs: Pairs
     tries: tuple[str, ...]
+    text: str | None = None
+
+    @property
+    def ending(self) -> str:
+        return "tsv" if self.text is None else "txt"
+
+    @property
+    def content(self) -> str:
+        """The data as a file."""
+        lines = (f"{source}\t{target}\n" for source, target in self.pairs)
+        return "".join(lines) if self.text is None else self.text
 
 
 def pronounce() -> Demo:
@@ -63,7 +77,26 @@ def reverse(count: int = 20_000) -> Demo:
     )
 
 
-DEMOS = {"pronounce": pronounce, "numbers": numbers, "reverse": reverse}
+def python(most: int = 1_500_000) -> Demo:
+    """Return modules of Python's standard library, one after the other."""
+    home, texts, size = Path(sysconfig.get_path("stdlib")), [], 0
+    for path in sorted(home.glob("*.py")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if text.isascii() and size + len(text) <= most:
+            texts.append(text)
+            size += len(text)
+    if not texts:
+        raise InputError(f"{home} has no modules of Python's standard library; train on a text of your own")
+    return Demo(
+        "how Python is written",
+        f"{len(texts)} modules of Python's standard library, {size:,} characters",
+        iter(()),
+        ("def read_", "class Queue", "import ", "    for key in "),
+        "\n".join(texts),
+    )
+
+
+DEMOS = {"pronounce": pronounce, "numbers": numbers, "reverse": reverse, "python": python}
 GENERATED = "numbers"  # the default without the dictionary
 
 

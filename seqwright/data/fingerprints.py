@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seqwright.data.readers.files import Input, open_input
+from seqwright.data.readers.files import Input, files_in, open_input
 from seqwright.errors import InputError
 from seqwright.files import read_json
 
@@ -19,11 +19,12 @@ Fingerprints = dict[str, dict[str, Any]]  # path -> bytes, changed, inode, sha25
 
 
 def fingerprints(paths: Iterable[str], known: Mapping[str, Any] | None = None) -> Fingerprints:
-    """Return the size, the time of change, the inode and the SHA-256 of each file.
+    """Return the size, the time of change, the inode and the SHA-256 of each file; of a folder, of all files
+    in it.
 
     The hash of a `known` file is reused if everything else is the same.
     """
-    return {path: _fingerprint(path, (known or {}).get(path)) for path in paths}
+    return {path: _fingerprint(path, (known or {}).get(path)) for path in files_in(paths)}
 
 
 def _fingerprint(path: str, known: Any) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def check_run_data(folder: Path, paths: Iterable[str]) -> None:
     A run folder from somebody else could name any file of this machine.
     """
     recorded = _recorded(folder)
-    for path in paths:
+    for path in files_in(paths):
         if path not in recorded:
             raise InputError(f"{folder} does not record the content of {path}; name a test file")
         if hashes(fingerprints([path]))[path] != recorded[path]:

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
 from seqwright.data.read_report import ReadReport
-from seqwright.data.readers.files import Input
-from seqwright.data.readers.lines import Decoding, first_lines, read_blocks
+from seqwright.data.readers.files import TEXTS, Input, files_in
+from seqwright.data.readers.lines import Decoding, first_lines, read_blocks, read_text
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.task import TASKS, task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, SeqwrightError
+from seqwright.files import uncompressed
 
 Shape = Literal["folder", "jsonl", "tsv", "csv", "text"]
 
@@ -33,6 +36,9 @@ SAMPLE = 5000  # rows that are kept
 WIDEST = 100  # columns that are kept
 LONGEST = 200  # characters of a cell that are kept
 HEAD = 200  # lines that decide the format
+OPENED = 50  # texts of a folder, spread over it, whose words are counted
+BEGINNING = 1 << 16  # characters of a text whose words are counted
+LABELLED, SHORT = 10, 1000  # texts per sub-folder, and words in the median of texts that have a label
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,29 @@ class ColumnGlance:
 
 
 @dataclass(frozen=True)
+class FolderGlance:
+    """The files of folders, by their paths inside of them; `words`: the median of a sample of the texts."""
+
+    files: tuple[str, ...]
+    words: float
+
+    @cached_property
+    def suffixes(self) -> Counter[str]:
+        """The number of files by ending, that of a compression left out."""
+        return Counter(uncompressed(file).suffix.lower() for file in self.files)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(file for file in self.files if uncompressed(file).suffix.lower() in TEXTS)
+
+    @property
+    def labelled_texts(self) -> bool:
+        """Whether short texts lie in several sub-folders, which are then their labels."""
+        sizes = Counter(Path(file).parent for file in self.texts if Path(file).parent != Path())
+        return len(sizes) >= 2 and min(sizes.values()) >= LABELLED and self.words <= SHORT
+
+
+@dataclass(frozen=True)
 class Glance:
     """What the files of a training look like. `rows` counts all rows, `lines` those of each file."""
 
@@ -87,6 +116,7 @@ class Glance:
     columns: tuple[ColumnGlance, ...]
     rows: int
     lines: tuple[int, ...]
+    folder: FolderGlance | None = None
 
     @property
     def name(self) -> str:
@@ -136,7 +166,7 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
 def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     """Return a glance, or None for what cannot be read twice."""
     if any(Path(path).is_dir() for path in paths):
-        return Glance(tuple(paths), "folder", (), 0, ())
+        return Glance(tuple(paths), "folder", (), 0, (), _folder(paths, data))
     inputs = [Input(path) for path in paths]
     if not inputs or any(file.single_pass for file in inputs):
         return None
@@ -151,6 +181,17 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
             rows += 1
         counts.append(rows - before)
     return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts))
+
+
+def _folder(paths: Sequence[str], data: DataConfig) -> FolderGlance:
+    inside = [(os.path.relpath(file, path), file) for path in paths for file in files_in([path])]
+    found = FolderGlance(tuple(name for name, _ in inside), 0.0)
+    texts = [file for name, file in inside if name in set(found.texts)]
+    decoding, counts = Decoding(data.encoding, "replace", data.max_line), []
+    for file in texts[:: max(len(texts) // OPENED, 1)][:OPENED]:
+        _, text = next(read_text(Input(file), decoding, ReadReport()), (1, ""))
+        counts.append(len(text[:BEGINNING].split()))
+    return replace(found, words=median(counts) if counts else 0.0)
 
 
 def _lines(file: Input, decoding: Decoding) -> Iterator[str]:

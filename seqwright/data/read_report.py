@@ -42,6 +42,7 @@ class Reason(StrEnum):
     BLANK_SOURCE = "skipped: blank source"
     BLANK_TARGET = "skipped: blank target"
     BLANK_PAIR = "skipped: blank line"
+    BLANK_TEXT = "skipped: blank text"
     TOO_LONG = "skipped: too long"
     BAD_ROW = "skipped: bad row"
     BYTE_ORDER_MARK = "changed: byte order mark removed"

@@ -6,6 +6,7 @@ import hashlib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -16,6 +17,13 @@ Part = Literal["train", "valid", "test"]
 
 NAMES: dict[str, str] = {"train": "training", "valid": "validation", "test": "test"}
 ENOUGH = 20  # distinct groups: with fewer, a part of the split may be empty
+
+
+class SplitRule(StrEnum):
+    """How the parts are taken from the training files."""
+
+    BY_GROUP = "by group"  # the hash of its group decides the part of an example
+    IN_ORDER = "in order"  # first the training examples, then those for validation, then those for the test
 
 
 @dataclass(frozen=True)
@@ -57,13 +65,15 @@ def text_hash(text: str, seed: int = 0) -> int:
 
 
 def place_of(group: str, split: int) -> float:
-    """Return a number from 0 to 1 for a group, evenly spread; another `split` gives another one."""
+    """Return a number from 0 to 1 for a group, evenly spread, by itself alone: equal groups stay together,
+    and new data moves no old ones. Another `split` gives another number.
+    """
     return text_hash(group, split) / 2**64
 
 
-def part_of(group: str, split: int, fractions: Fractions | None = None) -> Part:
-    """Return the part of a group, by itself alone: equal groups stay together, new data moves no old ones."""
-    return (fractions or Fractions()).part(place_of(group, split))
+def place_in_order(number: int, count: int) -> float:
+    """Return a number from 0 to 1 for an example of `count`: the last ones come first, for the test."""
+    return 1 - (number + 0.5) / count
 
 
 def divisible(places: Collection[float], *, tested: bool) -> bool:

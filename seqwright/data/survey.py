@@ -14,7 +14,7 @@ from seqwright.data.checks.statistics import Statistics, StatisticsBuilder, Text
 from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import Fingerprints, fingerprints, hashes, refuse_changed
 from seqwright.data.read_report import ReadReport
-from seqwright.data.split import NAMES, HeldOut, Overlap, Part, place_of
+from seqwright.data.split import NAMES, HeldOut, Overlap, Part
 from seqwright.data.task import Kind
 from seqwright.data.text_display import pluralize
 
@@ -64,8 +64,10 @@ class Survey:
         """Return a short description for a terminal."""
         report, task, data = self.report, self.corpus.task, self.corpus.data
         examples = pluralize(report.examples, task.noun)
+        if task.group_noun != task.noun:
+            examples += f" of {pluralize(report.distinct, task.group_noun)}"
         lines = [
-            f"{self.name}: {examples} of {pluralize(report.distinct, task.group_noun)}",
+            f"{self.name}: {examples}",
             f"  {'; '.join(self.form)}",
             *(f"  {name}: {_described(column)}" for name, column in report.columns.items()),
         ]
@@ -106,11 +108,10 @@ def survey(config: Config) -> Survey:
     sample: list[Any] = []
     parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
     waiting = HeldOut(*(corpus.examples(part, tally) for part in parts), key=corpus.task.group)
-    for example in reader.read(tally):
+    for place, example in corpus.placed(reader, tally):
         builder.add(tuple(corpus.task.texts(example)), example.place)
-        group = corpus.task.group(example)
-        waiting.meet(group)
-        places.append(place_of(group, data.split))
+        waiting.meet(corpus.task.group(example))
+        places.append(place)
         if len(sample) < SAMPLE:
             sample.append(example)
     leaks = dict(zip(parts, waiting.overlaps(), strict=True))

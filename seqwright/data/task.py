@@ -18,6 +18,7 @@ import numpy as np
 
 from seqwright.config.registry import Registry
 from seqwright.data.results import Prediction
+from seqwright.data.split import SplitRule
 from seqwright.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -117,15 +118,21 @@ class Task(ABC, Generic[E, P]):
     """One kind of data and what is wanted from it. E is an example, P a prediction.
 
     noun, group_noun: what one example is called, and what examples that stay in one part of the split share.
-    sample_facts: small `facts`, to check a model before there is data. traced: `look` shows its predictions.
+    split: how the parts are taken from the training files. sample_facts: small `facts`, to check a model
+    before there is data. traced: `look` shows its predictions. checking: the options of `predict` in an
+    evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
+    that names no file is the input itself.
     """
 
     roles: ClassVar[tuple[Role, ...]]
     models: ClassVar[tuple[str, ...]]
     noun: ClassVar[str] = "example"
     group_noun: ClassVar[str] = "input"
+    split: ClassVar[SplitRule] = SplitRule.BY_GROUP
     sample_facts: ClassVar[Mapping[str, Any]] = {}
     traced: ClassVar[bool] = False
+    checking: ClassVar[Mapping[str, Any]] = {}
+    prompted: ClassVar[bool] = False
 
     # The user's files ------------------------------------------------------------------------------
 

@@ -225,7 +225,7 @@ def evaluate(
     return Evaluation(
         items=items,
         order=tuple(order),
-        beam=beam or predictor.search.beam,
+        beam=0 if task.checking else beam or predictor.search.beam,  # 0: nothing is searched
         judge=judge,
         judging=judging,
         measured=measured,

@@ -56,17 +56,19 @@ def _headline(evaluation: Evaluation) -> str:
     counts = pluralize(len(evaluation.items), "item")
     if evaluation.pairs != len(evaluation.items):
         counts += f" ({pluralize(evaluation.pairs, 'example')})"
-    return f"{evaluation.file or 'in-memory data'}: {counts}, beam {evaluation.beam}"
+    how = f"beam {evaluation.beam}" if evaluation.beam else evaluation.judge.settings.get("context", "")
+    return f"{evaluation.file or 'in-memory data'}: {counts}{', ' if how else ''}{how}"
 
 
 def _scores(evaluation: Evaluation) -> list[str]:
     level = f"{percent(evaluation.judging.level)} range"
     lines = [f"{'':{NAME}} {'score':>6} {level:>11} {'baseline':>8}"]
     for each, interval in zip(evaluation.measured, evaluation.intervals, strict=True):
-        ends = f"{interval.low:.1f}–{interval.high:.1f}"
-        baseline = evaluation.baseline.get(each.metric.name)
-        simple = "–" if baseline is None else f"{baseline:.2f}"
-        figures = f"{each.value():6.2f} {ends:>11} {simple:>8}"
+        decimals, baseline = each.metric.decimals, evaluation.baseline.get(each.metric.name)
+        ends = f"{interval.low:.{decimals}f}–{interval.high:.{decimals}f}"
+        finest = max(decimals, 2)
+        simple = "–" if baseline is None else f"{baseline:.{finest}f}"
+        figures = f"{each.value():6.{finest}f} {ends:>11} {simple:>8}"
         lines.append(f"{_metric(evaluation, each.metric)} {figures}  {each.signature}")
     return lines
 

@@ -155,7 +155,8 @@ def run_design(
         console.line(f"already finished; {how_to_continue(design.config.training.patience, progress)}")
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
-        console.lines([str(evaluation), *next_commands(folder, example, design.config.data.train)])
+        task = design.survey.corpus.task
+        console.lines([str(evaluation), *next_commands(folder, example, design.config.data.train, task)])
         console.lines(resume_hint(design.config, folder, progress))
     return evaluation
 

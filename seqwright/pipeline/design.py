@@ -17,7 +17,7 @@ from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import unknown
 from seqwright.data.checks.findings import Finding
 from seqwright.data.glance import recognise
-from seqwright.data.split import ENOUGH, NAMES, Part
+from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
@@ -71,6 +71,8 @@ class Design:
             if counts[part]:  # type: ignore[index]
                 shares.append(f"{counts[part]:,} for {NAMES[part]}" + (" (own file)" if own else ""))  # type: ignore[index]
         kept = "" if data.valid else f"; equal {task.group_noun}s stay in one part, so nothing leaks"
+        if task.split is SplitRule.IN_ORDER and not data.valid:
+            kept = f"; in this order: the last {task.noun}s are held out"
         return f"split: {', '.join(shares)}{kept}"
 
 
@@ -212,7 +214,8 @@ def _chosen(config: Config, found: Survey, requested: Mapping[str, Any]) -> Reci
     again = "" if config.data.test else ", and as many for the test"
     what = f"{100 * share:.0f} % of the {found.corpus.task.group_noun}s for validation{again}"
     reason = "there are so few that less would leave a part empty"
-    return recipe.over(Choice(what, {"data": {"held_out": share}}, reason))
+    others = (own for own in recipe.choices if "held_out" not in own.table.get("data", {}))
+    return Recipe((Choice(what, {"data": {"held_out": share}}, reason), *others))
 
 
 def recipe_of(task: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from seqwright import __version__
 from seqwright.config import override
-from seqwright.config.presets import PRESETS
+from seqwright.config.presets import KIND, PRESETS
 from seqwright.config.registry import unknown
 from seqwright.data.plan import Plan, batching_of
 from seqwright.data.store import Store
@@ -154,6 +154,8 @@ def check_names(names: Sequence[str], changes: Sequence[str]) -> dict[str, Any]:
     for name in names:
         if name not in PRESETS:
             raise ConfigError(unknown("preset", name, list(PRESETS)))
+        if PRESETS[name].kind != KIND:
+            raise ConfigError(f"{name} is a model of another kind; families of pairs are encoder-decoders")
     if "preset" in requested:
         raise ConfigError(
             f"model.preset is {requested['preset']!r}, but the families are presets already; leave it out"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from seqwright.config import Config
+from seqwright.data.task import Task
 from seqwright.data.text_display import pluralize
 from seqwright.files import uncompressed
 from seqwright.lens.trace.history import TRACES
@@ -15,6 +17,7 @@ from seqwright.runs.folder import RUNS, Run
 from seqwright.runs.report.wording import files_like, shell_word
 from seqwright.training.trainer import Progress
 
+PROMPT = 4  # words of an example that become a prompt
 RISEN = 1.02  # times the lowest validation loss: from there on it counts as risen
 
 
@@ -23,15 +26,22 @@ def folder_for(file: str) -> Path:
     return Path(RUNS, uncompressed(file).stem.strip(".") or "run")
 
 
-def next_commands(folder: Path, example: str, trained: Sequence[str] = ()) -> list[str]:
+def next_commands(
+    folder: Path, example: str, trained: Sequence[str] = (), task: type[Task[Any, Any]] | None = None
+) -> list[str]:
     """Return the usual next commands; `example` is a line of input, `trained` the training files."""
     run, text = shlex.quote(str(folder)), shell_word(example)
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
+    look = f"  seqwright look {run} {text} -o page.html  # what happens inside"
+    predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
+    if task is not None and task.prompted:
+        prompt = shell_word(" ".join(example.split()[:PROMPT]))
+        predict = f"  seqwright predict {run} {prompt}  # continues the prompt"
     return [
         "next:",
-        f"  seqwright predict {run} < inputs.txt        # one line in, one line out",
+        predict,
         f"  seqwright evaluate {run} {files_like(trained)}       # scores on another file of the same form",
-        f"  seqwright look {run} {text} -o page.html  # what happens inside",
+        *([look] if task is None or task.traced else []),
         *([watch] if (folder / TRACES).exists() else []),
         f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",
     ]

@@ -76,7 +76,9 @@ class Examples(NamedTuple):
 
 def write_examples(folder: str | os.PathLike[str], predictor: Predictor, inputs: Iterable[Any]) -> None:
     """Record the outputs of the model of a run folder for these inputs, with its default search."""
-    examples = [asdict(output) for output in _outputs(predictor, inputs)]
+    task = predictor.task
+    lines = [task.to_line(example) for example in task.inputs(list(inputs))]  # a replay has nothing else
+    examples = [asdict(output) for output in _outputs(predictor, lines)]
     table = {"format": FORMAT, "weights": sha256(Path(folder, WEIGHTS)), "examples": examples}
     write_json(Path(folder, EXAMPLES), table)
 
@@ -109,4 +111,5 @@ def replay(predictor: Predictor, folder: str | os.PathLike[str]) -> list[Differe
 
 
 def _outputs(predictor: Predictor, inputs: Iterable[Any]) -> list[RecordedOutput]:
-    return [RecordedOutput.from_json(each.to_json()) for each in predictor.predict(inputs)]
+    found = predictor.predict(inputs, **predictor.task.checking)
+    return [RecordedOutput.from_json(each.to_json()) for each in found]

@@ -29,8 +29,9 @@ from seqwright.data.plan import cut_by_tokens
 from seqwright.data.results import Prediction, Predictions
 from seqwright.data.task import Row, Task, task_class
 from seqwright.data.text_display import pluralize
-from seqwright.errors import ConfigError, InputError, brief
+from seqwright.errors import ConfigError, InputError, ModelError, brief
 from seqwright.models import Model, shared_copy
+from seqwright.models.building import resolve
 from seqwright.models.ensemble import Ensemble
 from seqwright.runs.folder import Run
 from seqwright.runs.model import load_model
@@ -147,11 +148,24 @@ class Predictor:
             self.threads_used = torch.get_num_threads()
             yield
 
-    def score(self, examples: Any) -> list[float]:
-        """Return the log-probability of the target of each example."""
+    def score(self, examples: Any) -> Any:
+        """Return the log-probability of the target of each example.
+
+        A language model takes a text, or a list of texts, and returns a `Scored` text with the
+        log-probability of each token.
+        """
         labelled = list(self.task.labelled(examples))
         with self._computing(len(labelled)):
-            return self.task.score(self.model, labelled)
+            found = self.task.score(self.model, labelled)
+        return found[0] if isinstance(examples, str) else found
+
+    def typed(self, prompt: str, **options: Any) -> Iterator[str]:
+        """Yield the text that a language model writes after a prompt, as it grows."""
+        task: Any = self.task
+        (row,) = task.encode(list(task.inputs(prompt)))
+        with self._computing(1):
+            for _, _, text, _ in task.emissions(self.model, row, task.request(self.search, **options)):
+                yield text
 
     def evaluate(self, examples: Any, **options: Any) -> Evaluation:
         """Evaluate on files, or on examples with their targets; `options` are those of `evaluate` and
@@ -248,6 +262,11 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None, trusted: b
         run = Run.open(path)
         config = parse(run.config)
         task = task_class(config.task).load(run.folder, config)
+        kind = resolve(config.model)["kind"]
+        if ":" not in str(kind) and kind not in task.models:
+            raise ModelError(
+                f"{path} has a model of the kind {brief(kind)}, which {config.task} does not use"
+            )
         model = load_model(run, config.model, task.facts())
     return Predictor(
         model,

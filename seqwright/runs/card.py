@@ -16,7 +16,7 @@ from seqwright.runs.report.dataset import rare
 from seqwright.runs.report.markup import show_invisible
 from seqwright.runs.report.reader import Document, Evaluation, Record
 from seqwright.runs.report.summary import again_command, described, leaked, tested, trained
-from seqwright.runs.report.wording import duration, family, number, score, sentence
+from seqwright.runs.report.wording import decimals, duration, family, number, score, sentence
 
 CARD = "README.md"
 HUB_TASKS = {  # the tasks that model hubs call by another name (https://huggingface.co/tasks)
@@ -86,7 +86,7 @@ def _scores(record: Record) -> list[str]:
         cells = [
             plain(metric_label(name, evaluation.item)),
             score(name, value),
-            "–" if interval is None else f"{interval[0]:.1f} – {interval[1]:.1f}",
+            "–" if interval is None else " – ".join(f"{end:.{decimals(name)}f}" for end in interval),
             score(name, evaluation.numbers("baseline").get(name)),
             plain(evaluation.better(name) or "–"),
             code(signature).replace("|", "\\|") if signature else "–",

@@ -33,7 +33,9 @@ class Console:
     def __call__(self, report: Report) -> None:
         if report.validation is not None:
             scores = [f"validation loss {report.validation.loss:.3f}"]
-            scores += [f"{metric_label(s.name, 'text')} {s.value:.1f}" for s in report.validation.scores]
+            for each in report.validation.measured:
+                label = metric_label(each.metric.name, "text")
+                scores.append(f"{label} {each.value():.{each.metric.decimals}f}")
             self.line(f"step {report.step:6,d}  {report.done:4.0%}  {'  '.join(scores)}")
             self._probes(report.validation.probes)
         elif self.moves and not report.findings:

@@ -20,6 +20,16 @@ def first_loss(loss: float, guess: float) -> list[str]:
     ]
 
 
+def overfitting(trained: float, validated: float, step: int) -> list[str]:
+    """Compare the recent training loss with the validation loss; NaN where it is not known."""
+    if math.isnan(trained) or step < DIAGNOSED_FROM or validated <= 1.5 * trained + 0.5:
+        return []
+    return [
+        f"overfitting: the training loss is {trained:.2f}, but the validation loss {validated:.2f}: the "
+        "model memorises its training data; add data or dropout, take a smaller model, or train less"
+    ]
+
+
 def findings(validation: Validation, done: float, step: int) -> list[str]:
     """The findings of a validation, when the share `done` of the training is done."""
     found = []

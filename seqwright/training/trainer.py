@@ -251,6 +251,8 @@ class Trainer:
         judged = validation.judged(self.options.metric)
         self.progress = self.progress.after(step, judged)
         findings = diagnostics.findings(validation, self.budget.done(step), step)
+        if self.options.metric == "loss":
+            findings += diagnostics.overfitting(self._meter.recent, validation.loss, step)
         kept = self.progress.kept_step == step
         record = {"step": step, **validation.record(), "kept": kept, "findings": findings}
         self.run.log({**record, "seconds": self._meter.seconds})
@@ -387,6 +389,7 @@ class _Meter:
     """Training time in seconds, at the last checkpoint (`saved`) and log entry (`logged`); losses since."""
 
     def __init__(self) -> None:
+        self.sum, self.before = LossSum(0.0, 0, 0), math.nan
         self.start(0.0)
 
     def start(self, seconds: float) -> None:
@@ -395,6 +398,7 @@ class _Meter:
         self.reset()
 
     def reset(self) -> None:
+        self.before = self.loss
         self.sum, self.logged = LossSum(0.0, 0, 0), self.seconds
 
     @property
@@ -404,6 +408,11 @@ class _Meter:
     @property
     def loss(self) -> float:
         return self.sum.total / self.sum.count if self.sum.count else math.nan
+
+    @property
+    def recent(self) -> float:
+        """The loss since the last log entry, or right after it the loss before."""
+        return self.loss if self.sum.count else self.before
 
 
 def derived_seed(*parts: int) -> int:

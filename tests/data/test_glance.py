@@ -57,8 +57,22 @@ FIXTURES: dict[str, tuple[dict[str, str], str | None, str]] = {
         "equally many lines",
     ),
     "unequal": ({"a.en": lines(word, 20), "a.de": lines(word, 30)}, None, ""),
-    "one column": ({"input.txt": lines(lambda d, n: f"running text with a {word(d, n)} in it")}, None, ""),
-    "json without fields": ({"odd.jsonl": lines(lambda d, n: f'{{"text": "{word(d, n)}"}}')}, None, ""),
+    "one column": (
+        {"input.txt": lines(lambda d, n: f"running text with a {word(d, n)} in it")},
+        "language_modeling",
+        "running text",
+    ),
+    "several texts": (
+        {"a.txt": lines(word, 20), "b.md": lines(word, 30)},
+        "language_modeling",
+        "running text",
+    ),
+    "one column of a table": ({"words.tsv": lines(word)}, None, ""),
+    "json with a text": (
+        {"texts.jsonl": lines(lambda d, n: f'{{"text": "{word(d, n)}"}}')},
+        "language_modeling",
+        "only a text",
+    ),
     "empty": ({"nothing.tsv": ""}, None, ""),
 }
 
@@ -139,3 +153,31 @@ def test_the_design_names_the_task_the_evidence_and_the_flag(tmp_path):
     assert not any("--task" in line for line in forced.lines())
     with pytest.raises(ConfigError, match="unknown task 'text_to_txt'; did you mean 'text_to_text'"):
         design({"data": {"train": [file]}, "task": "text_to_txt"})
+
+
+def texts(folder: Path, count: int, words: int, *labels: str) -> str:
+    for label in labels:
+        (folder / label).mkdir(parents=True)
+        for number in range(count):
+            (folder / label / f"{number}.txt").write_text("word " * words)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "labels", "task"),
+    [
+        (12, 50, ("letters",), "language_modeling"),  # one sub-folder is no label
+        (3, 50, ("good", "bad"), "language_modeling"),  # too few texts for labels
+        (12, 2000, ("one", "two"), "language_modeling"),  # books, not examples
+        (12, 50, ("good", "bad"), "text_to_text"),  # texts by label, which no task of text claims
+    ],
+)
+def test_a_folder_of_texts_is_a_language_unless_its_folders_are_labels(tmp_path, count, words, labels, task):
+    folder = texts(tmp_path / "texts", count, words, *labels)
+    assert recognise([folder], DataConfig(), "text_to_text").task == task
+    found = look_at([folder], DataConfig()).folder
+    assert (len(found.files), found.words, dict(found.suffixes)) == (
+        count * len(labels),
+        words,
+        {".txt": count * len(labels)},
+    )

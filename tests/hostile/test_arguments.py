@@ -88,8 +88,9 @@ def test_names_after_two_dashes_are_not_options(folder, tmp_path, monkeypatch, c
     expected = capsys.readouterr().out
     assert cli.main(["predict", "--beam", "3", "--", str(folder), "-x.txt"]) == 0
     assert capsys.readouterr().out == expected
-    assert cli.main(["doctor", "--", "-x.txt"]) == 2
-    assert "-x.txt" in capsys.readouterr().err
+    Path("-x.tsv").write_text("ab\n")
+    assert cli.main(["doctor", "--", "-x.tsv"]) == 2
+    assert "-x.tsv" in capsys.readouterr().err
     assert cli.main(["train", "--", "--no.tsv"]) == 2
     assert capsys.readouterr().err == "seqwright: --no.tsv does not exist\n"
 

@@ -10,7 +10,7 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from seqwright import cli
-from seqwright.config.presets import PRESETS
+from seqwright.config.presets import KIND, PRESETS
 from seqwright.data.batch import collate
 from seqwright.data.store import Ragged
 from seqwright.errors import ConfigError
@@ -20,7 +20,7 @@ from seqwright.pipeline import design
 from seqwright.pipeline.families import families, tokens_read, train_families
 from seqwright.training.interrupt import Interrupted
 
-PAPERS = [name for name, preset in PRESETS.items() if preset.source != "ours"]
+PAPERS = [name for name, preset in PRESETS.items() if preset.source != "ours" and preset.kind == KIND]
 SMALL = [
     "model.layers=1",
     "model.size=16",

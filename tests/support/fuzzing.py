@@ -140,9 +140,12 @@ def run_subjects(task: str) -> list[Subject]:
 
 
 def data_subjects(task: str) -> Iterator[Subject]:
-    """The data files of a task in each format, and compressed."""
-    forms = [form for form in get_args(Format) if form != "parallel" or len(task_class(task).roles) == 2]
-    for form, ending in [*((form, "") for form in forms), *(("tsv", ending) for ending in COMPRESSORS)]:
+    """The data files of a task in each format, and compressed; those of a single column are texts."""
+    roles, lines = len(task_class(task).roles), "tsv"
+    forms: list[str] = [form for form in get_args(Format) if form != "parallel" or roles == 2]
+    if roles == 1:
+        forms, lines = ["jsonl", "txt"], "txt"
+    for form, ending in [*((form, "") for form in forms), *((lines, ending) for ending in COMPRESSORS)]:
         make, names = partial(make_data, task, form, ending), data_files(task, form, ending)
         command = f"train {' '.join(names)} --task {task} --print-config"
         yield Subject(f"{task}-{form}{ending}", make, names, partial(read_data, task, names), command)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seqwright.data.results import Text
 from seqwright.data.task import Item
 from seqwright.runs.folder import DIAGNOSED_FROM, Run
-from seqwright.training.diagnostics import FEW, findings, first_loss
+from seqwright.training.diagnostics import FEW, findings, first_loss, overfitting
 from seqwright.training.run import train
 from seqwright.training.validation import Validation
 
@@ -143,3 +143,9 @@ def test_a_model_that_learned_to_copy_where_it_should_not_is_noticed(tmp_path):
     pairs = [(word, word) for word in tiny.words(300, longest=3)]
     reported = trained(tmp_path, pairs, f"data.valid={[str(valid)]}", "training.steps=180")
     assert any("copy the source" in finding for finding in reported)
+
+
+def test_a_training_loss_far_below_the_validation_loss_is_overfitting():
+    assert "overfitting: the training loss is 0.03" in overfitting(0.03, 5.3, DIAGNOSED_FROM)[0]
+    assert overfitting(1.3, 1.6, DIAGNOSED_FROM) == []
+    assert overfitting(0.03, 5.3, DIAGNOSED_FROM - 1) == overfitting(math.nan, 5.3, 1000) == []

@@ -219,14 +219,14 @@ class _Comparison:
 def _oddities(texts: tuple[str, ...]) -> list[str]:
     """Return the names of the findings about one example alone."""
     joined = "\t".join(texts)  # one search for all; no pattern matches a tab
-    found = []
-    if '"' in joined:
+    found, running = [], "\n" in joined  # in running text, quotes and spaces span lines
+    if '"' in joined and not running:
         quoted = (text.count('"') % 2 or (len(text) > 1 and text[0] == text[-1] == '"') for text in texts)
         found += ["quotes"] if any(quoted) else []
     if CONTROLS.search(joined):
         found.append("control_characters")
     if not joined.isascii():
         found += [name for name, pattern in _BEYOND_ASCII.items() if pattern.search(joined)]
-    if any(len(text) != len(" ".join(text.split())) for text in texts):  # faster than a pattern
+    if not running and any(len(text) != len(" ".join(text.split())) for text in texts):
         found.append("spacing")
     return found

@@ -13,7 +13,7 @@ import stat
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -24,6 +24,7 @@ BLOCK = 1 << 20
 COMPRESSED_BLOCK = 1 << 16
 ZSTD_BLOCK = 1 << 10  # 4 bytes can hold 128 KiB, and the library returns the output of all its input at once
 MEMORY = 1 << 27  # bytes for the window of a decompressor: zstd --ultra -22 needs all, xz -9 half
+TEXTS = (".txt", ".text", ".md")  # the endings of files that hold running text
 PATIENCE = 2  # seconds without data after which a message names the pipe
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
@@ -85,6 +86,19 @@ class Input:
             raise InputError(f"{self.name} is a pipe and can be read only once; save it to a file first")
 
 
+def files_in(paths: Iterable[str]) -> list[str]:
+    """Return the files that the paths name; of a folder all files in it, sorted, hidden ones left out."""
+    found = []
+    for path in paths:
+        if not os.path.isdir(path):
+            found.append(path)
+            continue
+        for home, folders, names in os.walk(path):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            found += [os.path.join(home, name) for name in sorted(names) if not name.startswith(".")]
+    return found
+
+
 def open_input(path: str, name: str) -> BinaryIO:
     """Open a file, a pipe or standard input for reading, unbuffered; `name` is its name in an error."""
     if path == "-":
@@ -104,7 +118,8 @@ def open_input(path: str, name: str) -> BinaryIO:
     except PermissionError as error:
         raise InputError(f"{name} cannot be read: permission denied") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{name} cannot be opened: {error}") from error
+        reason = getattr(error, "strerror", None) or error  # the whole message repeats the name
+        raise InputError(f"{name} cannot be opened: {reason}") from error
 
 
 def _open_standard_input() -> BinaryIO:

@@ -70,6 +70,22 @@ def read_blocks(source: Input, decoding: Decoding, report: ReadReport) -> Iterat
         offset += len(data)
 
 
+def read_text(source: Input, decoding: Decoding, report: ReadReport) -> Iterator[tuple[int, str]]:
+    """Yield clean text with its line ends in blocks: (number of the first line, text).
+
+    A line may be of any length: where a block has no line end, it ends before a space.
+    """
+    number, offset = 1, 0
+    for data in _cut_blocks(_as_utf8(source.blocks(), source.name, decoding)):
+        text = _decoded(data, source.name, number, offset, decoding, report)
+        if offset == 0 and text.startswith("\ufeff"):
+            text = text[1:]
+            report.add(Reason.BYTE_ORDER_MARK, Place(source.name, 1))
+        yield number, text
+        number += data.count(b"\n")
+        offset += len(data)
+
+
 def count_lines(source: Input, decoding: Decoding) -> int:
     """Return the number of lines that `read_blocks` yields, without decoding them."""
     count, lenient = 0, replace(decoding, on_bad_bytes="replace")
@@ -168,6 +184,27 @@ def _whole_lines(blocks: Iterator[bytes], name: str, decoding: Decoding) -> Iter
         waiting, size = [block[end:]], len(block) - end
     if data := b"".join(waiting):
         yield data
+
+
+def _cut_blocks(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in blocks that end after a line end, before a space, or between characters."""
+    rest = b""
+    for block in blocks:
+        data = rest + block
+        end = data.rfind(b"\n") + 1 or max(data.rfind(b" "), 0) or _between_characters(data)
+        if end:
+            yield data[:end]
+        rest = data[end:]
+    if rest:
+        yield rest
+
+
+def _between_characters(data: bytes) -> int:
+    """Return the last place in UTF-8 that does not divide a character."""
+    end = len(data)
+    while end > max(len(data) - 4, 0) and data[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    return end - 1 if end and data[end - 1] >= 0xC0 else len(data)
 
 
 def _check_lines(data: bytes, name: str, number: int, limit: int) -> None:

@@ -39,12 +39,13 @@ class Score:
 class Metric(ABC, Generic[T]):
     """Statistics per item, and the score of their sum.
 
-    `label`, `unit` and `meaning` are for people; without a label it is the name with spaces.
+    `label`, `unit`, `decimals` and `meaning` are for people; without a label it is the name with spaces.
     """
 
     better: ClassVar[Better]
     label: ClassVar[str] = ""
     unit: ClassVar[str] = " %"
+    decimals: ClassVar[int] = 1
     meaning: ClassVar[str] = ""
 
     @property

@@ -13,7 +13,17 @@ from seqwright.evaluation.wording import percent
 from seqwright.runs.report.bars import whisker
 from seqwright.runs.report.markup import Markup, element, join, quoted, terms
 from seqwright.runs.report.reader import Data, Evaluation, Record, finite
-from seqwright.runs.report.wording import article, duration, family, many, number, score, titled, unit
+from seqwright.runs.report.wording import (
+    article,
+    decimals,
+    duration,
+    family,
+    many,
+    number,
+    score,
+    titled,
+    unit,
+)
 
 
 def header(record: Record) -> Markup:
@@ -64,7 +74,10 @@ def _boxes(evaluation: Evaluation, judge: str, origin: str) -> Markup:
 
 def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     low, high = ends = evaluation.interval(name) or (None, None)
-    interval = "" if None in ends else f"{percent(evaluation.level)} interval {low:.1f} – {high:.1f}"
+    digits = decimals(name)
+    interval = ""
+    if None not in ends:
+        interval = f"{percent(evaluation.level)} interval {low:.{digits}f} – {high:.{digits}f}"
     label, known, better = metric_label(name, evaluation.item), built_in(name), evaluation.better(name)
     meaning = [known.meaning if known else "", f"{better} is better" if better else ""]
     signature = evaluation.document("signatures").text(name)
@@ -72,7 +85,7 @@ def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     return element(
         "div",
         element("h2", titled(label)),
-        element("p", element("strong", f"{value:.1f}"), unit(name), class_="value"),
+        element("p", element("strong", f"{value:.{digits}f}"), unit(name), class_="value"),
         element("p", "; ".join(filter(None, meaning))),
         whisker(f"{label} {score(name, value)}, {interval or 'no interval'}", value, low, high),
         element("p", interval) if interval else None,

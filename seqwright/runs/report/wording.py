@@ -18,7 +18,12 @@ def unit(metric: str) -> str:
 
 
 def score(metric: str, value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}{unit(metric)}"
+    return "–" if value is None else f"{value:.{decimals(metric)}f}{unit(metric)}"
+
+
+def decimals(metric: str) -> int:
+    known = built_in(metric)
+    return known.decimals if known else 1
 
 
 def titled(label: str) -> str:
@@ -68,6 +73,8 @@ def family(model: Any) -> str:
     preset = PRESETS.get(str(given.get("preset")))
     known = given.get(PINNED) or (preset.model if preset else {})
     encoder, decoder = (_kind(given.get(part), known.get(part)) for part in ("encoder", "decoder"))
+    if given.get("kind", known.get("kind")) == "decoder_only":
+        return f"{decoder} language model"
     found = (
         f"{encoder} encoder-decoder" if encoder == decoder else f"{encoder} encoder with {decoder} decoder"
     )

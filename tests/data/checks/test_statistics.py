@@ -27,7 +27,7 @@ from seqwright.data.checks.misaligned import first_shift, lag_in_window
 from seqwright.data.checks.statistics import LengthHistogram, StatisticsBuilder
 from seqwright.data.checks.swapped import SAMPLED_CHARACTERS, Reservoir, find_swapped
 from seqwright.data.read_report import Pair, Place, ReadReport, Reason, TextRow
-from seqwright.data.split import Fractions, HeldOut, divisible, part_of
+from seqwright.data.split import Fractions, HeldOut, divisible, place_of
 from seqwright.errors import ConfigError
 
 GENERATOR = random.Random(5)
@@ -355,17 +355,17 @@ def test_constant_lengths_have_no_lag():
 
 @given(st.text(), st.integers(-(2**40), 2**40))
 def test_split_is_a_function_of_source_and_seed(source, seed):
-    assert part_of(source, seed) == part_of(source, seed)
+    assert place_of(source, seed) == place_of(source, seed)
 
 
 def test_split_has_the_requested_shares():
     fractions = Fractions(valid=0.1, test=0.2)
-    parts = Counter(part_of(f"source {k}", 1, fractions) for k in range(20_000))
+    parts = Counter(fractions.part(place_of(f"source {k}", 1)) for k in range(20_000))
     assert parts["valid"] == pytest.approx(2000, rel=0.1)
     assert parts["test"] == pytest.approx(4000, rel=0.1)
-    other = [part_of(f"source {k}", 2, fractions) for k in range(100)]
-    assert other != [part_of(f"source {k}", 1, fractions) for k in range(100)]
-    assert {part_of(str(k), 0, Fractions(0, 0)) for k in range(100)} == {"train"}
+    other = [fractions.part(place_of(f"source {k}", 2)) for k in range(100)]
+    assert other != [fractions.part(place_of(f"source {k}", 1)) for k in range(100)]
+    assert {Fractions(0, 0).part(place_of(str(k), 0)) for k in range(100)} == {"train"}
     with pytest.raises(ConfigError, match="fractions"):
         Fractions(valid=0.6, test=0.4)
 
@@ -374,7 +374,7 @@ def test_split_never_changes_between_versions():
     """A test split that changes between releases would leak into training, so these parts never change."""
     words = ("Hund", "Katze", "Maus", "Haus", "Baum", "Tisch")
     parts = ["valid", "test", "train", "test", "test", "valid"]
-    assert [part_of(word, 0, Fractions(0.25, 0.25)) for word in words] == parts
+    assert [Fractions(0.25, 0.25).part(place_of(word, 0)) for word in words] == parts
 
 
 def test_leaks_are_counted_with_their_places():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seqwright.data.language_results import Surprise
 from seqwright.evaluation.metrics import Metric, T, reference_count
 
 
@@ -76,3 +77,32 @@ class EditRate(Metric[str]):
         symbols = self.symbols(output)
         candidates = [(Levenshtein.distance(symbols, each), each) for each in map(self.symbols, references)]
         return min(candidates, key=lambda candidate: (candidate[0], -len(candidate[1])))
+
+
+class Surprisal(Metric[Surprise]):
+    """The negative log-probability of texts over a count, in nats; smaller is better.
+
+    An output that scores another text gives this one no probability.
+    """
+
+    better = "lower"
+    unit = ""
+    decimals = 3
+
+    def statistics(self, outputs: Sequence[Surprise], references: Sequence[Sequence[Surprise]]) -> np.ndarray:
+        rows = []
+        for output, (expected, *_) in zip(outputs, references, strict=True):
+            known = output.text == expected.text
+            rows.append((-output.log_prob if known else np.inf, self.count(output)))
+        return np.array(rows, dtype=np.float64)
+
+    def value(self, totals: np.ndarray) -> float:
+        return self.scaled(float(totals[0] / max(totals[1], 1)))
+
+    def scaled(self, nats: float) -> float:
+        """Return the score of so many nats per unit."""
+        return nats
+
+    @abstractmethod
+    def count(self, output: Surprise) -> int:
+        """Return the number of units of a text."""

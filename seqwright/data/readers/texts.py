@@ -1,0 +1,141 @@
+"""Running text from files and folders: passages of about a thousand characters, in order.
+
+Files are documents, and so are the objects of JSON lines. A text is read in blocks, so that neither a file
+nor a line has to fit into memory. White space is kept: the passages of a document, one after the other, are
+the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from seqwright.data.read_report import Place, ReadReport, Reason
+from seqwright.data.readers.files import TEXTS, Input, files_in
+from seqwright.data.readers.jsonl import cells_of, parse_object
+from seqwright.data.readers.lines import Decoding, cleaned, read_blocks, read_text
+from seqwright.data.text_display import pluralize, shorten_list
+from seqwright.errors import InputError
+from seqwright.files import uncompressed
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
+
+PASSAGE = 1000  # characters, at most
+BREAKS = ("\n\n", "\n", " ")  # where a passage ends, the best place first
+JSONL = (".jsonl", ".json")
+FIELD = "text"  # of a JSON object
+
+
+class Passage(NamedTuple):
+    """A part of a document, the text right before it, and whether the document ends with it."""
+
+    text: str
+    before: str
+    ends: bool
+    place: Place
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Files, and folders of them, as passages; of a folder only the files that end like a text."""
+
+    paths: tuple[str, ...]
+    decoding: Decoding
+    key: str = FIELD
+    columns: str | None = None
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.paths)
+
+    @cached_property
+    def files(self) -> list[str]:
+        found = [file for path in self.paths for file in _texts_in(path)]
+        if not found:
+            endings = shorten_list([*TEXTS, *JSONL])
+            raise InputError(f"{self.name} has no files that end in {endings}; name the text files")
+        return found
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        objects = any(map(_has_objects, self.files))
+        documents = f'each "{self.key}" of a JSON object' if objects else "each file"
+        several = [] if self.files == list(self.paths) else [pluralize(len(self.files), "file")]
+        ignored = len(files_in(self.paths)) - len(self.files)
+        several += [f"{pluralize(ignored, 'file')} of other kinds ignored"] if ignored else []
+        return (*several, f"{documents} is a document; line ends and blank lines are part of the text")
+
+    @property
+    def named_twice(self) -> str | None:
+        return next((path for path in self.paths if self.paths.count(path) > 1), None)
+
+    def read(self, report: ReadReport) -> Iterator[Passage]:
+        for file in self.files:
+            if _has_objects(file):
+                yield from self._objects(Input(file), report)
+            else:
+                yield from _passages(read_text(Input(file), self.decoding, report), file, 1, report)
+
+    def _objects(self, file: Input, report: ReadReport) -> Iterator[Passage]:
+        for number, lines in read_blocks(file, self.decoding, report):
+            for row, line in enumerate(lines, number):
+                if line.strip():
+                    place = Place(file.name, row)
+                    (text,) = cells_of(parse_object(line, place), [self.key], place)
+                    clean = (
+                        cleaned(part, place, self.decoding.on_bad_bytes, report) for part in text.split("\n")
+                    )
+                    yield from _passages([(row, "\n".join(clean))], file.name, row, report)
+
+
+def open_texts(paths: Sequence[str], data: DataConfig) -> TextFiles:
+    """Return the texts in `paths`, with the encoding of a configuration; `data.columns` names a JSON key."""
+    decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
+    return TextFiles(tuple(paths), decoding, data.columns or FIELD, data.columns)
+
+
+def _texts_in(path: str) -> list[str]:
+    if not Path(path).is_dir():
+        return [path]
+    return [file for file in files_in([path]) if uncompressed(file).suffix.lower() in (*TEXTS, *JSONL)]
+
+
+def _has_objects(file: str) -> bool:
+    """Whether a file has JSON lines: by its ending, or because it begins like an object and is not a text."""
+    suffix = uncompressed(file).suffix.lower()
+    if suffix in (*TEXTS, *JSONL):
+        return suffix in JSONL
+    return next(Input(file).peek(), b"").lstrip()[:2] in (b'{"', b"{ ")
+
+
+def _passages(
+    blocks: Iterable[tuple[int, str]], file: str, line: int, report: ReadReport
+) -> Iterator[Passage]:
+    """Yield the passages of one document; a blank one is skipped."""
+    rest, before, blank = "", "", True
+    for _, block in blocks:
+        text, start = rest + block, 0
+        while len(text) - start > PASSAGE:
+            end = _end(text, start)
+            passage = text[start:end]
+            yield Passage(passage, before, False, Place(file, line))
+            line, before, start = line + passage.count("\n"), passage, end
+        rest, blank = text[start:], blank and not block.strip()
+    if blank:
+        report.add(Reason.BLANK_TEXT, Place(file, line))
+    elif rest:
+        yield Passage(rest, before, True, Place(file, line))
+
+
+def _end(text: str, start: int) -> int:
+    """Return where a passage that starts there ends: after a line, before a space, or anywhere."""
+    least, most = start + PASSAGE // 2, start + PASSAGE
+    for mark in BREAKS:
+        place = text.rfind(mark, least, most)
+        if place >= 0:
+            return place if mark == " " else place + len(mark)
+    return most

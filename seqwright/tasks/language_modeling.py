@@ -1,0 +1,533 @@
+"""Running text: a model of the next token, which continues a prompt and tells how surprising a text is.
+
+Documents follow each other in one stream, with `END` after each. Training draws windows of `data.max_length`
+tokens from it; an evaluation scores every token, each with at least half a window before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config.registry import parse as parse_spec
+from seqwright.config.validation import Count, check
+from seqwright.data.glance import Glance
+from seqwright.data.language_results import Continuation, Scored, Surprise
+from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
+from seqwright.data.read_report import Place
+from seqwright.data.readers.files import TEXTS
+from seqwright.data.readers.texts import Passage, TextFiles, open_texts
+from seqwright.data.results import Reading
+from seqwright.data.split import SplitRule, text_hash
+from seqwright.data.store import ColumnSpec, Ragged, Store
+from seqwright.data.task import Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
+from seqwright.data.text_display import pluralize
+from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.text_outputs import metric_label
+from seqwright.files import read_json, uncompressed, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from seqwright.data.batch import Tokens
+    from seqwright.search import SamplingOptions
+
+TOKENIZER, COUNTS = "tokenizer.json", "tokenizer.counts.json"
+NOWHERE = Place("", 0)
+LENGTH = 200  # tokens of a continuation, unless the search of the run allows fewer
+TOKENS = 8192  # tokens that are scored together, padding included
+USUAL = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
+TABLES = (".tsv", ".csv", ".jsonl", ".json")  # the endings of files that should have columns
+PROSE = 3  # words of a line, on average, from which on a file of another ending is a text
+LOSSY = ("symbols",)  # tokenizers that lose line ends
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a prompt is continued: the number of tokens and of samples, and texts that end a sample."""
+
+    length: int
+    samples: int
+    stop: tuple[str, ...]
+    options: SamplingOptions
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The request to score texts instead of continuing them."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of text side by side, as a language model takes them: `target` (B, T) is read, and `expected`
+    (B, T) follows each token, `PAD` where nothing is expected.
+    """
+
+    target: Tokens
+    expected: Tensor
+    index: np.ndarray
+    source: None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.expected)
+
+    @property
+    def count(self) -> int:
+        return int((self.expected != PAD).sum())
+
+    @property
+    def tokens(self) -> int:
+        return self.target.count
+
+    def with_shuffled_inputs(self) -> Windows:
+        return replace(self, target=self.target.rolled())
+
+
+@dataclass(frozen=True)
+class LanguageModeling(Task[Passage, Any]):
+    """Texts as ids of one tokenizer. window: the tokens that the model sees; counts: how often each id occurs
+    in the training split, from which the baseline is computed.
+    """
+
+    tokenizer: Tokenizer
+    window: int
+    counts: tuple[int, ...]
+
+    roles = (Role("text", Kind.TEXT, needed="train"),)
+    models = ("decoder_only",)
+    noun, group_noun = "passage", "passage"
+    split = SplitRule.IN_ORDER
+    sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8}
+    checking: ClassVar[Mapping[str, Any]] = {"scored": True}
+    prompted = True
+
+    # The user's files ------------------------------------------------------------------------------
+
+    @classmethod
+    def claim(cls, glance: Glance) -> Claim | None:
+        folder = glance.folder
+        if folder is not None:
+            if not folder.texts or folder.labelled_texts:
+                return None
+            return Claim(3, f"{glance.name}: a folder with {pluralize(len(folder.texts), 'text file')}")
+        if glance.shape == "jsonl":
+            only = [column.name for column in glance.columns] == ["text"]
+            return Claim(4, f"{glance.name}: JSON objects with only a text") if only else None
+        if glance.shape != "text" or not glance.rows or (len(glance.files) == 2 and glance.parallel):
+            return None
+        endings = {uncompressed(file).suffix.lower() for file in glance.files}
+        prose = len(glance.files) == 1 and endings.isdisjoint(TABLES) and glance.columns[0].words >= PROSE
+        if not prose and not endings <= set(TEXTS):
+            return None
+        return Claim(10, f"{glance.name}: running text without columns")
+
+    @classmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> TextFiles:
+        return open_texts(paths, data)
+
+    @classmethod
+    def group(cls, example: Passage) -> str:
+        return f"{example.before}\0{example.text}"
+
+    @classmethod
+    def texts(cls, example: Passage) -> Sequence[str]:
+        return (example.text,)
+
+    @classmethod
+    def toy(cls, seed: int) -> list[dict[str, str]]:
+        """Texts of a few words in any order."""
+        draw = random.Random(seed)
+        words = ("alpha", "gimel", "sixty", "brown", "djinn")
+        return [{"text": " ".join(draw.choices(words, k=12))} for _ in range(150)]
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @classmethod
+    def fit(
+        cls, config: Config, examples: Callable[[], Iterable[Passage]], start: LanguageModeling | None = None
+    ) -> LanguageModeling:
+        texts = (example.text for example in examples())
+        if start is None:
+            kind, options = parse_spec("tokenizer", config.tokenizer.source)
+            tokenizer = train_tokenizer(kind, texts, **options)
+        else:
+            tokenizer = start.tokenizer.grown(texts)
+        found, counts = cls(tokenizer, config.data.max_length, ()), np.zeros(tokenizer.size, np.int64)
+        for example in examples():
+            np.add.at(counts, found.ids(example), 1)
+        return replace(found, counts=tuple(counts.tolist()))
+
+    @classmethod
+    def load(cls, folder: Path, config: Config) -> LanguageModeling:
+        tokenizer = load_tokenizer(folder / TOKENIZER)
+        counts: Any = read_json(folder / COUNTS).get("counts")
+        numbers = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
+        if not numbers or len(counts) != tokenizer.size or sum(counts) >= 1 << 60:
+            raise ModelError(
+                f"{folder / COUNTS} does not have the counts of {tokenizer.size:,} ids; restore it"
+            )
+        return cls(tokenizer, config.data.max_length, tuple(counts))
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+        write_json(folder / COUNTS, {"counts": list(self.counts)})
+
+    @property
+    def fingerprint(self) -> str:
+        return self.tokenizer.fingerprint
+
+    @property
+    def summary(self) -> str:
+        kind, size = self.tokenizer.kind, self.tokenizer.size
+        return f"{kind} with {size:,} ids; a window of {self.window:,} tokens"
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        from seqwright.models.building import resolve
+
+        kind, _ = parse_spec("tokenizer", config.tokenizer.source)
+        if kind in LOSSY:
+            raise ConfigError(
+                f"tokenizer.source is {kind}, which loses line ends; take characters, bytes, words or bpe"
+            )
+        position = resolve(config.model).get("decoder", {}).get("position")
+        known = position.get("length") if isinstance(position, Mapping) else None
+        if isinstance(known, int) and config.data.max_length > known:
+            raise ConfigError(
+                f"data.max_length is {config.data.max_length}, but the model has {known} positions; lower it"
+            )
+
+    # Texts as numbers ------------------------------------------------------------------------------
+
+    def ids(self, example: Passage) -> list[int]:
+        """Return the ids of a passage, with `END` after the last one of a document."""
+        (found,) = self.exact_ids([example.text])
+        return [*found, END] if example.ends else found
+
+    def exact_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode texts so that the ids of parts, one after the other, are those of the whole.
+
+        Some tokenizers add a space before a text. A line end before it keeps that space apart.
+        """
+        before = len(self.tokenizer.encode("\n"))
+        return [ids[before:] for ids in self.tokenizer.encode_batch([f"\n{text}" for text in texts])]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, the first space included, which `decode` takes for an added one."""
+        return self.tokenizer.decode([self._line_end, *ids])[1:]
+
+    @property
+    def _line_end(self) -> int:
+        return self.tokenizer.encode("\n")[-1]
+
+    @property
+    def start(self) -> list[int]:
+        """The ids before a text that begins: the end of the document before it, or a line end where the
+        model saw only one document.
+        """
+        return [END] if self.counts[END] > 1 or self._line_end == UNK else [self._line_end]
+
+    def facts(self) -> dict[str, int]:
+        return {"vocabulary": self.tokenizer.size}
+
+    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        ids = ColumnSpec.ids("text", self.tokenizer.size)
+        return (ids, ColumnSpec.text("passage_text"), ColumnSpec.text("before_text")) if readable else (ids,)
+
+    def encode(self, examples: Sequence[Passage]) -> list[Row[Passage]]:
+        rows = []
+        encoded = self.exact_ids([example.text for example in examples])
+        for example, ids in zip(examples, encoded, strict=True):
+            columns = {
+                "text": [*ids, END] if example.ends else ids,
+                "passage_text": example.text,
+                "before_text": example.before,
+            }
+            rows.append(Row(example, columns, min(len(ids), self.window)))
+        return rows
+
+    def stored(self, store: Store, number: int) -> Passage:
+        text, before = (store.column(f"{name}_text").text(number) for name in ("passage", "before"))
+        ends = store.column("text").row(number)[-1:].tolist() == [END]
+        return Passage(text, before, ends, NOWHERE)
+
+    def lengths(self, store: Store) -> RowLengths:
+        """Each passage gives one window in an epoch."""
+        width = self._width(store)
+        return RowLengths(np.zeros(len(store), np.int32), np.full(len(store), width - 1, np.int32))
+
+    def _width(self, store: Store) -> int:
+        """Return the tokens of a window; a text may be shorter."""
+        return max(min(self.window, len(store.column("text").flat) - 1), 1)
+
+    def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Windows:
+        """Return one window per passage: with an epoch, one that begins at a random place of the passage;
+        otherwise the beginning of the passage after half a window of context.
+        """
+        import torch
+
+        from seqwright.data.batch import Tokens
+
+        column, width = store.column("text"), self._width(store)
+        if epoch is None:
+            return self._windows([self._fixed(column, number) for number in numbers.tolist()], numbers)
+        begins, ends = column.offsets[numbers], column.offsets[numbers + 1]
+        draws = [item_seed(seed, epoch, number) for number in numbers.tolist()]
+        places = begins + np.array(draws) % np.maximum(ends - begins, 1)
+        places = np.clip(places, 0, max(len(column.flat) - 1 - width, 0))
+        rows = places[:, None] + np.arange(width + 1)
+        ids = torch.from_numpy(column.flat[np.minimum(rows, len(column.flat) - 1)].astype(np.int64))
+        return Windows(Tokens(ids[:, :-1].contiguous()), ids[:, 1:].contiguous(), numbers)
+
+    def _fixed(self, column: Any, number: int) -> tuple[list[int], int]:
+        """Return the window of a passage in a validation, and how many of its tokens are context."""
+        begin, end = column.offsets[number : number + 2].tolist()
+        half = self.window // 2
+        context = column.flat[max(begin - half, 0) : begin].tolist() or [END]
+        return [*context, *column.flat[begin : min(end, begin + self.window - half)].tolist()], len(context)
+
+    def _windows(self, rows: Sequence[tuple[list[int], int]], index: np.ndarray) -> Windows:
+        """Return windows of ids, of each of which a number of tokens is context."""
+        from seqwright.data.batch import padded
+
+        target = padded(Ragged.of([ids[:-1] for ids, _ in rows]))
+        expected = padded(Ragged.of([[PAD] * (known - 1) + ids[known:] for ids, known in rows])).ids
+        return Windows(target, expected, index)
+
+    @property
+    def chance_loss(self) -> float:
+        return math.log(self.tokenizer.size)
+
+    # Inputs ----------------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> Iterator[Passage]:
+        for each in [given] if isinstance(given, str | Passage | Mapping) else given:
+            text = each.get("text") if isinstance(each, Mapping) else each
+            if not isinstance(text, str | Passage):
+                raise InputError(f"{each!r:.60} is not a text; a language model takes a prompt")
+            yield self.from_line(text) if isinstance(text, str) else text
+
+    def labelled(self, given: Any) -> Iterator[Passage]:
+        return self.inputs(given)
+
+    def from_line(self, line: str) -> Passage:
+        return Passage(line, "", False, NOWHERE)
+
+    def to_line(self, example: Passage) -> str:
+        return example.text.replace("\n", " ")
+
+    def unknown_symbols(self, line: str) -> list[str]:
+        return [symbol for symbol, _ in self.tokenizer.count_unknown([line]).most_common]
+
+    @property
+    def one_text(self) -> bool:
+        return True
+
+    # Outputs ---------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        search: SearchConfig,
+        *,
+        count: int | None = None,
+        scored: bool = False,
+        length: int | None = None,
+        max_length: int | None = None,
+        samples: int = 1,
+        stop: str | Sequence[str] = (),
+        sample: bool = True,
+        **drawing: Any,
+    ) -> Writing | Scoring:
+        """Return how to continue prompts: `length` tokens, or fewer where a `stop` text comes. Sampling is
+        the default; temperature=0 takes the most probable token.
+        """
+        if scored:
+            return Scoring()
+        from seqwright.search import SamplingOptions
+
+        known = ("temperature", "top_k", "top_p", "seed")
+        if wrong := [name for name in drawing if name not in known]:
+            raise ConfigError(f"{', '.join(wrong)}: a language model samples, without a beam; leave it out")
+        wanted = max_length if length is None else length
+        problems = [check("length", wanted, Count | None), check("samples", samples, Count)]
+        if problems := [problem for problem in problems if problem is not None]:
+            raise ConfigError(*problems)
+        texts = (stop,) if isinstance(stop, str) else tuple(stop)
+        if not all(isinstance(text, str) and text for text in texts):
+            raise ConfigError("stop must be a text that is not empty, or a list of such texts")
+        given = {name: value for name, value in drawing.items() if value is not None}
+        return Writing(wanted or min(search.max_length, LENGTH), samples, texts, SamplingOptions(**given))
+
+    def input_limit(self, model: Any) -> int:
+        return self.window
+
+    def answer(
+        self,
+        model: Any,
+        rows: Sequence[Row[Passage]],
+        request: Writing | Scoring,
+        numbers: Sequence[int] = (),
+    ) -> list[Any]:
+        if isinstance(request, Scoring):
+            return self._scored(model, rows)
+        return [self._continued(model, row, request) for row in rows]
+
+    def _continued(self, model: Any, row: Row[Passage], request: Writing) -> Continuation:
+        ids = row.columns["text"]
+        reading = Reading(len(ids), ids.count(UNK), max(len(ids) - self.window, 0))
+        found = []
+        for sample in range(request.samples):
+            written = list(self.emissions(model, row, request, sample))
+            scores = tuple(score for _, score, _, _ in written)
+            tokens = tuple(self.text([token]) for token, *_ in written)
+            _, _, text, reason = written[-1]
+            found.append(
+                Continuation(
+                    text, math.fsum(scores), tokens, scores, reason, source=row.example.text, reading=reading
+                )
+            )
+        return replace(found[0], alternatives=tuple(found[1:]))
+
+    def emissions(
+        self, model: Any, row: Row[Passage], request: Writing, sample: int = 0
+    ) -> Iterator[tuple[int, float, str, str]]:
+        """Yield each token of a continuation with its log-probability, the text so far, and why it ends if
+        it does. When the window is full, its older half is dropped.
+
+        What is drawn depends on the seed and the prompt alone.
+        """
+        import torch
+
+        from seqwright.models import evaluating
+        from seqwright.search import Start, stream
+
+        context, written, text = [*self.start, *row.columns["text"]], list[int](), ""
+        if not sample and len(context) + request.length > self.window:
+            logger.warning(
+                "the text is longer than the window of %d tokens that the model was trained with: each token "
+                "depends on the %d to %d tokens before it",
+                *(self.window, self.window // 2, self.window),
+            )
+        own = text_hash(f"{sample} {row.example.text}")
+        symbols: dict[str, Any] = {"end": END, "silent": (PAD, UNK, BEGIN)}
+        while len(written) < request.length:
+            kept = context[-self.window // 2 :] if len(context) >= self.window else context
+            room = min(self.window - len(kept) + 1, request.length - len(written))
+            seed = item_seed(request.options.seed, len(written), own)
+            with evaluating(model):
+                state = model.start(1)
+                if len(kept) > 1:
+                    state = model.prefill(torch.tensor([kept]), state)[1]
+            first = Start(rows=1, first=kept[-1], limits=[room], seeds=[seed], **symbols)
+            for ((_, token, score, reason),) in stream(model.step, state, first, request.options):
+                if reason == "end":
+                    yield token, score, text, "end"
+                    return
+                written.append(token)
+                context.append(token)
+                text = self.text(written)
+                ends = [place for stop in request.stop if (place := text.find(stop)) >= 0]
+                yield token, score, text[: min(ends)] if ends else text, "stop" if ends else "length"
+                if ends:
+                    return
+
+    def _scored(self, model: Any, rows: Sequence[Row[Passage]]) -> list[Scored]:
+        """Score texts in windows of which the first half is context, except at the beginning."""
+        half = max(self.window // 2, 1)
+        contexts = self.exact_ids([row.example.before for row in rows])
+        pieces: list[tuple[list[int], int]] = []
+        owners: list[int] = []
+        for number, (row, before) in enumerate(zip(rows, contexts, strict=True)):
+            context = (before or self.start)[-half:]
+            ids = [*context, *row.columns["text"]]
+            whole = max(self.window, len(context) + 1)
+            cuts = [len(context), *range(whole, len(ids), max(self.window - half, 1)), len(ids)]
+            for begin, end in pairwise(cuts):
+                known = min(begin, half)
+                pieces.append((ids[begin - known : end], known))
+                owners.append(number)
+        scores: list[list[float]] = [[] for _ in rows]
+        found = self._log_probabilities(model, pieces)
+        for owner, own in zip(owners, found, strict=True):
+            scores[owner] += own
+        return [self._as_scored(row, own) for row, own in zip(rows, scores, strict=True)]
+
+    def _as_scored(self, row: Row[Passage], scores: Sequence[float]) -> Scored:
+        ids = row.columns["text"]
+        tokens = tuple("" if token == END else self.text([token]) for token in ids)
+        reading = Reading(len(ids), list(ids).count(UNK))
+        source = self.to_line(row.example)
+        return Scored(row.example.text, tokens, tuple(scores), source=source, reading=reading)
+
+    def _log_probabilities(self, model: Any, pieces: Sequence[tuple[list[int], int]]) -> list[list[float]]:
+        """Return the log-probability of each token of each piece that is not context."""
+        from seqwright.models import evaluating
+
+        lengths = [len(ids) for ids, _ in pieces]
+        found: dict[int, list[float]] = {}
+        for numbers in cut_by_tokens(sorted(range(len(pieces)), key=lengths.__getitem__), lengths, TOKENS):
+            batch = self._windows([pieces[number] for number in numbers], np.array(numbers))
+            with evaluating(model):
+                every = model.output.log_probabilities(model.hidden(batch), batch.expected).tolist()
+            for number, own in zip(numbers, every, strict=True):
+                ids, known = pieces[number]
+                found[number] = own[known - 1 : len(ids) - 1]
+        return [found[number] for number in range(len(pieces))]
+
+    def score(self, model: Any, examples: Sequence[Passage]) -> list[Scored]:  # type: ignore[override]
+        """Return the log-probability of each text and of its tokens."""
+        return self._scored(model, self.encode(examples))
+
+    def draft(self, model: Any, items: Sequence[tuple[Passage, Sequence[Any]]], check: Check) -> list[Scored]:
+        check()
+        return self.score(model, [example for example, _ in items])
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    def truth(self, example: Passage) -> Surprise:
+        return Surprise(example.text)
+
+    def judge(
+        self,
+        examples: Sequence[Passage],
+        references: Sequence[Sequence[Any]],
+        *,
+        metrics: Sequence[Any] = (),
+        validation: bool = False,
+        **options: Any,
+    ) -> Judge:
+        usual = ("nats_per_character",) if validation else USUAL
+        specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
+        built = tuple(METRICS.build(spec) for spec in specs)
+        evaluated = f"windows of {self.window} tokens, {self.window - self.window // 2} of them scored"
+        labels = {metric.name: metric_label(metric.name) for metric in built}
+        return Judge(built, {"context": evaluated}, labels)
+
+    def mistakes(self, judge: Judge, items: Sequence[Item[Passage, Scored]]) -> list[Mistake]:
+        """Rank passages by surprise: a share of 1 is that of a model that knows nothing."""
+        found = []
+        for item in items:
+            nats = -item.output.log_prob / max(item.output.output_tokens, 1)
+            share = min(nats / max(self.chance_loss, 1e-9), 1.0)
+            found.append(Mistake(item.references[0], item.output.output_tokens, share, ()))
+        return found
+
+    def baseline(self, example: Passage) -> Surprise:
+        """Draw each token by its frequency in the training split, a token that it lacks like a rarest one."""
+        ids, total = self.ids(example), sum(self.counts)
+        log_prob = math.fsum(math.log(max(self.counts[token], 1) / max(total, 1)) for token in ids)
+        return Surprise(example.text, log_prob, len(ids))
