@@ -28,7 +28,16 @@ CONSONANTS = {letter: letter.upper() for letter in "bdfglmnprstvz"} | TOGETHER |
 VOWELS = {letter: letter.upper() for letter in "aiou"} | {"ee": "IY", "oo": "UW", "ai": "EY", "ou": "AW"}
 
 FAMILIES: dict[str, dict[str, Any]] = {
-    "transformer": {"preset": "tiny", "layers": 2, "size": 64, "hidden": 128, "dropout": 0.0, "share": False},
+    "transformer": {  # zero start and rotary positions need more than 300 steps for words
+        "preset": "tiny",
+        "position": "sinusoidal",
+        "zero_start": False,
+        "layers": 2,
+        "size": 64,
+        "hidden": 128,
+        "dropout": 0.0,
+        "share": False,
+    },
     "rnn": {
         "preset": "tiny-rnn",
         "encoder": {"size": 64, "embedding_size": 32},

@@ -26,10 +26,11 @@ COMMON = [
     "training.validations=2",
     "training.decode=50",
 ]
+PLAIN = ["model.preset=tiny", "model.position=sinusoidal", "model.zero_start=false"]
 # name: options, SHA-256 of the weights, SHA-256 of the outputs, validation loss at the end
 GOLDEN = {
     "tiny": (
-        ["model.preset=tiny"],
+        PLAIN,
         "e7b69189d7478aa60b3fc695b6c9259836d87f50ade0c953a935f45af2e52092",
         "786009442117cd978dd46a21233c2d099bfb805a0488428a9141d8068934e13d",
         0.4304,
@@ -53,7 +54,7 @@ GOLDEN = {
         0.0917,
     ),
     "resumed": (
-        ["model.preset=tiny"],
+        PLAIN,
         "43a8cc39ba06f3a577c2c3149570499381c19da97dc1fd24ce14eddede8ed9bd",
         "6c5bd4e404f301c618c9113b90f96a691e9704a37fb47065655b8fb455293ad3",
         0.4107,
