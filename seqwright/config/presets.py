@@ -79,6 +79,10 @@ def _small_bahdanau(size: int) -> dict[str, Any]:
     )
 
 
+def _classifier(encoder: dict[str, Any], pooling: str) -> dict[str, Any]:
+    return {"kind": "encoder_only", "encoder": encoder, "head": {"kind": "classes", "pooling": pooling}}
+
+
 PRESETS: dict[str, Preset] = {
     "sutskever2014": Preset(
         "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks, 3.4",
@@ -140,6 +144,15 @@ PRESETS: dict[str, Preset] = {
     "base": Preset(
         "ours: the sizes of vaswani2017-base with the parts of tiny",
         _transformer(**_OURS, layers=6, size=512, hidden=2048, heads=8, dropout=0.1),
+    ),
+    "tiny-classifier": Preset(
+        "ours: a Transformer encoder with the parts of tiny, a convolution over neighbouring tokens, and the "
+        "mean of its vectors",
+        _classifier({"kind": "transformer", **_OURS, **_TINY, "layers": 2, "neighbours": 1}, "mean"),
+    ),
+    "lstm-classifier": Preset(
+        "ours: a bidirectional LSTM with attention pooling (Yang et al. 2016)",
+        _classifier({"kind": "rnn", "cell": "lstm", "size": 192, "embedding_size": 128}, "attention"),
     ),
     "tiny-lm": Preset(
         "ours: rotary positions (Su et al. 2021), squared ReLU (So et al. 2021), blocks that start as the "

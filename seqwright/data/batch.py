@@ -73,6 +73,32 @@ class Batch:
         return replace(self, source=self.source.rolled())
 
 
+@dataclass(frozen=True)
+class HeadBatch:
+    """Inputs, and what the head of an encoder is to predict for them.
+
+    expected: one class or one row of numbers per input, or one id per token. count: of the predictions, by
+    which a summed loss is divided.
+    """
+
+    source: Any
+    expected: Tensor
+    index: np.ndarray
+    count: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.index)
+
+    @property
+    def tokens(self) -> int:
+        return self.source.count
+
+    def with_shuffled_inputs(self) -> HeadBatch:
+        """Return the batch in which each row has the source of its neighbour."""
+        return replace(self, source=self.source.rolled())
+
+
 def collate(source: Ragged, target: Ragged, index: np.ndarray) -> Batch:
     """Return a batch of texts to texts: row i of both sides is the example of number `index[i]`."""
     return Batch(source_tokens(source), padded(target, begin=True), padded(target, end=True).ids, index)

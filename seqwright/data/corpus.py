@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from seqwright.config import Config, DataConfig
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import files_in
-from seqwright.data.split import Fractions, Part, SplitRule, place_in_order, place_of
+from seqwright.data.split import (
+    Fractions,
+    Part,
+    SplitRule,
+    Strata,
+    StratifiedPlaces,
+    place_in_order,
+    place_of,
+)
 from seqwright.data.task import Reader, Task, task_class
 
 
@@ -42,8 +51,20 @@ class Corpus:
             for number, example in enumerate(reader.read(report)):
                 yield place_in_order(number, count), example
             return
+        place = self._by_label if self.task.split is SplitRule.BY_LABEL else self._by_hash
         for example in reader.read(report):
-            yield place_of(self.task.group(example), self.data.split), example
+            yield place(self.task.group(example)), example
+
+    def _by_hash(self, group: str) -> float:
+        return place_of(group, self.data.split)
+
+    @cached_property
+    def _by_label(self) -> StratifiedPlaces:
+        """The places of all groups of the training files, which are read once more for it."""
+        strata = Strata(self.data.split)
+        for example in self.reader(self.data.train).read(ReadReport()):
+            strata.add(self.task.group(example), self.task.label(example) or "")
+        return strata.places()
 
     @property
     def fractions(self) -> Fractions:

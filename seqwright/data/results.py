@@ -8,8 +8,9 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
 from seqwright.data.text_display import pluralize, visible
@@ -164,6 +165,44 @@ class Text(Prediction):
             spans.append(f'<span title="{chance:.3f}" style="{style}">{html.escape(token)}</span>')
         end = "" if self.finish_reason == "end" else " …"
         return f'<span title="{html.escape(self.text)}">{"".join(spans)}{end}</span>'
+
+
+@dataclass(frozen=True, repr=False)
+class Label(Prediction):
+    """The most probable label. probabilities: of every label, the highest first. unsure: the probability is
+    below the threshold that was chosen on validation data.
+    """
+
+    label: str
+    probabilities: Mapping[str, float]
+    unsure: bool = False
+    headings = ("source", "label", "probability", "next")
+
+    @property
+    def value(self) -> str:
+        return self.label
+
+    @property
+    def probability(self) -> float:
+        return self.probabilities[self.label]
+
+    def details(self) -> dict[str, Any]:
+        return {"log_prob": math.log(max(self.probability, 1e-300)), "unsure": self.unsure}
+
+    def to_json(self) -> dict[str, Any]:
+        shown = {label: round(probability, 6) for label, probability in self.probabilities.items()}
+        answer = {"output": self.label, "label": self.label, "probabilities": shown, **self.details()}
+        return {"source": self.source, **answer, "reading": asdict(self.reading)}
+
+    def __str__(self) -> str:
+        return self.label
+
+    def rows(self) -> Iterator[list[Cell]]:
+        others = list(islice(self.probabilities.items(), 1, 3))
+        following = ", ".join(f"{label} {probability:.3f}" for label, probability in others)
+        label = f"{self.label} (unsure)" if self.unsure else self.label
+        texts = (_short(self.source), _short(label), f"{self.probability:.3f}", _short(following))
+        yield [Cell(text, html.escape(text), number=i == 2) for i, text in enumerate(texts)]
 
 
 P = TypeVar("P", bound=Prediction)

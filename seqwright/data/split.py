@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from array import array
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Literal
+
+import numpy as np
 
 from seqwright.data.read_report import PLACES_KEPT, Place
 from seqwright.errors import ConfigError
@@ -23,6 +26,7 @@ class SplitRule(StrEnum):
     """How the parts are taken from the training files."""
 
     BY_GROUP = "by group"  # the hash of its group decides the part of an example
+    BY_LABEL = "by label"  # the same, with equal shares of each label
     IN_ORDER = "in order"  # first the training examples, then those for validation, then those for the test
 
 
@@ -74,6 +78,44 @@ def place_of(group: str, split: int) -> float:
 def place_in_order(number: int, count: int) -> float:
     """Return a number from 0 to 1 for an example of `count`: the last ones come first, for the test."""
     return 1 - (number + 0.5) / count
+
+
+class Strata:
+    """Places of groups such that each stratum, such as the texts of one label, is divided by the same shares.
+
+    A group is placed by the rank of its hash among the groups of its stratum: the only group of a stratum is
+    for training. A group that occurs in several strata belongs to the first one.
+    """
+
+    def __init__(self, split: int):
+        self.split = split
+        self._hashes, self._strata = array("Q"), array("L")
+        self._numbers: dict[str, int] = {}
+
+    def add(self, group: str, stratum: str) -> None:
+        self._hashes.append(text_hash(group, self.split))
+        self._strata.append(self._numbers.setdefault(stratum, len(self._numbers)))
+
+    def places(self) -> StratifiedPlaces:
+        hashes, first = np.unique(np.array(self._hashes, dtype=np.uint64), return_index=True)
+        strata = np.array(self._strata, dtype=np.int64)[first]
+        order = np.argsort(strata, kind="stable")  # within a stratum by hash, as `hashes` is sorted
+        counts = np.bincount(strata, minlength=len(self._numbers))
+        ranks = np.empty(len(hashes))
+        ranks[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return StratifiedPlaces(self.split, hashes, (ranks + 0.5) / counts[strata])
+
+
+@dataclass(frozen=True)
+class StratifiedPlaces:
+    """The place from 0 to 1 of each group, found by its hash."""
+
+    split: int
+    hashes: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, group: str) -> float:
+        return float(self.values[np.searchsorted(self.hashes, np.uint64(text_hash(group, self.split)))])
 
 
 def divisible(places: Collection[float], *, tested: bool) -> bool:

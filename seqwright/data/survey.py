@@ -16,10 +16,12 @@ from seqwright.data.fingerprints import Fingerprints, fingerprints, hashes, refu
 from seqwright.data.read_report import ReadReport
 from seqwright.data.split import NAMES, HeldOut, Overlap, Part
 from seqwright.data.task import Kind
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import excerpt, pluralize
 
 FORMAT = 1
 SAMPLE = 5000  # examples that are kept to look at
+LABELS = 1000  # kept in data.json
+NAMED = 8  # labels in the terminal
 SHOWN = 4  # findings in the terminal; the doctor shows the rest
 READING = (
     *("format", "delimiter", "header", "columns", "quoting"),
@@ -31,7 +33,7 @@ READING = (
 class Survey:
     """`options` are the reading options that differ from their defaults, as key=value; `leaks` are those of
     parts with files of their own; `places`, one number from 0 to 1 for each training example, decide its part
-    of the split; `files` are the fingerprints of all files.
+    of the split; `files` are the fingerprints of all files; `labels` counts the labels in training files.
     """
 
     corpus: Corpus
@@ -43,6 +45,7 @@ class Survey:
     leaks: dict[Part, Overlap]
     places: array[float]
     files: Fingerprints
+    labels: Counter[str]
 
     @property
     def name(self) -> str:
@@ -70,6 +73,7 @@ class Survey:
             f"{self.name}: {examples}",
             f"  {'; '.join(self.form)}",
             *(f"  {name}: {_described(column)}" for name, column in report.columns.items()),
+            *([f"  label: {_labels(self.labels)}"] if self.labels else []),
         ]
         found = self.findings
         lines += [f"  {finding.line()}" for finding in found[:SHOWN]]
@@ -90,6 +94,7 @@ class Survey:
             "pairs": report.examples,
             "sources": report.distinct,
             **{name: column.to_json() for name, column in report.columns.items()},
+            **({"labels": dict(self.labels.most_common(LABELS))} if self.labels else {}),
             "findings": [finding.to_json() for finding in self.findings],
             "dropped": self.tally.summary(),
             "leaks": sum(found.leaked for found in self.leaks.values()),
@@ -103,7 +108,7 @@ def survey(config: Config) -> Survey:
     corpus = Corpus.of(config)
     files = fingerprints(corpus.paths)
     data, reader = corpus.data, corpus.reader(corpus.data.train)
-    tally, places = ReadReport(), array("d")
+    tally, places, labels = ReadReport(), array("d"), Counter[str]()
     builder = StatisticsBuilder(role.name for role in corpus.task.roles if role.kind is Kind.TEXT)
     sample: list[Any] = []
     parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
@@ -112,12 +117,14 @@ def survey(config: Config) -> Survey:
         builder.add(tuple(corpus.task.texts(example)), example.place)
         waiting.meet(corpus.task.group(example))
         places.append(place)
+        if (label := corpus.task.label(example)) is not None:
+            labels[label] += 1
         if len(sample) < SAMPLE:
             sample.append(example)
     leaks = dict(zip(parts, waiting.overlaps(), strict=True))
     form, columns, report = reader.form, reader.columns, builder.build()
     refuse_changed(files, "while it was read", "wait until it is complete, then train again")
-    return Survey(corpus, form, columns, report, tuple(sample), tally, leaks, places, files)
+    return Survey(corpus, form, columns, report, tuple(sample), tally, leaks, places, files, labels)
 
 
 def _options(data: DataConfig) -> list[str]:
@@ -128,6 +135,12 @@ def _options(data: DataConfig) -> list[str]:
         for name, value in values.items()
         if value != getattr(DataConfig(), name)
     ]
+
+
+def _labels(counts: Counter[str]) -> str:
+    common = ", ".join(f"{excerpt(label, 24)[1:-1]} {count:,}" for label, count in counts.most_common(NAMED))
+    rest = f", and {len(counts) - NAMED:,} more" if len(counts) > NAMED else ""
+    return f"{pluralize(len(counts), 'value')}: {common}{rest}"
 
 
 def _described(column: TextColumn) -> str:

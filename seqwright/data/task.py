@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, P
 import numpy as np
 
 from seqwright.config.registry import Registry
+from seqwright.data.plan import cut_by_tokens
 from seqwright.data.results import Prediction
 from seqwright.data.split import SplitRule
 from seqwright.errors import ConfigError
@@ -36,6 +37,7 @@ Example = TypeVar("Example", covariant=True)
 
 TASKS = Registry("task", "seqwright.tasks", "seqwright.data.task:Task")
 Check = Callable[[], None]
+TOGETHER = 16_384  # tokens of inputs that a validation answers together
 
 
 class Kind(StrEnum):
@@ -121,7 +123,7 @@ class Task(ABC, Generic[E, P]):
     split: how the parts are taken from the training files. sample_facts: small `facts`, to check a model
     before there is data. traced: `look` shows its predictions. checking: the options of `predict` in an
     evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
-    that names no file is the input itself.
+    that names no file is the input itself. generates: answers are searched for, with the options of a beam.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -133,6 +135,7 @@ class Task(ABC, Generic[E, P]):
     traced: ClassVar[bool] = False
     checking: ClassVar[Mapping[str, Any]] = {}
     prompted: ClassVar[bool] = False
+    generates: ClassVar[bool] = False
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -155,6 +158,11 @@ class Task(ABC, Generic[E, P]):
     def texts(cls, example: E) -> Sequence[str]:
         """Return the texts of an example, one per role of kind TEXT, for the survey and the doctor."""
         return ()
+
+    @classmethod
+    def label(cls, example: E) -> str | None:
+        """Return the label of an example, for the survey and a stratified split."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -182,6 +190,10 @@ class Task(ABC, Generic[E, P]):
     @abstractmethod
     def fingerprint(self) -> str:
         """Identify everything that was fitted."""
+
+    def calibrated(self, model: Any, examples: Sequence[E]) -> Self:
+        """Return the task with what is fitted to the trained model on validation examples."""
+        return self
 
     @property
     @abstractmethod
@@ -279,8 +291,13 @@ class Task(ABC, Generic[E, P]):
 
     def draft(self, model: Any, items: Sequence[tuple[E, Sequence[Any]]], check: Check) -> list[P]:
         """Answer inputs quickly, for a validation; `items` are examples with their right answers."""
-        check()
-        return self.answer(model, self.encode([example for example, _ in items]), None)
+        rows = self.encode([example for example, _ in items])
+        order = sorted(range(len(rows)), key=lambda i: rows[i].length)
+        found: dict[int, P] = {}
+        for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOGETHER):
+            check()
+            found |= zip(numbers, self.answer(model, [rows[i] for i in numbers], None), strict=True)
+        return [found[i] for i in range(len(rows))]
 
     # Judging ---------------------------------------------------------------------------------------
 
@@ -299,6 +316,10 @@ class Task(ABC, Generic[E, P]):
 
     def buckets(self, items: Sequence[Item[E, P]], folder: Path | None) -> dict[str, tuple[Bucket, ...]]:
         """Group the items by what may explain their scores."""
+        return {}
+
+    def tables(self, items: Sequence[Item[E, P]]) -> dict[str, Table]:
+        """Return further figures, such as precision and recall of each label."""
         return {}
 
     def baseline(self, example: E) -> Any:
@@ -327,6 +348,13 @@ class Mistake:
     edits: int
     share: float
     changes: tuple[tuple[str, str], ...]
+
+
+class Table(NamedTuple):
+    """Figures by row: `headings` name the columns; a row is a name and numbers, None where there is none."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
 
 
 class Bucket(NamedTuple):

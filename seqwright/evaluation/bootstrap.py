@@ -47,20 +47,21 @@ class Measured:
     def value(self, items: Sequence[int] | None = None) -> float:
         """Return the score of these items, by default of all."""
         rows = self.rows if items is None else self.rows[list(items)]
-        return self.metric.value(rows.sum(0))
+        return self.metric.value(self.metric.total(rows))
 
     def interval(self, *, samples: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
         """Return the middle `level` of the scores of resampled sets of items (for BLEU: Koehn 2004)."""
-        (totals,) = _resample([self.rows], samples, seed)
+        (totals,) = _resample([self], samples, seed)
         return _middle(np.array([self.metric.value(row) for row in totals]), level)
 
     @property
     def error(self) -> float:
         """The standard error of the score by the jackknife (Tukey 1958); 0 for a single item."""
-        count, totals = len(self.rows), self.rows.sum(0)
+        count, total = len(self.rows), self.metric.total
         if count < 2:
             return 0.0
-        values = np.array([self.metric.value(totals - row) for row in self.rows])
+        totals, alone = total(self.rows), (self.rows[i : i + 1] for i in range(count))
+        values = np.array([self.metric.value(totals - total(row)) for row in alone])
         return math.sqrt((count - 1) * values.var())
 
     def against(
@@ -71,7 +72,7 @@ class Measured:
         The p-value is that of the shifted bootstrap (Riezler and Maxwell 2005): hits are resamples whose
         difference is as far from the mean as the observed one is from zero; p = (hits + 1) / (samples + 1).
         """
-        totals = _resample([self.rows, other.rows], samples, seed)
+        totals = _resample([self, other], samples, seed)
         values = [np.array([self.metric.value(row) for row in part]) for part in totals]
         differences, observed = values[1] - values[0], other.value() - self.value()
         hits = np.abs(differences - differences.mean()) >= abs(observed)
@@ -97,15 +98,15 @@ def paired_bootstrap(
     return metric.measured(first, references).against(metric.measured(second, references), **options)
 
 
-def _resample(systems: Sequence[np.ndarray], samples: int, seed: int) -> list[np.ndarray]:
-    """Sum the rows of N items drawn with replacement, the same items for all systems: (samples, F) each."""
-    count = len(systems[0])
+def _resample(systems: Sequence[Measured], samples: int, seed: int) -> list[list[np.ndarray]]:
+    """Sum the rows of N items drawn with replacement, the same items for all systems: (F,) each."""
+    count = len(systems[0].rows)
     random = np.random.default_rng(seed)
-    totals = [np.empty((samples, rows.shape[1])) for rows in systems]
-    for sample in range(samples):
+    totals: list[list[np.ndarray]] = [[] for _ in systems]
+    for _ in range(samples):
         times = np.bincount(random.integers(count, size=count), minlength=count).astype(np.float64)
-        for rows, total in zip(systems, totals, strict=True):
-            total[sample] = times @ rows
+        for system, found in zip(systems, totals, strict=True):
+            found.append(system.metric.total(system.rows, times))
     return totals
 
 

@@ -46,6 +46,14 @@ def by_length(sources: Sequence[str], writing: Writing) -> tuple[Bucket, ...]:
     return tuple(buckets)
 
 
+def by_tenth(shares: Sequence[float]) -> tuple[Bucket, ...]:
+    """Return buckets by tenths, for numbers from 0 to 1."""
+    groups: dict[int, list[int]] = {}
+    for item, share in enumerate(shares):
+        groups.setdefault(min(int(10 * share), 9), []).append(item)
+    return tuple(Bucket(f"{k / 10:.1f}–{(k + 1) / 10:.1f}", tuple(groups[k])) for k in sorted(groups))
+
+
 def by_rarity(sources: Sequence[str], rarity: Rarity) -> tuple[Bucket, ...]:
     """Return buckets by powers of ten."""
     groups: dict[int, list[int]] = {}

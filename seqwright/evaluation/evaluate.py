@@ -21,7 +21,7 @@ from seqwright.data.plan import evenly
 from seqwright.data.read_report import ReadReport
 from seqwright.data.results import Prediction
 from seqwright.data.split import NAMES, Part
-from seqwright.data.task import Bucket, Item, Judge, Mistake, group_items
+from seqwright.data.task import Bucket, Item, Judge, Mistake, Table, group_items
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import Interval, Measured
 from seqwright.evaluation.mistakes import Confusion, confusions_of, worst
@@ -65,7 +65,7 @@ class Evaluation:
 
     items: tuple[Item[Any, Any], ...]
     order: tuple[int, ...]  # the number of the item that each example belongs to
-    beam: int
+    beam: int  # 0: answers are not searched for
     judge: Judge
     judging: Judging
     measured: tuple[Measured, ...]
@@ -73,6 +73,7 @@ class Evaluation:
     mistakes: tuple[Mistake, ...]
     buckets: dict[str, tuple[Bucket, ...]]
     findings: tuple[str, ...]
+    tables: dict[str, Table]
     speed: Speed
     baseline: dict[str, float]  # the scores of a trivial answer
     file: str | None = None
@@ -142,6 +143,7 @@ class Evaluation:
             "buckets": {
                 name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
             },
+            "tables": {name: found._asdict() for name, found in self.tables.items()},
             "confusions": [confusion.to_json() for confusion in self.confusions],
             "examples": [
                 *(self._example_json("worst", item) for item in self.worst),
@@ -213,7 +215,7 @@ def evaluate(
     if len(set(names)) < len(names):
         raise ConfigError(f"metrics are {', '.join(names)}; each can be given once")
     outputs, speed = timed(predictor, firsts, beam, check)
-    measured = tuple(metric.measured([o.value for o in outputs], references) for metric in judge.metrics)
+    measured = tuple(metric.measured([*map(metric.seen, outputs)], references) for metric in judge.metrics)
     items = tuple(
         Item(example, tuple(answers), output)
         for example, answers, output in zip(firsts, references, outputs, strict=True)
@@ -221,11 +223,12 @@ def evaluate(
     trivial = [task.baseline(example) for example in firsts]
     baseline = {}
     if not any(answer is None for answer in trivial):
-        baseline = {each.name: each.measured(trivial, references).value() for each in judge.metrics}
+        simple = (metric for metric in judge.metrics if metric.reads_answers)
+        baseline = {each.name: each.measured(trivial, references).value() for each in simple}
     return Evaluation(
         items=items,
         order=tuple(order),
-        beam=0 if task.checking else beam or predictor.search.beam,  # 0: nothing is searched
+        beam=(beam or predictor.search.beam) if task.generates else 0,
         judge=judge,
         judging=judging,
         measured=measured,
@@ -235,6 +238,7 @@ def evaluate(
         ),
         mistakes=tuple(task.mistakes(judge, items)),
         buckets=task.buckets(items, predictor.folder),
+        tables=task.tables(items),
         findings=(*_familiar(predictor, firsts), *_findings(outputs)),
         speed=speed,
         baseline=baseline,

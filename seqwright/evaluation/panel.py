@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from seqwright.evaluation.mistakes import Confusion
 
 WIDTH, LINES = 100, 40
+ROWS = 10  # of a table
 NAME = 19  # width of the names on the left
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
-    lines = [_headline(evaluation), "", *_scores(evaluation), "", *_buckets(evaluation), ""]
+    lines = [_headline(evaluation), "", *_scores(evaluation), "", *_tables(evaluation)]
+    lines += [*_buckets(evaluation), ""]
     confused = [f"{_change(each)} {each.count:,}" for each in evaluation.confusions[:12]]
     lines += _filled("expected → output, count: ", confused)
     end = [_speed(evaluation), *(f"! {finding}" for finding in evaluation.findings[:3])]
@@ -71,6 +73,24 @@ def _scores(evaluation: Evaluation) -> list[str]:
         figures = f"{each.value():6.{finest}f} {ends:>11} {simple:>8}"
         lines.append(f"{_metric(evaluation, each.metric)} {figures}  {each.signature}")
     return lines
+
+
+def _tables(evaluation: Evaluation) -> list[str]:
+    """Return the first rows of each table, with columns as wide as a score."""
+    lines = []
+    for found in evaluation.tables.values():
+        first, *others = found.headings
+        lines.append(f"{first:{NAME}} {' '.join(f'{name:>9}' for name in others)}")
+        for name, *cells in found.rows[:ROWS]:
+            lines.append(f"{fitted(str(name), NAME)} {' '.join(f'{_cell(cell):>9}' for cell in cells)}")
+        if len(found.rows) > ROWS:
+            lines.append(f"… and {len(found.rows) - ROWS:,} more")
+        lines.append("")
+    return lines
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
 
 
 def _metric(evaluation: Evaluation, metric: Metric[Any]) -> str:

@@ -36,7 +36,11 @@ class EncoderOnly(Model):
             raise ConfigError("tie is for the head tokens; set tie = false")
 
     def forward(self, batch: Any) -> Tensor:
-        encoded = self.encoder(batch.source)
+        return self.predictions(batch.source)
+
+    def predictions(self, source: Any) -> Tensor:
+        """Return the output of the head for inputs without anything expected."""
+        encoded = self.encoder(source)
         return self.head(encoded.hidden, encoded.places)
 
     def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:

@@ -89,6 +89,7 @@ class TextToText(Task[Pair, Text]):
     noun, group_noun = "pair", "source"
     sample_facts: ClassVar[Mapping[str, Any]] = {"source_vocabulary": 8, "target_vocabulary": 8}
     traced = True
+    generates = True
 
     # The user's files ------------------------------------------------------------------------------
 

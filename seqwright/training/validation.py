@@ -20,6 +20,7 @@ from seqwright.evaluation.metrics import METRICS, Better, Score
 from seqwright.models import Model, eval_mode
 
 EXAMPLES, TOKENS = 2000, 12_000  # for the loss, at most, evenly spread: a validation has to be quick
+LEAST = 400  # examples for the loss, however long they are
 PROBES = 3  # of the decoded inputs are shown at every validation
 TIE = 1e-6  # what a nat of loss counts next to a score: less than any difference of scores
 
@@ -102,7 +103,7 @@ class Validator:
         self.store, self.task = store, task
         lengths = task.lengths(store)
         length = float(np.mean(lengths.counted + 1)) if len(store) else 1.0
-        self.picked = evenly(len(store), min(EXAMPLES, max(int(TOKENS / length), 1)))
+        self.picked = evenly(len(store), min(EXAMPLES, max(int(TOKENS / length), LEAST)))
         batching = Batching(tokens=tokens, shuffle=False)
         self.epoch = Plan(lengths.select(self.picked), batching, seed=0).epoch(0)
         examples, references, _ = group_items(task, (task.stored(store, i) for i in range(len(store))))
@@ -120,8 +121,8 @@ class Validator:
             loss, shuffled = self._losses(model, check)
             outputs = self.task.draft(model, self.items, check) if self.items else []
         references = [answers for _, answers in self.items]
-        values = [output.value for output in outputs]
-        measured = tuple(metric.measured(values, references) for metric in self.metrics) if values else ()
+        found = [(metric, [*map(metric.seen, outputs)]) for metric in self.metrics if outputs]
+        measured = tuple(metric.measured(values, references) for metric, values in found)
         items = tuple(
             Item(example, tuple(answers), output)
             for (example, answers), output in zip(self.items, outputs, strict=True)

@@ -21,6 +21,8 @@ from seqwright.evaluation.bootstrap import confidence_interval, paired_bootstrap
 from seqwright.evaluation.metrics import METRICS, built_in
 from seqwright.evaluation.metrics.bases import Surprisal
 from seqwright.evaluation.metrics.exact_match import ExactMatch
+from seqwright.evaluation.metrics.expected_calibration_error import ExpectedCalibrationError
+from seqwright.evaluation.metrics.macro_f1 import MacroF1
 from seqwright.evaluation.metrics.symbol_error_rate import SymbolErrorRate
 from seqwright.evaluation.metrics.word_edit_rate import WordEditRate
 from seqwright.evaluation.metrics.word_error_rate import WordErrorRate
@@ -34,7 +36,8 @@ from seqwright.evaluation.text_outputs import (
 )
 
 WORDS = ["a", "the", "cat", "dog", "sat", "on", "under", "mat", "tree", "."]
-OF_TEXTS = [name for name in METRICS.names() if not issubclass(METRICS.get(name), Surprisal)]
+OTHERS = (Surprisal, MacroF1, ExpectedCalibrationError)  # of scored texts and of labels
+OF_TEXTS = [name for name in METRICS.names() if not issubclass(METRICS.get(name), OTHERS)]
 sentences = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 items = st.lists(st.tuples(sentences, st.lists(sentences, min_size=1, max_size=3)), min_size=1, max_size=6)
 
@@ -140,7 +143,8 @@ def test_a_resample_scores_like_its_texts(name):
     draw = np.random.default_rng(1).integers(12, size=12)
     rows = metric.statistics(outputs, references)
     repeated = metric.score([outputs[i] for i in draw], [references[i] for i in draw])
-    assert metric.value(np.bincount(draw, minlength=12) @ rows) == pytest.approx(repeated.value)
+    times = np.bincount(draw, minlength=12).astype(float)
+    assert metric.value(metric.total(rows, times)) == pytest.approx(repeated.value)
 
 
 def test_the_interval_covers_the_truth():

@@ -31,9 +31,11 @@ PLACES = Places.padded(torch.arange(5) < torch.tensor([[5], [3], [1], [2]]))
 
 @pytest.mark.parametrize("pooling", POOLINGS.names())
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("weights", [None, [0.5, 1.0, 2.0]])
-def test_the_loss_of_classes_is_the_weighted_cross_entropy(hidden, pooling, smoothing, weights):
-    part, expected = head("classes", pooling=pooling, weights=weights), torch.tensor([0, 2, 1, 2])
+@pytest.mark.parametrize(("balance", "weights"), [(0.0, None), (0.5, [3.0, 1.5, 0.75])])
+def test_the_loss_of_classes_is_the_weighted_cross_entropy(hidden, pooling, smoothing, balance, weights):
+    """16, 64 and 256 examples: their weights are as 4 : 2 : 1 and have the mean 1 over all 336 examples."""
+    options = {"balance": balance, "class_counts": [16, 64, 256]}
+    part, expected = head("classes", pooling=pooling, **options), torch.tensor([0, 2, 1, 2])
     scores = part(hidden, PLACES)
     assert scores.shape == (4, 3)
     loss = part.loss(hidden, expected, PLACES, smoothing=smoothing)
@@ -111,7 +113,7 @@ def test_the_log_probabilities_of_tokens_are_those_of_the_scores(hidden, monkeyp
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("classes", {"weights": [1.0]}, "1 numbers for 3 classes"),
+        ("classes", {"balance": 2.0}, "balance of head classes is 2.0"),
         ("classes", {"pooling": "means"}, "did you mean 'mean'"),
         ("values", {"quantiles": [0.5, 1.0]}, "quantiles has 1.0"),
         ("tags", {"classes": 0}, "classes of head tags is 0"),

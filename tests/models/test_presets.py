@@ -14,6 +14,7 @@ from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS, MODELS
 from seqwright.models.building import build_model, parts_of, resolve, unpinned
+from seqwright.models.encoder_only import EncoderOnly
 
 SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16, "readout_size": 12}
 
@@ -21,20 +22,22 @@ SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16
 def small(name: str) -> dict:
     """A preset with sizes that fit into a test; without options that its parts do not have."""
     model = PRESETS[name].model
-    known = {**DECODERS.options(model["decoder"]["kind"])}
-    if "encoder" in model:
-        known |= ENCODERS.options(model["encoder"]["kind"])
+    registries = {"encoder": ENCODERS, "decoder": DECODERS}
+    parts = [registries[part].options(model[part]["kind"]) for part in registries if part in model]
+    known = set().union(*parts)
     return {"preset": name, **{key: value for key, value in SMALL.items() if key in known}}
 
 
 def build(description, source: int = 20, target: int = 20):
-    facts = {"source_vocabulary": source, "target_vocabulary": target, "vocabulary": target}
+    facts = {"source_vocabulary": source, "target_vocabulary": target, "vocabulary": target, "classes": 3}
     return build_model(description, **facts)
 
 
 def scores(model) -> torch.Tensor:
     source = Tokens(torch.tensor([[4, 5, 6, 7], [8, 9, 10, 4]]), torch.tensor([4, 2]))
     with torch.no_grad():
+        if isinstance(model, EncoderOnly):
+            return model.predictions(source)
         return model.output(model.decoder(torch.tensor([[2, 4, 5], [2, 6, 7]]), model.start(source))[0])
 
 
@@ -57,6 +60,8 @@ def test_a_shared_weight_is_saved_once(name, tmp_path):
     with safe_open(tmp_path / "model.safetensors", "pt") as file:
         saved = sum(file.get_tensor(key).numel() for key in file.keys())  # noqa: SIM118 (no mapping)
     assert saved == sum(parameter.numel() for parameter in model.parameters())  # each parameter counts once
+    if isinstance(model, EncoderOnly):
+        return
     tied = model.output.weight is model.decoder.embedding.weight
     assert tied == PRESETS[name].model["tie"]
     if "encoder" in PRESETS[name].model:

@@ -142,7 +142,8 @@ def run_subjects(task: str) -> list[Subject]:
 def data_subjects(task: str) -> Iterator[Subject]:
     """The data files of a task in each format, and compressed; those of a single column are texts."""
     roles, lines = len(task_class(task).roles), "tsv"
-    forms: list[str] = [form for form in get_args(Format) if form != "parallel" or roles == 2]
+    parallel = [role.kind for role in task_class(task).roles] == ["text", "text"]
+    forms: list[str] = [form for form in get_args(Format) if form != "parallel" or parallel]
     if roles == 1:
         forms, lines = ["jsonl", "txt"], "txt"
     for form, ending in [*((form, "") for form in forms), *((lines, ending) for ending in COMPRESSORS)]:

@@ -132,6 +132,7 @@ def test_a_model_that_finds_no_end_costs_a_bounded_time(prepared, monkeypatch):
 def test_the_loss_of_long_texts_is_that_of_fewer(prepared, model, monkeypatch):
     counts = [len(validator(prepared).picked)]
     monkeypatch.setattr("seqwright.training.validation.TOKENS", 40)
+    monkeypatch.setattr("seqwright.training.validation.LEAST", 1)
     counts.append(len(validator(prepared).picked))
     assert counts[0] == len(prepared.valid)
     assert 40 / 8 <= counts[1] <= 40 / 4  # a target has 2 to 6 letters and an end

@@ -22,7 +22,7 @@ Format = Literal["parallel", "tsv", "csv", "jsonl"]
 _NAMES = (  # source:target
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
     "word:pronunciation word:phonemes grapheme:phoneme graphemes:phonemes text:summary document:summary "
-    "text:label original:normalized en:de en:fr de:en fr:en"
+    "original:normalized en:de en:fr de:en fr:en"
 )
 _NAME_PAIRS = [names.split(":") for names in _NAMES.split()]
 _OTHER_NAMES = (

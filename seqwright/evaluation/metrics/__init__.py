@@ -18,6 +18,7 @@ from seqwright.config.registry import Registry, snake_case
 from seqwright.errors import InputError
 
 if TYPE_CHECKING:
+    from seqwright.data.results import Prediction
     from seqwright.evaluation.bootstrap import Measured
 
 METRICS = Registry("metric", "seqwright.evaluation.metrics", "seqwright.evaluation.metrics:Metric")
@@ -52,9 +53,27 @@ class Metric(ABC, Generic[T]):
     def name(self) -> str:
         return snake_case(type(self).__name__)
 
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.label or self.name.replace("_", " ")
+
+    def seen(self, prediction: Prediction) -> T:
+        """Return what the metric reads of a prediction: its plain answer."""
+        return prediction.value
+
+    @property
+    def reads_answers(self) -> bool:
+        """Whether a plain answer, such as a baseline, is enough."""
+        return type(self).seen is Metric.seen
+
     @abstractmethod
     def statistics(self, outputs: Sequence[T], references: Sequence[Sequence[T]]) -> np.ndarray:
         """Return one row per item (N, F)."""
+
+    def total(self, rows: np.ndarray, times: np.ndarray | None = None) -> np.ndarray:
+        """Return the sum of rows (F,), each counted so many times (N,); a sum of sums is that of all rows."""
+        return rows.sum(0) if times is None else times @ rows
 
     @abstractmethod
     def value(self, totals: np.ndarray) -> float:

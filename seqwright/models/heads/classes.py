@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.config.registry import Count
-from seqwright.errors import ConfigError
+from seqwright.config.validation import Share
 from seqwright.models import Head, sample_ids
 from seqwright.nn.attention import Spec
 from seqwright.nn.dropout import Dropout
@@ -21,8 +21,9 @@ from seqwright.nn.pooling import POOLINGS
 class ClassScores(Head):
     """Scores of the classes, W pool(h) + b.
 
-    pooling: how the vectors of an input become one. weights: of each class in the loss, for classes of very
-    different size; the mean over the training examples should be 1.
+    pooling: how the vectors of an input become one. balance: weighs the loss of a class with
+    count^−balance, for classes of very different size: 0 not at all, 1 as if all were equally frequent. The
+    mean weight of the training examples is 1. class_counts: the training examples of each class.
     """
 
     class_weights: Tensor | None
@@ -34,16 +35,19 @@ class ClassScores(Head):
         classes: Count,
         pooling: Spec = "mean",
         dropout: float = 0.1,
-        weights: Sequence[float] | None = None,
+        balance: Share = 0.0,
+        class_counts: Sequence[int] = (),
     ):
         super().__init__()
-        if weights is not None and len(weights) != classes:
-            raise ConfigError(f"weights has {len(weights)} numbers for {classes} classes; give one for each")
         self.pooling = POOLINGS.build(pooling, size=input_size)
         self.dropout = Dropout(dropout)
         self.linear = nn.Linear(input_size, classes)
-        given = None if weights is None else torch.tensor(weights, dtype=torch.get_default_dtype())
-        self.register_buffer("class_weights", given, persistent=False)
+        weights = None
+        if balance and class_counts:
+            counts = torch.tensor(class_counts, dtype=torch.get_default_dtype()).clamp(min=1)
+            weights = counts**-balance
+            weights *= counts.sum() / (counts * weights).sum()
+        self.register_buffer("class_weights", weights, persistent=False)
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         """(B, S, D) -> (B, classes)."""

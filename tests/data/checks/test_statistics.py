@@ -27,7 +27,7 @@ from seqwright.data.checks.misaligned import first_shift, lag_in_window
 from seqwright.data.checks.statistics import LengthHistogram, StatisticsBuilder
 from seqwright.data.checks.swapped import SAMPLED_CHARACTERS, Reservoir, find_swapped
 from seqwright.data.read_report import Pair, Place, ReadReport, Reason, TextRow
-from seqwright.data.split import Fractions, HeldOut, divisible, place_of
+from seqwright.data.split import Fractions, HeldOut, Strata, divisible, place_of
 from seqwright.errors import ConfigError
 
 GENERATOR = random.Random(5)
@@ -355,7 +355,30 @@ def test_constant_lengths_have_no_lag():
 
 @given(st.text(), st.integers(-(2**40), 2**40))
 def test_split_is_a_function_of_source_and_seed(source, seed):
-    assert place_of(source, seed) == place_of(source, seed)
+    assert 0 <= place_of(source, seed) == place_of(source, seed) <= 1
+
+
+@given(st.lists(st.sampled_from("abcde"), min_size=1, max_size=300), st.integers(0, 9))
+def test_strata_are_divided_alike_and_single_groups_are_for_training(labels, split):
+    """Each label gives its share to each part, to within one group, whatever the order of the file."""
+    strata, groups = Strata(split), [f"text {number}" for number in range(len(labels))]
+    for group, label in zip(groups, labels, strict=True):
+        strata.add(group, label)
+    place, fractions = strata.places(), Fractions(0.2, 0.1)
+    for label in set(labels):
+        own = [group for group, other in zip(groups, labels, strict=True) if other == label]
+        parts = Counter(fractions.part(place(group)) for group in own)
+        assert abs(parts["valid"] - 0.2 * len(own)) < 1
+        assert abs(parts["test"] - 0.1 * len(own)) < 1
+        assert parts["train"] > 0
+
+
+def test_a_text_with_two_labels_stays_in_one_part():
+    strata = Strata(1)
+    for number in range(50):
+        strata.add(f"text {number}", "a")
+        strata.add(f"text {number}", "b")
+    assert len(strata.places().values) == 50
 
 
 def test_split_has_the_requested_shares():

@@ -1,0 +1,241 @@
+"""Texts with labels: tables (TSV, CSV, JSONL), lines of fastText, and folders with a sub-folder per label.
+
+Which column has the labels is decided by its name, or by its values in the whole file: files are often sorted
+by label.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from seqwright.data.glance import ColumnGlance, Glance, look_at
+from seqwright.data.read_report import Place, ReadReport, Reason
+from seqwright.data.readers.columns import parse_columns
+from seqwright.data.readers.files import Input
+from seqwright.data.readers.lines import Decoding, first_lines, read_blocks
+from seqwright.data.readers.pairs import PairFiles, SkipRules
+from seqwright.data.readers.sniffing import FormatOptions
+from seqwright.data.text_display import pluralize
+from seqwright.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
+
+LABELS = (  # names of columns
+    *("label", "labels", "class", "category", "sentiment", "intent"),
+    *("topic", "emotion", "polarity", "rating", "stars", "language"),
+)
+TEXTS = (
+    *("text", "sentence", "review", "content", "body", "question", "document"),
+    *("tweet", "comment", "utterance", "query", "message", "title"),
+)
+MARK = "__label__"  # of fastText: `__label__sports the match ended`
+ENDINGS = (".txt", ".md")
+ENDLESS = 1 << 62  # texts are cut when they are encoded, not left out
+
+
+class Labelled(NamedTuple):
+    """A text, its label (None for an input without one), and where it comes from."""
+
+    text: str
+    label: str | None
+    place: Place
+
+
+class Columns(NamedTuple):
+    """The text and the label column of a glance, and why."""
+
+    text: ColumnGlance
+    label: ColumnGlance
+    named: bool
+    reason: str
+
+
+def label_columns(glance: Glance) -> Columns | None:
+    """Return the columns of labelled texts, or None: a column with the name of labels, or with values that
+    come again and again.
+    """
+    named = glance.shape == "jsonl"
+    heads = {column: column.name if named else next(iter(column.sample), "") for column in glance.columns}
+    known = {column: head.strip().lower() for column, head in heads.items()}
+    header = all(head.isidentifier() for head in known.values()) and len(set(known.values())) == len(known)
+    for label in (column for column in glance.columns if header and known[column] in LABELS):
+        others = [column for column in glance.columns if column is not label]
+        if others and label.distinct <= max(glance.rows // 2, 3):
+            text = min(others, key=lambda column: (known[column] not in TEXTS, -column.words))
+            return Columns(text, label, True, f"{heads[label]} is a name of labels")
+    if glance.width != 2:
+        return None
+    for label, text in (glance.columns, glance.columns[::-1]):
+        if label.looks_like_labels(glance.rows) and text.distinct > label.distinct:
+            values = pluralize(label.distinct, "value")
+            return Columns(text, label, False, f"column {label.name} has {values} in {glance.rows:,} rows")
+    return None
+
+
+def is_marked(glance: Glance) -> bool:
+    """Whether the lines begin with the labels of fastText."""
+    if glance.shape != "text" or glance.width != 1:
+        return False
+    (lines,) = glance.columns
+    return sum(line.startswith(MARK) for line in lines.sample) >= 0.99 * max(len(lines.sample), 1)
+
+
+def open_labelled(paths: Sequence[str], data: DataConfig) -> LabelledFiles:
+    """Open labelled texts of any layout."""
+    if not paths:
+        raise ConfigError("no file to read; name one")
+    if any(Path(path).is_dir() for path in paths):
+        return LabelFolder(tuple(paths), data)
+    decoding = Decoding(data.encoding, "replace", data.max_line)
+    head = [line for line in first_lines(Input(paths[0]), decoding)[1] if line.strip()]
+    if head and sum(line.startswith(MARK) for line in head) >= 0.99 * len(head):
+        return MarkedLines(tuple(paths), data)
+    return LabelTable(tuple(paths), data)
+
+
+@dataclass(frozen=True)
+class LabelledFiles(ABC):
+    """Files of labelled texts, in the order in which they are named."""
+
+    paths: tuple[str, ...]
+    data: DataConfig
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.paths)
+
+    @property
+    def columns(self) -> str | None:
+        return None
+
+    @property
+    def named_twice(self) -> str | None:
+        real = [os.path.realpath(path) for path in self.paths]
+        named = zip(self.paths, real, strict=True)
+        return next((path for path, whole in named if real.count(whole) > 1), None)
+
+    @property
+    def decoding(self) -> Decoding:
+        return Decoding(self.data.encoding, self.data.on_bad_bytes, self.data.max_line)
+
+    @property
+    @abstractmethod
+    def form(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def read(self, report: ReadReport) -> Iterator[Labelled]: ...
+
+
+@dataclass(frozen=True)
+class LabelTable(LabelledFiles):
+    """Rows of a text and a label."""
+
+    @cached_property
+    def pairs(self) -> PairFiles:
+        data = self.data
+        columns = data.columns or self._found()
+        if len(parse_columns(columns).source) > 1:
+            raise ConfigError(f"columns {columns!r} name several texts; name one, as in text:label")
+        options = FormatOptions(data.format, data.delimiter, data.header, columns, data.quoting)
+        rules = SkipRules(data.skip_bad_rows, ENDLESS)
+        return PairFiles(self.paths, options=options, decoding=self.decoding, rules=rules)
+
+    def _found(self) -> str:
+        """Return the columns as `text:label`, by their names if there is a header."""
+        glance = look_at(self.paths, self.data)
+        found = None if glance is None else label_columns(glance)
+        if found is not None:
+            return f"{_key(found.text)}:{_key(found.label)}"
+        if glance is not None and glance.width == 2:
+            return ":".join(column.name for column in glance.columns)
+        names = "" if glance is None else f" ({glance.names})"
+        raise InputError(
+            f"{self.name}: it is not clear which columns{names} have texts and labels; name them, as in "
+            "--columns text:label or --columns 2:1"
+        )
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        return self.pairs.form
+
+    @property
+    def columns(self) -> str | None:
+        columns = self.pairs.sniffed.columns
+        keys = "1:2" if columns is None else ":".join(columns.keys)
+        return None if keys == "1:2" else keys  # the order without any other evidence
+
+    def read(self, report: ReadReport) -> Iterator[Labelled]:
+        for text, label, place in self.pairs.read(report):
+            yield Labelled(text, label.strip(), place)
+
+
+@dataclass(frozen=True)
+class MarkedLines(LabelledFiles):
+    """Lines of fastText: `__label__NAME text`. Of several labels the first one counts."""
+
+    form = (f"lines that begin with {MARK}NAME (fastText)",)
+
+    def read(self, report: ReadReport) -> Iterator[Labelled]:
+        for path in self.paths:
+            for number, lines in read_blocks(Input(path), self.decoding, report):
+                for row, line in enumerate(lines, number):
+                    yield from self._labelled(line, Place(path, row), report)
+
+    def _labelled(self, line: str, place: Place, report: ReadReport) -> Iterator[Labelled]:
+        label, *words = line.split() or [""]
+        words = [word for word in words if not word.startswith(MARK)]
+        if not line.strip():
+            report.add(Reason.BLANK_PAIR, place)
+        elif not label.startswith(MARK) or label == MARK:
+            fault = f"{place}: the line does not begin with {MARK}NAME"
+            if not self.data.skip_bad_rows:
+                raise InputError(f"{fault}; fix it, or skip such lines with data.skip_bad_rows=true")
+            report.add(Reason.BAD_ROW, place, fault)
+        elif not words:
+            report.add(Reason.BLANK_SOURCE, place)
+        else:
+            yield Labelled(" ".join(words), label.removeprefix(MARK), place)
+
+
+@dataclass(frozen=True)
+class LabelFolder(LabelledFiles):
+    """A folder with a sub-folder of text files for each label. Line breaks become spaces; the place of a text
+    is the number of its file.
+    """
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        files = [file for path in self.paths for file in self._files(path)]
+        labels = pluralize(len({file.parent.name for file in files}), "sub-folder")
+        return (f"{pluralize(len(files), 'text file')} in {labels}, one per label",)
+
+    def _files(self, path: str) -> list[Path]:
+        if not os.path.isdir(path):
+            raise InputError(f"{path} is not a folder; name folders only, or files only")
+        found = sorted(file for file in Path(path).glob("*/*") if file.suffix in ENDINGS and file.is_file())
+        if not found:
+            raise InputError(f"{path} has no text files in sub-folders; expected LABEL/NAME.txt")
+        return found
+
+    def read(self, report: ReadReport) -> Iterator[Labelled]:
+        for path in self.paths:
+            for number, file in enumerate(self._files(path), start=1):
+                blocks = read_blocks(Input(file), self.decoding, report)
+                text = " ".join(line for _, block in blocks for line in block)
+                if text.strip():
+                    yield Labelled(text, file.parent.name, Place(path, number))
+                else:
+                    report.add(Reason.BLANK_SOURCE, Place(path, number))
+
+
+def _key(column: ColumnGlance) -> str:
+    """Return the name of a column in its header; without one, its number."""
+    first = next(iter(column.sample), "").strip()
+    return first if column.name.isdecimal() and first.lower() in (*LABELS, *TEXTS) else column.name

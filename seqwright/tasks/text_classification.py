@@ -1,0 +1,339 @@
+"""Texts with one label each: sentiment, topics, intents, languages."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqwright.config import Config, DataConfig
+from seqwright.config.registry import parse as parse_spec
+from seqwright.data.calibration import fitted_temperature, threshold
+from seqwright.data.glance import Glance
+from seqwright.data.labels import Labels
+from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
+from seqwright.data.read_report import Place
+from seqwright.data.readers.labelled import (
+    Labelled,
+    LabelledFiles,
+    is_marked,
+    label_columns,
+    open_labelled,
+)
+from seqwright.data.results import Label, Reading
+from seqwright.data.split import SplitRule
+from seqwright.data.store import ColumnSpec, Ragged, Store
+from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row, Table, Task
+from seqwright.data.tokenizer import UNK, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.errors import ConfigError, InputError
+from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
+from seqwright.evaluation.class_table import class_table
+from seqwright.evaluation.metrics import METRICS
+
+if TYPE_CHECKING:
+    from seqwright.data.batch import HeadBatch
+    from seqwright.models import Model
+
+TOKENIZER, LABELS = "tokenizer.json", "labels.json"
+NOWHERE = Place("", 0)
+TOKENS = 8192  # of inputs that are computed together, padding included
+USUAL = ("accuracy", "macro_f1", "expected_calibration_error")
+
+
+@dataclass(frozen=True)
+class TextClassification(Task[Labelled, Label]):
+    """Texts as ids of one tokenizer, of which the first `longest` are read, and the numbers of labels.
+
+    sampled: the training texts are segmented differently in each epoch. temperature: the scores are divided
+    by it (Guo et al. 2017). unsure: answers with a lower probability are marked.
+    """
+
+    tokenizer: Tokenizer
+    labels: Labels
+    longest: int
+    sampled: bool = False
+
+    roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
+    models = ("encoder_only",)
+    noun, group_noun = "text", "text"
+    sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "classes": 2}
+    split = SplitRule.BY_LABEL
+
+    # The user's files ------------------------------------------------------------------------------
+
+    @classmethod
+    def claim(cls, glance: Glance) -> Claim | None:
+        if is_marked(glance):
+            return Claim(6, f"{glance.name}: the lines begin with __label__")
+        if glance.parallel or (found := label_columns(glance)) is None:
+            return None
+        tier = 3 if glance.shape == "jsonl" else 8 if found.named else 10
+        return Claim(tier, f"{glance.name}: {found.reason}")
+
+    @classmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> LabelledFiles:
+        return open_labelled(paths, data)
+
+    @classmethod
+    def group(cls, example: Labelled) -> str:
+        return example.text
+
+    @classmethod
+    def texts(cls, example: Labelled) -> tuple[str]:
+        return (example.text,)
+
+    @classmethod
+    def label(cls, example: Labelled) -> str:
+        assert example.label is not None
+        return example.label
+
+    @classmethod
+    def toy(cls, seed: int) -> list[dict[str, str]]:
+        """Words, and which of two vowels they have more of."""
+        draw = random.Random(seed)
+        words = {"".join(draw.choices("aebcd", k=draw.randint(3, 7))) for _ in range(400)}
+        kept = sorted(word for word in words if word.count("a") != word.count("e"))
+        return [{"text": word, "label": "a" if word.count("a") > word.count("e") else "e"} for word in kept]
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @classmethod
+    def fit(
+        cls,
+        config: Config,
+        examples: Callable[[], Iterable[Labelled]],
+        start: TextClassification | None = None,
+    ) -> TextClassification:
+        counts = Counter(cls.label(example) for example in examples())
+        if len(counts) < 2:
+            (only,) = counts or [""]
+            raise InputError(f"every text has the label {only!r}; a classifier needs at least two labels")
+        texts = (example.text for example in examples())
+        rest = config.data.max_length, config.tokenizer.sampled
+        if start is not None:
+            return cls(start.tokenizer.grown(texts), start.labels.grown(counts), *rest)
+        kind, options = parse_spec("tokenizer", config.tokenizer.source)
+        return cls(train_tokenizer(kind, texts, **options), Labels.of(counts), *rest)
+
+    @classmethod
+    def load(cls, folder: Path, config: Config) -> TextClassification:
+        tokenizer, labels = load_tokenizer(folder / TOKENIZER), Labels.load(folder / LABELS)
+        return cls(tokenizer, labels, config.data.max_length, config.tokenizer.sampled)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+        self.labels.save(folder / LABELS)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.tokenizer.fingerprint}:{self.labels.fingerprint}"
+
+    @property
+    def summary(self) -> str:
+        return f"{self.tokenizer.kind} with {self.tokenizer.size:,} ids → {len(self.labels.names):,} labels"
+
+    def calibrated(self, model: Model, examples: Sequence[Labelled]) -> TextClassification:
+        """Fit the temperature, then choose the probability below which answers are marked as unsure."""
+        known = [example for example in examples if example.label in self.labels.numbers]
+        if not known:
+            return self
+        scores = self._scores(model, self.encode(known))
+        right = np.array([self.labels.numbers[self.label(example)] for example in known])
+        temperature = fitted_temperature(scores, right)
+        unsure = threshold(scores / temperature, right)
+        return replace(self, labels=replace(self.labels, temperature=temperature, unsure=unsure))
+
+    # Examples as numbers ---------------------------------------------------------------------------
+
+    def facts(self) -> Mapping[str, Any]:
+        counts = self.labels.counts
+        return {"vocabulary": self.tokenizer.size, "classes": len(counts), "class_counts": counts}
+
+    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        columns = ColumnSpec.ids("text", self.tokenizer.size), ColumnSpec("label", "<u4")
+        return (*columns, ColumnSpec.text("words")) if readable or self.sampled else columns
+
+    def encode(self, examples: Sequence[Labelled]) -> list[Row[Labelled]]:
+        rows, texts = [], [example.text for example in examples]
+        for example, ids in zip(examples, self.tokenizer.encode_batch(texts), strict=True):
+            columns: dict[str, Any] = {"text": ids[: self.longest], "words": example.text, "all": len(ids)}
+            if example.label is not None:
+                columns["label"] = [self._number(example)]
+            rows.append(Row(example, columns, len(columns["text"])))
+        return rows
+
+    def _number(self, example: Labelled) -> int:
+        if example.label in self.labels.numbers:
+            return self.labels.numbers[example.label]
+        raise InputError(
+            f"{example.place}: the label {reprlib.repr(example.label)} does not occur in the training data; "
+            "remove the text, or add such texts to the training files"
+        )
+
+    def stored(self, store: Store, number: int) -> Labelled:
+        label = self.labels.names[int(store.column("label").row(number)[0])]
+        return Labelled(store.column("words").text(number), label, NOWHERE)
+
+    def lengths(self, store: Store) -> RowLengths:
+        counted = store.column("text").lengths()
+        return RowLengths(np.zeros_like(counted), counted)
+
+    def batch(
+        self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None
+    ) -> HeadBatch:
+        import torch
+
+        from seqwright.data.batch import HeadBatch, source_tokens
+
+        texts = store.column("text").gather(numbers)
+        if epoch is not None and self.sampled:
+            drawn = ((store.column("words").text(i), item_seed(seed, epoch, i)) for i in numbers.tolist())
+            texts = Ragged.of([self.tokenizer.encode_sampled(*each)[: self.longest] for each in drawn])
+        labels = store.column("label").gather(numbers).flat.astype(np.int64)
+        return HeadBatch(source_tokens(texts), torch.from_numpy(labels), numbers, len(numbers))
+
+    @property
+    def chance_loss(self) -> float:
+        return math.log(len(self.labels.names))
+
+    # Answers ---------------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> Iterator[Labelled]:
+        one = isinstance(given, str | Labelled | Mapping | bytes) or not isinstance(given, Iterable)
+        for each in [given] if one else given:
+            text = each.get("text") if isinstance(each, Mapping) else each
+            if isinstance(each, Labelled):
+                yield each._replace(label=None)
+            elif isinstance(text, str):
+                yield Labelled(text, None, NOWHERE)
+            else:
+                raise InputError(f"{reprlib.repr(each)} is not a text; give a text, or a list of texts")
+
+    def labelled(self, given: Any) -> Iterator[Labelled]:
+        for number, each in enumerate(given, start=1):
+            if not isinstance(each, tuple | list) or not all(isinstance(part, str) for part in each[:2]):
+                raise InputError(f"example {number} is {reprlib.repr(each)}; give a list of (text, label)")
+            yield each if isinstance(each, Labelled) else Labelled(each[0], each[1], NOWHERE)
+
+    def from_line(self, line: str) -> Labelled:
+        return Labelled(line, None, NOWHERE)
+
+    def to_line(self, example: Labelled) -> str:
+        return re.sub(r"\s+", " ", example.text)
+
+    @property
+    def one_text(self) -> bool:
+        return True
+
+    def unknown_symbols(self, line: str) -> list[str]:
+        return [symbol for symbol, _ in self.tokenizer.count_unknown([line]).most_common]
+
+    def input_limit(self, model: Model) -> int:
+        from seqwright.models import table_length
+
+        return min(self.longest, table_length(model, "encoder", self.longest + 1) - 1)
+
+    def answer(
+        self, model: Model, rows: Sequence[Row[Labelled]], request: Any, numbers: Sequence[int] = ()
+    ) -> list[Label]:
+        scores = self._scores(model, rows) / self.labels.temperature
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        chances, limit = powers / powers.sum(-1, keepdims=True), self.input_limit(model)
+        return [self._answer(row, own, limit) for row, own in zip(rows, chances, strict=True)]
+
+    def _answer(self, row: Row[Labelled], chances: np.ndarray, limit: int) -> Label:
+        order = np.argsort(-chances, kind="stable")
+        probabilities = {self.labels.names[i]: float(chances[i]) for i in order.tolist()}
+        best, probability = next(iter(probabilities.items()))
+        unknown, every = list(row.columns["text"]).count(UNK), row.columns["all"]
+        return Label(
+            best,
+            probabilities,
+            probability < self.labels.unsure,
+            source=self.to_line(row.example),
+            reading=Reading(every, unknown, max(0, every - limit)),
+        )
+
+    def _scores(self, model: Any, rows: Sequence[Row[Labelled]]) -> np.ndarray:
+        """Return the scores of the labels, (N, labels) float64."""
+        from seqwright.data.batch import source_tokens
+        from seqwright.models import evaluating
+
+        limit = self.input_limit(model)
+        found = np.zeros((len(rows), len(self.labels.names)))
+        lengths = [min(row.length, limit) + 1 for row in rows]
+        for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
+            texts = source_tokens(Ragged.of([rows[i].columns["text"][:limit] for i in numbers]))
+            with evaluating(model):
+                found[numbers] = model.predictions(texts).double().numpy()
+        return found
+
+    def score(self, model: Model, examples: Sequence[Labelled]) -> list[float]:
+        """Return log p(label | text) of each example."""
+        rows = self.encode(examples)
+        scores = self._scores(model, rows) / self.labels.temperature
+        logs = scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+        return [float(log[row.columns["label"][0]]) for log, row in zip(logs, rows, strict=True)]
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    def truth(self, example: Labelled) -> str:
+        return self.label(example)
+
+    def judge(
+        self,
+        examples: Sequence[Labelled],
+        references: Sequence[Sequence[str]],
+        *,
+        metrics: Sequence[Any] = (),
+        validation: bool = False,
+        **options: Any,
+    ) -> Judge:
+        specs = dict.fromkeys((*USUAL, *metrics)) if validation else metrics or USUAL
+        built = tuple(METRICS.build(spec) for spec in specs)
+        return Judge(built, {}, {metric.name: metric.title for metric in built})
+
+    def mistakes(self, judge: Judge, items: Sequence[Item[Labelled, Label]]) -> list[Mistake]:
+        """A wrong label is the worse, the surer the model is of it."""
+        found = []
+        for item in items:
+            expected, label = item.references[0], item.output.label
+            wrong = label not in item.references
+            changes = ((expected, label),) if wrong else ()
+            share = item.output.probability if wrong else 0.0
+            found.append(Mistake(expected if wrong else label, int(wrong), share, changes))
+        return found
+
+    def buckets(
+        self, items: Sequence[Item[Labelled, Label]], folder: Path | None
+    ) -> dict[str, tuple[Bucket, ...]]:
+        """Group by length and by the probability of the answer."""
+        found = {
+            LENGTHS["text"]: by_length([item.example.text for item in items], "text"),
+            "probability of the label": by_tenth([item.output.probability for item in items]),
+        }
+        return {respect: buckets for respect, buckets in found.items() if buckets}
+
+    def tables(self, items: Sequence[Item[Labelled, Label]]) -> dict[str, Table]:
+        expected = [
+            item.output.label if item.output.label in item.references else item.references[0]
+            for item in items
+        ]
+        return {"label": class_table(expected, [item.output.label for item in items])}
+
+    def baseline(self, example: Labelled) -> str:
+        """Always the most frequent label of the training data."""
+        return self.labels.names[int(np.argmax(self.labels.counts))]
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        if config.tokenizer.joint:
+            raise ConfigError("tokenizer.joint is for two texts; a classifier reads one: remove it")

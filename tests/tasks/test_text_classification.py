@@ -1,0 +1,246 @@
+"""Text classification: layouts, the split, weights, calibration, and data that cannot work."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import seqwright
+from seqwright import cli
+from seqwright.config import DataConfig
+from seqwright.data.calibration import fitted_temperature, log_loss, threshold
+from seqwright.data.corpus import Corpus
+from seqwright.data.glance import recognise
+from seqwright.data.labels import Labels
+from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.labelled import open_labelled
+from seqwright.data.results import Label
+from seqwright.data.task import task_class
+from seqwright.errors import InputError, ModelError
+from seqwright.evaluation.class_table import class_table
+from seqwright.evaluation.metrics import METRICS
+from seqwright.pipeline.design import design
+
+WORDS = {"good": "fine great lovely superb happy", "bad": "awful poor sad terrible boring"}
+FAST = [
+    "--quiet",
+    "threads=1",
+    "training.tokens=512",
+    "training.validations=2",
+    "model.size=32",
+    "--steps=60",
+]
+
+
+def reviews(
+    count: int = 200, seed: int = 0, labels: tuple[str, ...] = ("good", "bad")
+) -> list[tuple[str, str]]:
+    draw = random.Random(seed)
+    rows = []
+    for number in range(count):
+        label = draw.choice(labels)
+        words = draw.choices(WORDS[label].split(), k=3) + draw.choices(["a", "b", "c", "d", "e", "f"], k=3)
+        draw.shuffle(words)
+        rows.append((f"{' '.join(words)} n{number}", label))
+    return rows
+
+
+def write(path: Path, rows: list[Any]) -> str:
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+LAYOUTS = {
+    "text first": ("r.tsv", lambda text, label: f"{text}\t{label}"),
+    "label first": ("r.tsv", lambda text, label: f"{label}\t{text}"),
+    "csv": ("r.csv", lambda text, label: f'"{text}, x",{label}'),
+    "jsonl": ("r.jsonl", lambda text, label: json.dumps({"id": 7, "text": text, "label": label})),
+    "fastText": ("r.txt", lambda text, label: f"__label__{label} {text}"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_layout_is_recognised_and_read(layout, tmp_path):
+    name, line = LAYOUTS[layout]
+    path = write(tmp_path / name, [line(*row) for row in sorted(reviews(), key=lambda row: row[1])])
+    found = recognise([path], DataConfig(), "text_to_text")
+    assert found.task == "text_classification"
+    assert name in found.evidence
+    read = list(open_labelled([path], DataConfig()).read(ReadReport()))
+    assert {example.label for example in read} == {"good", "bad"}
+    assert len(read) == 200
+    assert all(any(word in example.text for word in WORDS[example.label].split()) for example in read)
+
+
+def test_a_header_names_the_columns(tmp_path):
+    rows = (f"{number},{text},{label}" for number, (text, label) in enumerate(reviews()))
+    path = write(tmp_path / "r.csv", ["id,review,sentiment", *rows])
+    reader = open_labelled([path], DataConfig())
+    assert reader.columns == "review:sentiment"
+    assert len(list(reader.read(ReadReport()))) == 200
+
+
+def test_folders_by_label(tmp_path):
+    for number, (text, label) in enumerate(reviews(30)):
+        (tmp_path / "data" / label).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / label / f"{number}.txt").write_text(text.replace(" ", "\n"))
+    (tmp_path / "data" / "good" / "blank.txt").write_text(" \n")
+    report = ReadReport()
+    read = list(open_labelled([str(tmp_path / "data")], DataConfig()).read(report))
+    assert sorted((example.text, example.label) for example in read) == sorted(reviews(30))
+    assert len(report.summary()) == 1
+
+
+def test_pairs_and_numbers_are_not_taken_for_labels(tmp_path):
+    pairs = write(tmp_path / "a.tsv", [f"{number}+5\t{number + 5}" for number in range(300)])
+    assert recognise([pairs], DataConfig(), "text_to_text").task == "text_to_text"
+
+
+def test_every_label_is_in_training_and_its_share_in_validation(tmp_path):
+    rows = [*reviews(100), ("the only one", "rare")]
+    path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in rows])
+    data = DataConfig(train=(path,), held_out=0.2)
+    corpus = Corpus(task_class("text_classification"), data)
+    parts = {part: Counter(example.label for example in corpus.examples(part)) for part in ("train", "valid")}
+    assert parts["train"]["rare"] == 1
+    for label in ("good", "bad"):
+        total = sum(other == label for _, other in rows)
+        assert abs(parts["valid"][label] - 0.2 * total) <= 1
+
+
+def test_uneven_labels_are_weighed_with_the_reason(tmp_path):
+    rows = [*reviews(300, labels=("good",)), *reviews(12, labels=("bad",))]
+    path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in rows])
+    made = design({"data": {"train": [path]}})
+    assert made.config.model["head"]["balance"] == 0.5
+    assert any("the most frequent label has 300 texts, the rarest 12" in line for line in made.lines())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("classified")
+    path = write(folder / "r.tsv", [f"{text}\t{label}" for text, label in reviews(400)])
+    assert cli.main(["train", path, "--out", str(folder / "run"), *FAST]) == 0
+    return folder / "run"
+
+
+def test_a_classifier_learns_and_answers_with_probabilities(run, tmp_path, capsys):
+    test = write(tmp_path / "t.tsv", [f"{text}\t{label}" for text, label in reviews(100, seed=9)])
+    assert cli.main(["evaluate", str(run), test, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"]["accuracy"] > 90 > found["baseline"]["accuracy"]
+    assert {"macro_f1", "expected_calibration_error"} <= found["metrics"].keys()
+    assert [row[0] for row in found["tables"]["label"]["rows"]]
+    inputs = write(tmp_path / "in.txt", ["superb great fine", "", "awful sad boring"])
+    assert cli.main(["predict", str(run), inputs, "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answers[0]["label"], answers[2]["label"]] == ["good", "bad"]
+    for answer in answers:
+        assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    assert (run / "report.html").exists()
+
+
+def test_scores_are_log_probabilities_of_labels(run):
+    model = seqwright.load(run)
+    (answer,) = model.predict("superb great fine")
+    scores = model.score([("superb great fine", label) for label in answer.probabilities])
+    assert scores == pytest.approx([math.log(p) for p in answer.probabilities.values()], abs=1e-4)
+
+
+def test_long_texts_are_cut_and_counted(run):
+    model = seqwright.load(run)
+    (answer,) = model.predict("fine " * 500)
+    assert answer.reading.unread == answer.reading.tokens - model.longest > 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([f"{text}\tgood" for text, _ in reviews(60)], "every text has the label 'good'"),
+        ([f"\t{label}" for _, label in reviews(60)], "no pairs"),
+    ],
+)
+def test_data_that_cannot_work_is_one_line(rows, words, tmp_path, capsys):
+    path = write(tmp_path / "r.tsv", rows)
+    command = ["train", path, "--task", "text_classification", "--out", str(tmp_path / "run"), *FAST]
+    assert cli.main(command) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_label_that_is_only_in_the_validation_file_is_named(tmp_path, capsys):
+    train = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews(60)])
+    valid = write(tmp_path / "v.tsv", ["fine x\tgood", "odd y\tother"])
+    command = ["train", train, "--valid", valid, "--task", "text_classification", "data.columns=1:2"]
+    assert cli.main([*command, "--out", str(tmp_path / "run"), *FAST]) == 2
+    assert "v.tsv:2: the label 'other' does not occur in the training data" in capsys.readouterr().err
+
+
+def test_ten_thousand_labels(tmp_path):
+    rows = [f"text {number} {number % 10_000}\tlabel{number % 10_000}" for number in range(20_000)]
+    path = write(tmp_path / "r.tsv", rows)
+    made = design({"data": {"train": [path]}, "task": "text_classification"})
+    assert len(made.survey.labels) == 10_000
+    outputs = [f"label{number % 10_000}" for number in range(3000)]
+    measured = METRICS.build("macro_f1").measured(outputs, [[output] for output in outputs])
+    assert measured.value() == 100
+    assert measured.interval(samples=20).low == 100
+
+
+def test_labels_are_in_natural_order_and_keep_their_numbers(tmp_path):
+    labels = Labels.of({"10": 1, "9": 2, "1": 3})
+    assert labels.names == ("1", "9", "10")
+    grown = labels.grown({"9": 5, "2": 1})
+    assert grown.names == ("1", "9", "10", "2")
+    assert grown.counts == (0, 5, 0, 1)
+    labels.save(tmp_path / "labels.json")
+    assert Labels.load(tmp_path / "labels.json") == labels
+    (tmp_path / "labels.json").write_text('{"format": 1, "names": ["a", "a"], "counts": [1, 1]}')
+    with pytest.raises(ModelError, match="damaged"):
+        Labels.load(tmp_path / "labels.json")
+
+
+def test_the_temperature_minimises_the_loss():
+    random_numbers = np.random.default_rng(1)
+    scores, right = random_numbers.normal(size=(500, 4)), random_numbers.integers(4, size=500)
+    scores[np.arange(500), right] += 1.0
+    found = fitted_temperature(3 * scores, right)
+    best = min(np.linspace(0.5, 15, 1000), key=lambda t: log_loss(3 * scores, right, t))
+    assert found == pytest.approx(best, rel=0.02)
+
+
+def test_above_the_threshold_there_are_half_as_many_errors():
+    random_numbers = np.random.default_rng(2)
+    scores, right = random_numbers.normal(size=(2000, 3)), random_numbers.integers(3, size=2000)
+    scores[np.arange(2000), right] += random_numbers.exponential(2.0, size=2000)
+    wrong = scores.argmax(1) != right
+    powers = np.exp(scores)
+    chances = powers.max(1) / powers.sum(1)
+    sure = chances >= threshold(scores, right)
+    assert 0.1 <= sure.mean() < 1
+    assert wrong[sure].mean() <= wrong.mean() / 2
+    assert threshold(scores[:5], right[:5]) == 0
+
+
+def test_macro_f1_and_calibration_by_hand():
+    references = [["a"], ["a"], ["a"], ["b"]]
+    outputs = ["a", "a", "b", "b"]
+    assert METRICS.build("macro_f1").score(outputs, references).value == pytest.approx(
+        100 * (0.8 + 2 / 3) / 2
+    )
+    sure = [Label("a", {"a": 0.8}), Label("a", {"a": 0.8}), Label("a", {"a": 0.8}), Label("a", {"a": 0.8})]
+    metric = METRICS.build("expected_calibration_error")
+    assert metric.score([*map(metric.seen, sure)], references).value == pytest.approx(5)
+    table = class_table(["a", "a", "a", "b"], outputs)
+    assert table.rows[0] == ("a", 3, 100.0, pytest.approx(200 / 3), pytest.approx(80))
+
+
+def test_a_text_is_required():
+    with pytest.raises(InputError, match="not a text"):
+        next(task_class("text_classification").inputs(None, [3]))
