@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
+from seqwright.nn.attention import Look
+from seqwright.nn.kv_cache import Keys
 from seqwright.nn.masks import Places
 
 POOLINGS = Registry("pooling", "seqwright.nn.pooling", "seqwright.nn.pooling:Pooling")
@@ -36,6 +40,8 @@ class First(Pooling):
 class Attention(Pooling):
     """Σ_s softmax(v · tanh(W h_s))_s h_s: the learned query of Yang et al. 2016, 2.2."""
 
+    recorder: Callable[[Look], None] | None = None
+
     def __init__(self, *, size: int):
         super().__init__()
         self.map = nn.Linear(size, size)
@@ -43,12 +49,17 @@ class Attention(Pooling):
         nn.init.normal_(self.query, std=size**-0.5)
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
-        scores = torch.tanh(self.map(hidden)) @ self.query  # (B, S)
+        keys = torch.tanh(self.map(hidden))
+        scores = keys @ self.query  # (B, S)
         seen = None if places is None else places.seen
         if seen is not None:
             scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1)
         weights = weights if seen is None else weights * seen.to(weights.dtype)
+        if self.recorder is not None:
+            query = self.query.expand(len(hidden), 1, 1, -1)
+            seen_keys = Keys.of(keys[:, None], hidden[:, None], places or Places.run(0, hidden.shape[1]))
+            self.recorder(Look(query, seen_keys, scores[:, None, None], weights[:, None, None], 1))
         return (weights[:, None] @ hidden).squeeze(1)
 
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from seqwright.errors import ConfigError
+from seqwright.lens.capture import capture
 from seqwright.models import HEADS
 from seqwright.models.heads.tags import IGNORE
 from seqwright.nn.masks import Places
@@ -65,6 +66,18 @@ def test_attention_pooling_is_a_weighted_mean(hidden):
     part = POOLINGS.build("attention", size=SIZE).double()
     weights = torch.stack([part.query @ torch.tanh(part.map(h)) for h in hidden[0]]).softmax(0)
     assert_close(part(hidden)[0], sum(w * h for w, h in zip(weights, hidden[0], strict=True)))
+
+
+def test_the_weights_of_attention_pooling_are_captured(hidden):
+    part = head("classes", pooling="attention")
+    before = part(hidden, PLACES)
+    with capture(part) as seen:
+        assert torch.equal(part(hidden, PLACES), before)
+    (weights,) = seen["pooling"]
+    assert weights.shape == (4, 1, 1, 5)
+    assert_close(weights.sum(-1), torch.ones(4, 1, 1).double())
+    assert not weights[~PLACES.seen[:, None, None]].any()
+    assert_close(part.linear((weights[:, 0] @ hidden)[:, 0]), before)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
