@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 import reprlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +14,6 @@ import numpy as np
 
 from seqwright.config import Config, DataConfig
 from seqwright.config.registry import parse as parse_spec
-from seqwright.data.calibration import fitted_temperature, threshold
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
@@ -29,27 +26,24 @@ from seqwright.data.readers.labelled import (
     open_labelled,
 )
 from seqwright.data.results import Label, Reading
-from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row, Table, Task
+from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
 from seqwright.data.tokenizer import UNK, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
-from seqwright.evaluation.class_table import class_table
-from seqwright.evaluation.metrics import METRICS
+from seqwright.tasks.bases.labels import LABELS, LabelTask
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch
     from seqwright.models import Model
 
-TOKENIZER, LABELS = "tokenizer.json", "labels.json"
+TOKENIZER = "tokenizer.json"
 NOWHERE = Place("", 0)
 TOKENS = 8192  # of inputs that are computed together, padding included
-USUAL = ("accuracy", "macro_f1", "expected_calibration_error")
 
 
 @dataclass(frozen=True)
-class TextClassification(Task[Labelled, Label]):
+class TextClassification(LabelTask[Labelled]):
     """Texts as ids of one tokenizer, of which the first `longest` are read, and the numbers of labels.
 
     sampled: the training texts are segmented differently in each epoch. temperature: the scores are divided
@@ -62,10 +56,8 @@ class TextClassification(Task[Labelled, Label]):
     sampled: bool = False
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
-    models = ("encoder_only",)
     noun, group_noun = "text", "text"
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "classes": 2}
-    split = SplitRule.BY_LABEL
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -91,11 +83,6 @@ class TextClassification(Task[Labelled, Label]):
         return (example.text,)
 
     @classmethod
-    def label(cls, example: Labelled) -> str:
-        assert example.label is not None
-        return example.label
-
-    @classmethod
     def toy(cls, seed: int) -> list[dict[str, str]]:
         """Words, and which of two vowels they have more of."""
         draw = random.Random(seed)
@@ -112,10 +99,7 @@ class TextClassification(Task[Labelled, Label]):
         examples: Callable[[], Iterable[Labelled]],
         start: TextClassification | None = None,
     ) -> TextClassification:
-        counts = Counter(cls.label(example) for example in examples())
-        if len(counts) < 2:
-            (only,) = counts or [""]
-            raise InputError(f"every text has the label {only!r}; a classifier needs at least two labels")
+        counts = cls.counted(examples)
         texts = (example.text for example in examples())
         rest = config.data.max_length, config.tokenizer.sampled
         if start is not None:
@@ -140,22 +124,10 @@ class TextClassification(Task[Labelled, Label]):
     def summary(self) -> str:
         return f"{self.tokenizer.kind} with {self.tokenizer.size:,} ids → {len(self.labels.names):,} labels"
 
-    def calibrated(self, model: Model, examples: Sequence[Labelled]) -> TextClassification:
-        """Fit the temperature, then choose the probability below which answers are marked as unsure."""
-        known = [example for example in examples if example.label in self.labels.numbers]
-        if not known:
-            return self
-        scores = self._scores(model, self.encode(known))
-        right = np.array([self.labels.numbers[self.label(example)] for example in known])
-        temperature = fitted_temperature(scores, right)
-        unsure = threshold(scores / temperature, right)
-        return replace(self, labels=replace(self.labels, temperature=temperature, unsure=unsure))
-
     # Examples as numbers ---------------------------------------------------------------------------
 
     def facts(self) -> Mapping[str, Any]:
-        counts = self.labels.counts
-        return {"vocabulary": self.tokenizer.size, "classes": len(counts), "class_counts": counts}
+        return {"vocabulary": self.tokenizer.size, **super().facts()}
 
     def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
         columns = ColumnSpec.ids("text", self.tokenizer.size), ColumnSpec("label", "<u4")
@@ -165,18 +137,8 @@ class TextClassification(Task[Labelled, Label]):
         rows, texts = [], [example.text for example in examples]
         for example, ids in zip(examples, self.tokenizer.encode_batch(texts), strict=True):
             columns: dict[str, Any] = {"text": ids[: self.longest], "words": example.text, "all": len(ids)}
-            if example.label is not None:
-                columns["label"] = [self._number(example)]
-            rows.append(Row(example, columns, len(columns["text"])))
+            rows.append(Row(example, columns | self.label_column(example), len(columns["text"])))
         return rows
-
-    def _number(self, example: Labelled) -> int:
-        if example.label in self.labels.numbers:
-            return self.labels.numbers[example.label]
-        raise InputError(
-            f"{example.place}: the label {reprlib.repr(example.label)} does not occur in the training data; "
-            "remove the text, or add such texts to the training files"
-        )
 
     def stored(self, store: Store, number: int) -> Labelled:
         label = self.labels.names[int(store.column("label").row(number)[0])]
@@ -199,10 +161,6 @@ class TextClassification(Task[Labelled, Label]):
             texts = Ragged.of([self.tokenizer.encode_sampled(*each)[: self.longest] for each in drawn])
         labels = store.column("label").gather(numbers).flat.astype(np.int64)
         return HeadBatch(source_tokens(texts), torch.from_numpy(labels), numbers, len(numbers))
-
-    @property
-    def chance_loss(self) -> float:
-        return math.log(len(self.labels.names))
 
     # Answers ---------------------------------------------------------------------------------------
 
@@ -241,29 +199,11 @@ class TextClassification(Task[Labelled, Label]):
 
         return min(self.longest, table_length(model, "encoder", self.longest + 1) - 1)
 
-    def answer(
-        self, model: Model, rows: Sequence[Row[Labelled]], request: Any, numbers: Sequence[int] = ()
-    ) -> list[Label]:
-        scores = self._scores(model, rows) / self.labels.temperature
-        powers = np.exp(scores - scores.max(-1, keepdims=True))
-        chances, limit = powers / powers.sum(-1, keepdims=True), self.input_limit(model)
-        return [self._answer(row, own, limit) for row, own in zip(rows, chances, strict=True)]
-
-    def _answer(self, row: Row[Labelled], chances: np.ndarray, limit: int) -> Label:
-        order = np.argsort(-chances, kind="stable")
-        probabilities = {self.labels.names[i]: float(chances[i]) for i in order.tolist()}
-        best, probability = next(iter(probabilities.items()))
+    def reading(self, row: Row[Labelled], limit: int) -> Reading:
         unknown, every = list(row.columns["text"]).count(UNK), row.columns["all"]
-        return Label(
-            best,
-            probabilities,
-            probability < self.labels.unsure,
-            source=self.to_line(row.example),
-            reading=Reading(every, unknown, max(0, every - limit)),
-        )
+        return Reading(every, unknown, max(0, every - limit))
 
-    def _scores(self, model: Any, rows: Sequence[Row[Labelled]]) -> np.ndarray:
-        """Return the scores of the labels, (N, labels) float64."""
+    def scores(self, model: Any, rows: Sequence[Row[Labelled]]) -> np.ndarray:
         from seqwright.data.batch import source_tokens
         from seqwright.models import evaluating
 
@@ -276,41 +216,7 @@ class TextClassification(Task[Labelled, Label]):
                 found[numbers] = model.predictions(texts).double().numpy()
         return found
 
-    def score(self, model: Model, examples: Sequence[Labelled]) -> list[float]:
-        """Return log p(label | text) of each example."""
-        rows = self.encode(examples)
-        scores = self._scores(model, rows) / self.labels.temperature
-        logs = scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
-        return [float(log[row.columns["label"][0]]) for log, row in zip(logs, rows, strict=True)]
-
     # Judging ---------------------------------------------------------------------------------------
-
-    def truth(self, example: Labelled) -> str:
-        return self.label(example)
-
-    def judge(
-        self,
-        examples: Sequence[Labelled],
-        references: Sequence[Sequence[str]],
-        *,
-        metrics: Sequence[Any] = (),
-        validation: bool = False,
-        **options: Any,
-    ) -> Judge:
-        specs = dict.fromkeys((*USUAL, *metrics)) if validation else metrics or USUAL
-        built = tuple(METRICS.build(spec) for spec in specs)
-        return Judge(built, {}, {metric.name: metric.title for metric in built})
-
-    def mistakes(self, judge: Judge, items: Sequence[Item[Labelled, Label]]) -> list[Mistake]:
-        """A wrong label is the worse, the surer the model is of it."""
-        found = []
-        for item in items:
-            expected, label = item.references[0], item.output.label
-            wrong = label not in item.references
-            changes = ((expected, label),) if wrong else ()
-            share = item.output.probability if wrong else 0.0
-            found.append(Mistake(expected if wrong else label, int(wrong), share, changes))
-        return found
 
     def buckets(
         self, items: Sequence[Item[Labelled, Label]], folder: Path | None
@@ -321,17 +227,6 @@ class TextClassification(Task[Labelled, Label]):
             "probability of the label": by_tenth([item.output.probability for item in items]),
         }
         return {respect: buckets for respect, buckets in found.items() if buckets}
-
-    def tables(self, items: Sequence[Item[Labelled, Label]]) -> dict[str, Table]:
-        expected = [
-            item.output.label if item.output.label in item.references else item.references[0]
-            for item in items
-        ]
-        return {"label": class_table(expected, [item.output.label for item in items])}
-
-    def baseline(self, example: Labelled) -> str:
-        """Always the most frequent label of the training data."""
-        return self.labels.names[int(np.argmax(self.labels.counts))]
 
     @classmethod
     def check(cls, config: Config) -> None:
