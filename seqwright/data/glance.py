@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
 from seqwright.data.read_report import ReadReport
-from seqwright.data.readers.files import TEXTS, Input, files_in
+from seqwright.data.readers.files import Input, files_in, is_text
 from seqwright.data.readers.lines import Decoding, first_lines, read_blocks, read_text
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.task import TASKS, task_class
@@ -39,6 +39,7 @@ HEAD = 200  # lines that decide the format
 OPENED = 50  # texts of a folder, spread over it, whose words are counted
 BEGINNING = 1 << 16  # characters of a text whose words are counted
 LABELLED, SHORT = 10, 1000  # texts per sub-folder, and words in the median of texts that have a label
+UNLABELLED = ("unsup", "unlabeled", "unlabelled")  # sub-folders that are no label
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,20 @@ class FolderGlance:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        return tuple(file for file in self.files if uncompressed(file).suffix.lower() in TEXTS)
+        return tuple(filter(is_text, self.files))
+
+    @cached_property
+    def labels(self) -> Counter[str]:
+        """The number of texts by sub-folder."""
+        parents = (Path(file).parent for file in self.texts)
+        return Counter(
+            str(parent) for parent in parents if parent != Path() and parent.name not in UNLABELLED
+        )
 
     @property
     def labelled_texts(self) -> bool:
         """Whether short texts lie in several sub-folders, which are then their labels."""
-        sizes = Counter(Path(file).parent for file in self.texts if Path(file).parent != Path())
-        return len(sizes) >= 2 and min(sizes.values()) >= LABELLED and self.words <= SHORT
+        return len(self.labels) >= 2 and min(self.labels.values()) >= LABELLED and self.words <= SHORT
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import unicodedata
 from array import array
 from collections.abc import Callable, Collection, Iterable
@@ -19,7 +20,24 @@ from seqwright.errors import ConfigError
 Part = Literal["train", "valid", "test"]
 
 NAMES: dict[str, str] = {"train": "training", "valid": "validation", "test": "test"}
+PARTS: dict[str, Part] = {  # names of files and folders
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "dev", "val"), "valid"),
+    **dict.fromkeys(("test", "eval"), "test"),
+}
 ENOUGH = 20  # distinct groups: with fewer, a part of the split may be empty
+
+
+def parts_in(folder: str) -> dict[Part, str]:
+    """Return the parts that the files or sub-folders of a folder are named after, such as `train` and `test`.
+
+    Nothing without a part to hold out, because `train` can be a label, or if two names mean the same part.
+    """
+    named = [(PARTS.get(name.lower().split(".")[0]), name) for name in sorted(os.listdir(folder))]
+    known = [(part, os.path.join(folder, name)) for part, name in named if part is not None]
+    found = dict(known)
+    clear = "train" in found and 1 < len(found) == len(known)
+    return dict(sorted(found.items(), key=lambda item: list(NAMES).index(item[0]))) if clear else {}
 
 
 class SplitRule(StrEnum):

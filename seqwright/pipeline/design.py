@@ -17,7 +17,7 @@ from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import unknown
 from seqwright.data.checks.findings import Finding
 from seqwright.data.glance import recognise
-from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule
+from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
@@ -92,6 +92,7 @@ def design(
     requested = override(table, changes)
     if isinstance(requested.get("model"), str):  # a preset, to which the recipe may add
         requested["model"] = {"preset": requested["model"]}
+    requested, recognised = _with_parts(requested)
     import_outside(requested)
     config = _checked(requested)
     if folder is not None:
@@ -100,7 +101,6 @@ def design(
     if not config.data.train:
         raise ConfigError("no data file is named; give one, two parallel files, or a configuration")
     existing = _existing(folder) if by_recipe and folder is not None else None
-    recognised: tuple[Choice, ...] = ()
     if existing is not None:
         requested = _with_first_names(requested, config.data, existing.table["data"])
         if existing.table["data"]["train"] == requested["data"]["train"]:
@@ -109,7 +109,7 @@ def design(
         task, evidence = recognise(config.data.train, config.data, config.task)
         config = replace(config, task=task)
         if evidence is not None:
-            recognised = (Choice(f"task {task}", {"task": task}, f"{evidence}; --task overrides"),)
+            recognised += (Choice(f"task {task}", {"task": task}, f"{evidence}; --task overrides"),)
     found = survey(config)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "from the configuration"),))
@@ -120,6 +120,22 @@ def design(
     columns = {"data": {"columns": found.columns}} if found.columns else {}
     config = parse(merged(recipe.table(), merged(requested, columns)))
     return Design(config, found, recipe.choices, changes)
+
+
+def _with_parts(requested: dict[str, Any]) -> tuple[dict[str, Any], tuple[Choice, ...]]:
+    """Replace a folder that holds the parts of a data set by these; parts that are requested stay."""
+    data = requested.get("data", {})
+    files = data.get("train") if isinstance(data, dict) else None
+    if not isinstance(files, list | tuple) or len(files) != 1 or not os.path.isdir(files[0]):
+        return requested, ()
+    found = {
+        part: [path] for part, path in parts_in(files[0]).items() if part == "train" or not data.get(part)
+    }
+    if not found:
+        return requested, ()
+    what = ", ".join(f"{os.path.basename(path)} for {NAMES[part]}" for part, (path,) in found.items())
+    choice = Choice(f"parts of {files[0]}: {what}", {}, "by their names; --valid and --test override")
+    return merged(requested, {"data": found}), (choice,)
 
 
 def from_file(path: str) -> dict[str, Any]:

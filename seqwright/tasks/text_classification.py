@@ -28,6 +28,7 @@ from seqwright.data.readers.labelled import (
 from seqwright.data.results import Label, Reading
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
+from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import UNK, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
@@ -63,6 +64,12 @@ class TextClassification(LabelTask[Labelled]):
 
     @classmethod
     def claim(cls, glance: Glance) -> Claim | None:
+        if glance.folder is not None:
+            labels = glance.folder.labels
+            if not glance.folder.labelled_texts:
+                return None
+            texts = f"{pluralize(labels.total(), 'text')} in {pluralize(len(labels), 'sub-folder')}"
+            return Claim(3, f"{glance.name}: {texts}, one per label")
         if is_marked(glance):
             return Claim(6, f"{glance.name}: the lines begin with __label__")
         if glance.parallel or (found := label_columns(glance)) is None:

@@ -169,7 +169,7 @@ def texts(folder: Path, count: int, words: int, *labels: str) -> str:
         (12, 50, ("letters",), "language_modeling"),  # one sub-folder is no label
         (3, 50, ("good", "bad"), "language_modeling"),  # too few texts for labels
         (12, 2000, ("one", "two"), "language_modeling"),  # books, not examples
-        (12, 50, ("good", "bad"), "text_to_text"),  # texts by label, which no task of text claims
+        (12, 50, ("good", "bad"), "text_classification"),
     ],
 )
 def test_a_folder_of_texts_is_a_language_unless_its_folders_are_labels(tmp_path, count, words, labels, task):

@@ -22,6 +22,7 @@ from seqwright.data.labels import Labels
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.labelled import open_labelled
 from seqwright.data.results import Label
+from seqwright.data.split import parts_in
 from seqwright.data.task import task_class
 from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.class_table import class_table
@@ -87,15 +88,51 @@ def test_a_header_names_the_columns(tmp_path):
     assert len(list(reader.read(ReadReport()))) == 200
 
 
+def by_label(folder: Path, rows: list[tuple[str, str]]) -> Path:
+    for number, (text, label) in enumerate(rows):
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        (folder / label / f"{number}.txt").write_text(text.replace(" ", "\n"))
+    return folder
+
+
 def test_folders_by_label(tmp_path):
-    for number, (text, label) in enumerate(reviews(30)):
-        (tmp_path / "data" / label).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "data" / label / f"{number}.txt").write_text(text.replace(" ", "\n"))
-    (tmp_path / "data" / "good" / "blank.txt").write_text(" \n")
+    folder = by_label(tmp_path / "data", reviews(30))
+    (folder / "good" / "blank.txt").write_text(" \n")
+    (folder / "good" / "notes.csv").write_text("not a text")
     report = ReadReport()
-    read = list(open_labelled([str(tmp_path / "data")], DataConfig()).read(report))
+    read = list(open_labelled([str(folder)], DataConfig()).read(report))
     assert sorted((example.text, example.label) for example in read) == sorted(reviews(30))
+    assert all(Path(example.place.file).parent.name == example.label for example in read)
     assert len(report.summary()) == 1
+
+
+def test_a_folder_with_its_parts_inside_needs_no_flag(tmp_path, capsys):
+    """The layout of the Large Movie Review Dataset, whose texts in `unsup` have no label."""
+    home = tmp_path / "aclImdb"
+    by_label(home / "train", [*reviews(200), *((f"no label {n}", "unsup") for n in range(50))])
+    (home / "train" / "urls_pos.txt").write_text("http://x")
+    by_label(home / "test", reviews(60, seed=5))
+    made = design({"data": {"train": [str(home)]}})
+    assert made.config.task == "text_classification"
+    assert (made.config.data.train, made.config.data.test) == ((str(home / "train"),), (str(home / "test"),))
+    assert set(made.survey.labels) == {"good", "bad"}
+    assert made.survey.split(made.config.data)["test"] == 60
+    said = "\n".join(made.lines())
+    assert "train for training, test for test: by their names" in said
+    assert "200 texts in 2 sub-folders, one per label; --task overrides" in said
+    assert "unsup is not a label" in said
+    other = by_label(tmp_path / "other", reviews(40, seed=6))
+    given = design({"data": {"train": [str(home)], "test": [str(other)]}})
+    assert given.config.data.test == (str(other),)
+    assert cli.main(["doctor", str(home)]) == 0
+    assert "200 texts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [("train", "plane"), ("train", "valid", "dev"), ("test", "dev")])
+def test_folders_that_are_not_clearly_parts_stay_labels(names, tmp_path):
+    for name in names:
+        (tmp_path / name).mkdir()
+    assert parts_in(str(tmp_path)) == {}
 
 
 def test_pairs_and_numbers_are_not_taken_for_labels(tmp_path):

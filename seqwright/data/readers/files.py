@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from seqwright.data.text_display import visible
 from seqwright.errors import InputError
+from seqwright.files import uncompressed
 
 BLOCK = 1 << 20
 COMPRESSED_BLOCK = 1 << 16
@@ -97,6 +98,11 @@ def files_in(paths: Iterable[str]) -> list[str]:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             found += [os.path.join(home, name) for name in sorted(names) if not name.startswith(".")]
     return found
+
+
+def is_text(file: str) -> bool:
+    """Whether the name of a file, compressed or not, ends like that of a running text."""
+    return uncompressed(file).suffix.lower() in TEXTS
 
 
 def open_input(path: str, name: str) -> BinaryIO:

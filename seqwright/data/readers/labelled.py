@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from seqwright.data.glance import ColumnGlance, Glance, look_at
+from seqwright.data.glance import UNLABELLED, ColumnGlance, Glance, look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.columns import parse_columns
-from seqwright.data.readers.files import Input
+from seqwright.data.readers.files import Input, is_text
 from seqwright.data.readers.lines import Decoding, first_lines, read_blocks
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
@@ -36,7 +36,6 @@ TEXTS = (
     *("tweet", "comment", "utterance", "query", "message", "title"),
 )
 MARK = "__label__"  # of fastText: `__label__sports the match ended`
-ENDINGS = (".txt", ".md")
 ENDLESS = 1 << 62  # texts are cut when they are encoded, not left out
 
 
@@ -206,33 +205,38 @@ class MarkedLines(LabelledFiles):
 
 @dataclass(frozen=True)
 class LabelFolder(LabelledFiles):
-    """A folder with a sub-folder of text files for each label. Line breaks become spaces; the place of a text
-    is the number of its file.
-    """
+    """A folder with a sub-folder of text files for each label. Line breaks become spaces."""
 
     @property
     def form(self) -> tuple[str, ...]:
-        files = [file for path in self.paths for file in self._files(path)]
+        files = [file for path in self.paths for file in _texts_by_label(path)]
         labels = pluralize(len({file.parent.name for file in files}), "sub-folder")
-        return (f"{pluralize(len(files), 'text file')} in {labels}, one per label",)
-
-    def _files(self, path: str) -> list[Path]:
-        if not os.path.isdir(path):
-            raise InputError(f"{path} is not a folder; name folders only, or files only")
-        found = sorted(file for file in Path(path).glob("*/*") if file.suffix in ENDINGS and file.is_file())
-        if not found:
-            raise InputError(f"{path} has no text files in sub-folders; expected LABEL/NAME.txt")
-        return found
+        unlabelled = [
+            f"{name} is not a label: ignored"
+            for name in UNLABELLED
+            if any(Path(path, name).is_dir() for path in self.paths)
+        ]
+        return (f"{pluralize(len(files), 'text file')} in {labels}, one per label", *unlabelled)
 
     def read(self, report: ReadReport) -> Iterator[Labelled]:
-        for path in self.paths:
-            for number, file in enumerate(self._files(path), start=1):
-                blocks = read_blocks(Input(file), self.decoding, report)
-                text = " ".join(line for _, block in blocks for line in block)
-                if text.strip():
-                    yield Labelled(text, file.parent.name, Place(path, number))
-                else:
-                    report.add(Reason.BLANK_SOURCE, Place(path, number))
+        for file in (file for path in self.paths for file in _texts_by_label(path)):
+            place = Place(str(file), 1)
+            blocks = read_blocks(Input(file), self.decoding, report)
+            text = " ".join(line for _, block in blocks for line in block)
+            if text.strip():
+                yield Labelled(text, file.parent.name, place)
+            else:
+                report.add(Reason.BLANK_TEXT, place)
+
+
+def _texts_by_label(folder: str) -> list[Path]:
+    if not os.path.isdir(folder):
+        raise InputError(f"{folder} is not a folder; name folders only, or files only")
+    found = sorted(file for file in Path(folder).glob("*/*") if is_text(str(file)) and file.is_file())
+    labelled = [file for file in found if file.parent.name not in UNLABELLED]
+    if not labelled:
+        raise InputError(f"{folder} has no text files in sub-folders; expected LABEL/NAME.txt")
+    return labelled
 
 
 def _key(column: ColumnGlance) -> str:
