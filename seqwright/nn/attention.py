@@ -23,10 +23,11 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import Count, Whole, parse
 from seqwright.errors import ConfigError
+from seqwright.nn.band import Band
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.inference_weights import FewRows, Function, InferenceModule, bias_of, bound, drops
 from seqwright.nn.kv_cache import Keys
-from seqwright.nn.masks import AttentionContext, Mask, Places
+from seqwright.nn.masks import AttentionContext, Mask, MaskBias, Places
 from seqwright.nn.positions import POSITIONS, NoPosition
 from seqwright.nn.scores import SCORES, Score
 
@@ -209,26 +210,49 @@ class BoundAttention:
 
     def attend(self, q: Tensor, context: AttentionContext, keys: Keys) -> Tensor:
         """q (G, H, Q, E) -> (G, Q, out size)."""
-        bias, blind = context.mask_bias(self.mask, keys.places, q.dtype)
-        if self.inside:
-            own = self.position.bias(self.score.prepare(q) * self.score.factor, context, keys.places)
-            bias = bias if own is None else own if bias is None else own + bias
-        if self.fuses(q.shape[0], q.shape[2]):
-            query, scale = self.score.prepare(q), self.score.factor
-            attended = F.scaled_dot_product_attention(query, *keys.pair, attn_mask=bias, scale=scale)
+        band = None if self.mask.window is None else Band.of(self.mask, context, keys)
+        if band is None:
+            attended = self._attended(q, context, keys)
         else:
-            attended = self._plain(q, context, keys, bias)
-        if blind is not None:
-            attended = attended.masked_fill(blind, 0.0)
+            attended = self._in_blocks(q, context, keys, band)
         home = self.home
         if home.gate is not None:
             attended = attended * home.gate
         if home.recorder is not None:  # a separate computation: recording changes no output
+            bias, blind = self._bias(q, context, keys)
             scores = self._scores(q, keys, bias)
             weights = scores.softmax(-1)
             weights = weights if blind is None else weights.masked_fill(blind, 0.0)
             home.recorder(Look(q, keys, scores, weights, context.width))
         return self.out(by_row(attended, attended.shape[0], attended.shape[2]))
+
+    def _in_blocks(self, q: Tensor, context: AttentionContext, keys: Keys, band: Band) -> Tensor:
+        """The same as `_attended`, in blocks; the global queries, which see every key, apart."""
+        near = band.join(self._attended(band.split(q), band.context, band.keys(keys)))
+        first = context.queries.first or 0
+        count = max(self.mask.global_tokens - first, 0)
+        if not count:
+            return near
+        own = AttentionContext(Places.run(first, count, device=q.device))
+        return torch.cat([self._attended(q[:, :, :count], own, keys), near[:, :, count:]], 2)
+
+    def _attended(self, q: Tensor, context: AttentionContext, keys: Keys) -> Tensor:
+        """q (G, H, Q, E) -> (G, H, Q, value size)."""
+        bias, blind = self._bias(q, context, keys)
+        if self.fuses(q.shape[0], q.shape[2]):
+            query, scale = self.score.prepare(q), self.score.factor
+            attended = F.scaled_dot_product_attention(query, *keys.pair, attn_mask=bias, scale=scale)
+        else:
+            attended = self._plain(q, context, keys, bias)
+        return attended if blind is None else attended.masked_fill(blind, 0.0)
+
+    def _bias(self, q: Tensor, context: AttentionContext, keys: Keys) -> MaskBias:
+        """The bias of mask and position together, and the queries that see no key."""
+        bias, blind = context.mask_bias(self.mask, keys.places, q.dtype)
+        if self.inside:
+            own = self.position.bias(self.score.prepare(q) * self.score.factor, context, keys.places)
+            bias = bias if own is None else own if bias is None else own + bias
+        return MaskBias(bias, blind)
 
     def _plain(self, q: Tensor, context: AttentionContext, keys: Keys, bias: Tensor | None) -> Tensor:
         """softmax(score + bias) · v (G, H, Q, value size)."""

@@ -82,7 +82,7 @@ class Block(nn.Module):
         self.around_feed_forward = Residual(size, norm, order, dropout)
         window = attention.mask.window if attention.mask.causal else None
         chosen = growth if growth and attention.mask.causal else "append" if window is None else "last"
-        self.growth = GROWTHS.build(chosen, window=window)
+        self.growth = GROWTHS.build(chosen, window=window, global_tokens=attention.mask.global_tokens)
 
     def bound(self) -> BoundBlock:
         return BoundBlock(self)
@@ -145,8 +145,10 @@ class Stack(InferenceModule["BoundStack"]):
     given). cross_heads, cross_head_size, cross_score: those of the attention to the memory, if they differ.
     position: how the order of tokens is encoded, on the embeddings or inside each self-attention.
     window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
-    2017, section 4). growth: how the keys of earlier tokens are kept: append (all of them) or last (those
-    within the window); by default the one that fits the window.
+    2017, section 4). global_tokens: the first tokens, which see and are seen from everywhere in spite of it
+    (Beltagy et al. 2020, 3.1).
+    growth: how the keys of earlier tokens are kept: append (all of them) or last (those within the window);
+    by default the one that fits the window.
     zero_start: the output projections of attention and feed-forward start at zero, so that a block starts as
     the identity (as in Fixup, Zhang et al. 2019).
     value_residual: from the second layer on, self-attention mixes its values with those of the first layer;
@@ -170,6 +172,7 @@ class Stack(InferenceModule["BoundStack"]):
         score: Spec = "scaled_dot",
         cross_score: Spec | None = None,
         window: Whole | None = None,
+        global_tokens: Whole = 0,
         growth: Spec | None = None,
         norm: Norm = "layer",
         order: Order = "pre",
@@ -192,7 +195,11 @@ class Stack(InferenceModule["BoundStack"]):
         common: dict[str, Any] = {"bias": bias, "dropout": attention_dropout}
         around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
         wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}
-        mask = Mask(causal, window)  # one for all layers, so that its bias is computed once
+        if global_tokens and window is None:
+            raise ConfigError(
+                f"global_tokens is {global_tokens}, but every token sees all others; set window"
+            )
+        mask = Mask(causal, window, global_tokens)  # one for all layers, so that its bias is computed once
         inner = {**common, "score": score, "mask": mask, "position": position if inside else "none"}
         self.blocks = nn.ModuleList()
         for i in range(layers):

@@ -182,12 +182,12 @@ class Append(Growth):
 
 
 class Last(Append):
-    """The last `window` positions are kept: enough for an attention to that many neighbours."""
+    """The last `window` positions are kept, and the global ones: enough for an attention to neighbours."""
 
-    def __init__(self, *, window: Whole | None = None):
+    def __init__(self, *, window: Whole | None = None, global_tokens: Whole = 0):
         if window is None:
             raise ConfigError("growth last needs a window; set window, or growth = append")
-        self.window = window
+        self.window, self.global_tokens = window, global_tokens
 
     def keep(self, keys: Keys, context: AttentionContext) -> Keys:
         """Cut at twice the window, so that the cost of a step is bounded."""
@@ -197,8 +197,10 @@ class Last(Append):
         first, last = places.last - self.window + 1, places.last
 
         def fewer() -> tuple[Tensor, Places]:
-            near = (places.pos >= first).nonzero().squeeze(-1)
+            kept = (places.pos >= first) | (places.pos < self.global_tokens)
+            near = kept.nonzero().squeeze(-1)
             seen = None if places.seen is None else places.seen[..., near]
+            # `first` passes over the global ones: it tells whether a query is too far away from a key
             return near, Places(places.pos[near], seen, first, last)
 
         near, kept = context.once(("last", self.window), places, fewer)

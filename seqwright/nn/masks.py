@@ -73,6 +73,12 @@ class Places:
         return pos if times == 1 else pos.repeat(times)
 
     @property
+    def is_run(self) -> bool:
+        """Whether the positions are known to be consecutive, and the same in every group."""
+        known = self.first is not None and self.last is not None
+        return known and not self.by_group and self.last - self.first + 1 == self.count  # type: ignore[operator]
+
+    @property
     def by_group(self) -> bool:
         """Whether each group has positions of its own."""
         return isinstance(self._parts[0], Tensor) and self._parts[0].dim() == 2
@@ -175,10 +181,14 @@ def regroup(rows: Sequence[int], width: int, groups: int) -> tuple[list[int] | N
 
 @dataclass(frozen=True)
 class Mask:
-    """What an attention hides in addition to padding: the future, and keys more than `window` places away."""
+    """What an attention hides in addition to padding: the future, and keys more than `window` places away.
+
+    global_tokens: the first positions, which see and are seen whatever the window (Beltagy et al. 2020, 3.1).
+    """
 
     causal: bool = False
     window: int | None = None
+    global_tokens: int = 0
 
     @property
     def open(self) -> bool:
@@ -194,13 +204,21 @@ class Mask:
         if self.window is not None:
             reach = max(queries.last - keys.first, keys.last - queries.first) if known else math.inf  # type: ignore[operator]
             if reach > self.window:
-                parts.append(distance(queries, keys).abs() <= self.window)
+                parts.append(self._near(queries, keys, self.window))
         if keys.seen is not None and not keys.by_row:
             parts.append(keys.seen[:, None, None, :])
         elif keys.seen is not None:
             each = queries.count // width  # queries of a row
             parts.append((keys.seen if each == 1 else keys.seen.repeat_interleave(each, dim=1))[:, None])
         return reduce(torch.bitwise_and, parts) if parts else None
+
+    def _near(self, queries: Places, keys: Places, window: int) -> Tensor:
+        near = distance(queries, keys).abs() <= window
+        if not self.global_tokens:
+            return near
+        everywhere = (places.pos < self.global_tokens for places in (queries, keys))
+        query, key = (each.view(-1, 1, each.shape[-1]) for each in everywhere)
+        return near | query[..., None] | key[..., None, :]
 
 
 def distance(queries: Places, keys: Places) -> Tensor:
