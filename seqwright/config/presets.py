@@ -48,6 +48,7 @@ _CHO = {"feed": "context", "readout": "maxout", "start": "tanh"}
 _BAHDANAU = {"attention": "bahdanau", "query": "previous", **_CHO}
 _OURS = {"position": "rotary", "zero_start": True}
 _TINY = {"layers": 4, "size": 128, "hidden": 256, "heads": 4, "dropout": 0.3}
+_LEVEL = {**_OURS, "hidden": 256, "heads": 4}
 _TINY_WORDS = _transformer(**_TINY, position={"kind": "shaw", "distance": 8})
 _VASWANI_BASE = {"layers": 6, "size": 512, "hidden": 2048, "heads": 8, "order": "post", "dropout": 0.1}
 _VASWANI_BIG = {**_VASWANI_BASE, "size": 1024, "hidden": 4096, "heads": 16, "dropout": 0.3}
@@ -153,6 +154,34 @@ PRESETS: dict[str, Preset] = {
     "lstm-classifier": Preset(
         "ours: a bidirectional LSTM with attention pooling (Yang et al. 2016)",
         _classifier({"kind": "rnn", "cell": "lstm", "size": 192, "embedding_size": 128}, "attention"),
+    ),
+    "yang2016": Preset(
+        "Yang et al. 2016, Hierarchical Attention Networks for Document Classification, 3.3",
+        {
+            "kind": "encoder_only",
+            "encoder": {
+                "kind": "hierarchical",
+                "size": 100,
+                "dropout": 0.0,
+                "lower": {"kind": "rnn", "cell": "gru", "embedding_size": 200},
+                "upper": {"kind": "rnn", "cell": "gru"},
+            },
+            "head": {"kind": "classes", "pooling": "attention", "dropout": 0.0},
+        },
+        "torch's GRU; embeddings without word2vec, of the tokens that the tokenizer makes",
+    ),
+    "tiny-hierarchical": Preset(
+        "ours: the levels of yang2016 as Transformers with the parts of tiny-classifier",
+        _classifier(
+            {
+                "kind": "hierarchical",
+                "size": 128,
+                "dropout": 0.3,
+                "lower": {"kind": "transformer", **_LEVEL, "neighbours": 1},
+                "upper": {"kind": "transformer", **_LEVEL},
+            },
+            "attention",
+        ),
     ),
     "tiny-lm": Preset(
         "ours: rotary positions (Su et al. 2021), squared ReLU (So et al. 2021), blocks that start as the "

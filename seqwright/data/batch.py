@@ -35,10 +35,54 @@ class Tokens:
     @property
     def real(self) -> Tensor | None:
         """True where there is a token (B, S); None when every place has one, so that no mask is needed."""
-        if self.lengths is None:
-            return None
-        places = torch.arange(self.ids.shape[1], device=self.ids.device)
-        return places < self.lengths[:, None]  # (B, S)
+        return None if self.lengths is None else within(self.lengths, self.ids.shape[1])
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Rows of sentences, or of turns, each a run of tokens.
+
+    words: the sentences of all rows, one after the other (N, T). counts (B,) int64: the sentences of each
+    row; their sum is N.
+    """
+
+    words: Tokens
+    counts: Tensor
+
+    @classmethod
+    def of_tokens(cls, source: Tokens) -> Segments:
+        """Return a source without boundaries, in which each token is a sentence."""
+        ids, rows = source.ids, len(source.ids)
+        if source.lengths is None or source.real is None:
+            return cls(Tokens(ids.reshape(-1, 1)), torch.full((rows,), ids.shape[1], device=ids.device))
+        return cls(Tokens(ids[source.real][:, None]), source.lengths)
+
+    @property
+    def count(self) -> int:
+        """The number of tokens, padding excluded."""
+        return self.words.count
+
+    @property
+    def longest(self) -> int:
+        """S, the most sentences of a row."""
+        return int(self.counts.max())
+
+    @property
+    def index(self) -> tuple[Tensor, Tensor]:
+        """The row of each sentence (N,), and its number in that row (N,)."""
+        rows, numbers = within(self.counts, self.longest).nonzero(as_tuple=True)
+        return rows, numbers
+
+    def rolled(self) -> Segments:
+        """Return the rows moved by one."""
+        by, words = int(self.counts[-1]), self.words
+        lengths = None if words.lengths is None else words.lengths.roll(by, 0)
+        return Segments(Tokens(words.ids.roll(by, 0), lengths), self.counts.roll(1, 0))
+
+
+def within(lengths: Tensor, width: int) -> Tensor:
+    """True at the first lengths[b] of `width` places (B, width)."""
+    return torch.arange(width, device=lengths.device) < lengths[:, None]
 
 
 @dataclass(frozen=True)
@@ -107,6 +151,12 @@ def collate(source: Ragged, target: Ragged, index: np.ndarray) -> Batch:
 def source_tokens(rows: Ragged) -> Tokens:
     """Return sources as an encoder reads them, with an `END` so that even an empty one has a token."""
     return padded(rows, end=True)
+
+
+def segments(texts: Ragged, sentences: Ragged) -> Segments:
+    """Return texts cut into sentences. Row i of `sentences` has their lengths, which add up to text i."""
+    counts = torch.from_numpy(sentences.lengths.astype(np.int64))
+    return Segments(padded(Ragged(texts.flat, sentences.flat)), counts)
 
 
 def padded(rows: Ragged, *, begin: bool = False, end: bool = False) -> Tokens:

@@ -12,14 +12,14 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
-from seqwright.data.batch import PAD, Batch, Tokens
+from seqwright.data.batch import PAD, Batch, Tokens, within
 from seqwright.data.tokenizer import FIRST
 from seqwright.errors import ModelError
 from seqwright.nn.inference_weights import invalidate_inference_weights
@@ -34,17 +34,32 @@ HEADS = Registry("head", "seqwright.models.heads", "seqwright.models:Head")
 
 
 @dataclass(frozen=True)
+class Words:
+    """The lower level of a hierarchical encoder: the words of all N sentences of a batch."""
+
+    hidden: Tensor  # (N, T, D)
+    places: Places
+    rows: Tensor  # the row of each sentence (N,)
+    numbers: Tensor  # its place in that row (N,)
+
+
+@dataclass(frozen=True)
 class Encoded:
     """The output of an encoder."""
 
     hidden: Tensor  # a vector per place, (B, S, D)
     places: Places
     final: tuple[Tensor, ...] | None = None  # states of a recurrent encoder, each (layers, B, size)
+    words: Words | None = None  # what each vector of a hierarchical encoder was pooled from
 
 
 class Encoder(nn.Module):
-    """Turns a source (token ids, images, series) into an `Encoded` with vectors of `size`."""
+    """Turns a source (tokens, images, series) into an `Encoded` with vectors of `size`.
 
+    reads: the type of its sources, from which a task knows what to put into a batch.
+    """
+
+    reads: ClassVar[type] = Tokens
     size: int
     embedding: Any
 
@@ -57,6 +72,28 @@ class Encoder(nn.Module):
         """
         ids = sample_ids(lengths, seeds, FIRST, self.embedding.vocabulary, padding=FIRST)
         return Tokens(ids, None if len(set(lengths)) == 1 else torch.tensor(lengths))
+
+
+class SequenceEncoder(Encoder):
+    """Encodes a sequence of vectors of `input_size`, which `embedding` makes of tokens.
+
+    Built with vocabulary None it has no embedding: it is a level of another encoder, which calls `encode`.
+    """
+
+    input_size: int
+
+    def forward(self, source: Tokens) -> Encoded:
+        return self.encode(self.embedding(source.ids), source.lengths)
+
+    def encode(self, vectors: Tensor, lengths: Tensor | None) -> Encoded:
+        """vectors (B, S, input size), padded at the right; lengths (B,), None: no padding."""
+        raise NotImplementedError
+
+
+def sequence_places(x: Tensor, lengths: Tensor | None) -> Places:
+    """The positions 0, 1, … of x (B, S, …); padding is hidden."""
+    seen = None if lengths is None else within(lengths, x.shape[1])
+    return Places.run(0, x.shape[1], device=x.device).with_seen(seen)
 
 
 class Decoder(nn.Module):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import pair_store
 
-from seqwright.data.batch import BEGIN, END, PAD, collate, source_tokens
+from seqwright.data.batch import BEGIN, END, PAD, Segments, collate, segments, source_tokens
 from seqwright.data.store import Ragged
 
 ids = st.lists(st.integers(4, 99), max_size=6)
@@ -64,3 +64,36 @@ def test_shuffled_inputs_keep_the_targets():
     assert moved.source.lengths.tolist() == batch.source.lengths.tolist()[::-1]
     assert moved.expected is batch.expected
     assert (batch.count, batch.tokens) == (4, 9)
+
+
+def texts_of(batch: Segments) -> list[list[list[int]]]:
+    """The sentences of each row."""
+    texts: list[list[list[int]]] = [[] for _ in batch.counts]
+    rows, numbers = batch.index
+    lengths = batch.words.lengths
+    for i, (row, number) in enumerate(zip(rows.tolist(), numbers.tolist(), strict=True)):
+        assert number == len(texts[row])
+        texts[row].append(batch.words.ids[i, : None if lengths is None else lengths[i]].tolist())
+    return texts
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(st.lists(st.integers(4, 99), min_size=1, max_size=4), max_size=4), min_size=1, max_size=5
+    ).filter(any)
+)
+def test_segments_keep_sentences_and_their_rows(texts):
+    flat = Ragged.of([[word for sentence in text for word in sentence] for text in texts])
+    found = segments(flat, Ragged.of([list(map(len, text)) for text in texts]))
+    assert texts_of(found) == texts
+    assert found.count == len(flat.flat)
+    assert found.longest == max(map(len, texts))
+    assert texts_of(found.rolled()) == texts[-1:] + texts[:-1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.lists(ids, min_size=1, max_size=5))
+def test_a_source_without_boundaries_has_a_sentence_per_token(rows):
+    found = Segments.of_tokens(source_tokens(Ragged.of(rows)))
+    assert texts_of(found) == [[[word] for word in [*row, END]] for row in rows]

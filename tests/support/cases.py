@@ -137,6 +137,15 @@ def encoders() -> dict[str, Spec]:
         found[f"rnn:{cell}-one-way"] = one_way
         found[f"rnn:{cell}-backwards"] = {**one_way, "reverse": True}
         found[f"rnn:{cell}-both-backwards"] = {"kind": "rnn", "cell": cell, "reverse": True}
+    attends = {"kind": "transformer", "heads": HEAD_COUNT}
+    wider = {**attends, "size": 12}  # than the upper level
+    for name, lower, upper in (
+        ("rnn-transformer", "rnn", attends),
+        ("transformers", wider, attends),
+        ("transformer-rnn", attends, "rnn"),
+    ):
+        found[f"hierarchical:{name}"] = {"kind": "hierarchical", "lower": lower, "upper": upper}
+    found["hierarchical:mean"] = {"kind": "hierarchical", "pooling": "mean"}
     return found
 
 

@@ -8,16 +8,14 @@ import torch
 from torch import Tensor
 
 from seqwright.config.registry import Count
-from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
-from seqwright.models import Encoded, Encoder
-from seqwright.models.encoders.transformer import source_places
+from seqwright.models import Encoded, SequenceEncoder, sequence_places
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.recurrent import Cell, Recurrent
 
 
-class Rnn(Encoder):
+class Rnn(SequenceEncoder):
     """Embedded tokens through recurrent layers.
 
     size: of the output vectors; each direction of a bidirectional encoder has half of it.
@@ -27,7 +25,7 @@ class Rnn(Encoder):
     def __init__(
         self,
         *,
-        vocabulary: int,
+        vocabulary: int | None,
         size: Count = 512,
         embedding_size: Count | None = None,
         layers: Count = 1,
@@ -37,22 +35,22 @@ class Rnn(Encoder):
         dropout: float = 0.1,
     ):
         super().__init__()
-        self.size, self.reverse = size, reverse
+        self.size, self.input_size, self.reverse = size, embedding_size or size, reverse
         if bidirectional and size % 2:
             rule = f"size of the rnn encoder is {size}; two directions need an even one"
             raise ConfigError(f"{rule}: use {size + 1}, or bidirectional = false")
-        self.embedding = Embedding(vocabulary, embedding_size or size)
+        self.embedding = None if vocabulary is None else Embedding(vocabulary, self.input_size)
         options: dict[str, Any] = {"layers": layers, "cell": cell, "bidirectional": bidirectional}
         each = size // 2 if bidirectional else size
-        self.recurrent = Recurrent(self.embedding.size, size=each, dropout=dropout, **options)
+        self.recurrent = Recurrent(self.input_size, size=each, dropout=dropout, **options)
         self.dropout = Dropout(dropout)
 
-    def forward(self, source: Tokens) -> Encoded:
-        places = source_places(source)
-        ids = flipped(source.ids, source.lengths) if self.reverse else source.ids
-        hidden, final = self.recurrent(self.dropout(self.embedding(ids)), lengths=source.lengths)
-        if self.reverse:  # back to the order of the tokens
-            hidden = flipped(hidden, source.lengths)
+    def encode(self, vectors: Tensor, lengths: Tensor | None) -> Encoded:
+        places = sequence_places(vectors, lengths)
+        vectors = flipped(vectors, lengths) if self.reverse else vectors
+        hidden, final = self.recurrent(self.dropout(vectors), lengths=lengths)
+        if self.reverse:  # back to the order of the input
+            hidden = flipped(hidden, lengths)
         # (layers · directions, B, n) -> (layers, B, size): the directions concatenated
         split = (-1, self.recurrent.directions)
         states = tuple(part.unflatten(0, split).transpose(1, 2).flatten(2) for part in final)

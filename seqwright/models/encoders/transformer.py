@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from seqwright.config.registry import Whole
-from seqwright.data.batch import Tokens
-from seqwright.models import Encoded, Encoder
+from seqwright.models import Encoded, SequenceEncoder, sequence_places
 from seqwright.nn.blocks import Stack
 from seqwright.nn.convolution import Neighbours
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.masks import Places
 
 
-class Transformer(Encoder):
+class Transformer(SequenceEncoder):
     """Embedded tokens through a stack of blocks. The other options are those of the stack.
 
     neighbours: tokens on each side that a convolution below the stack joins to each token; 0: none.
@@ -21,22 +21,16 @@ class Transformer(Encoder):
 
     passes_to = Stack
 
-    def __init__(self, *, vocabulary: int, neighbours: Whole = 0, **stack: Any):
+    def __init__(self, *, vocabulary: int | None, neighbours: Whole = 0, **stack: Any):
         super().__init__()
         self.stack = Stack(**stack)
-        self.size = self.stack.size
-        self.embedding = Embedding(vocabulary, self.stack.embedding_size)
-        self.neighbours = Neighbours(self.embedding.size, neighbours) if neighbours else None
+        self.size, self.input_size = self.stack.size, self.stack.embedding_size
+        self.embedding = None if vocabulary is None else Embedding(vocabulary, self.input_size)
+        self.neighbours = Neighbours(self.input_size, neighbours) if neighbours else None
 
-    def forward(self, source: Tokens) -> Encoded:
-        places, embedded = source_places(source), self.embedding(source.ids)
+    def encode(self, vectors: Tensor, lengths: Tensor | None) -> Encoded:
+        places = sequence_places(vectors, lengths)
         if self.neighbours is not None:
-            embedded = self.neighbours(embedded, places)
-        hidden, _ = self.stack(embedded, places)
+            vectors = self.neighbours(vectors, places)
+        hidden, _ = self.stack(vectors, places)
         return Encoded(hidden, places)
-
-
-def source_places(source: Tokens) -> Places:
-    """The positions 0, 1, …; padding is hidden."""
-    count = source.ids.shape[1]
-    return Places.run(0, count, device=source.ids.device).with_seen(source.real)
