@@ -15,7 +15,7 @@ from seqwright.nn.dropout import Dropout
 from seqwright.nn.fast_step import fast_step
 from seqwright.nn.feedforward import FEED_FORWARDS, FeedForward
 from seqwright.nn.inference_weights import Function, InferenceModule, bound, drops
-from seqwright.nn.kv_cache import GROWTHS, Keys, Memory, Past
+from seqwright.nn.kv_cache import GROWTHS, Growth, Keys, Memory, Past
 from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.positions import POSITIONS
 
@@ -57,7 +57,7 @@ def _same(x: Tensor) -> Tensor:
 class Block(nn.Module):
     """One layer of a Transformer: self-attention, cross-attention if there is a memory, feed-forward.
 
-    growth: how a causal block keeps the keys of earlier tokens; None: all, or those within the window.
+    growth: how a block keeps the keys of earlier tokens; None: all, or those within the window.
     mixes: whether its values are mixed with those of the first block.
     """
 
@@ -80,9 +80,16 @@ class Block(nn.Module):
         self.around_attention = Residual(size, norm, order, dropout)
         self.around_cross = None if cross is None else Residual(size, norm, order, dropout)
         self.around_feed_forward = Residual(size, norm, order, dropout)
-        window = attention.mask.window if attention.mask.causal else None
-        chosen = growth if growth and attention.mask.causal else "append" if window is None else "last"
-        self.growth = GROWTHS.build(chosen, window=window, global_tokens=attention.mask.global_tokens)
+        mask = attention.mask
+        window = mask.window if mask.causal else None
+        usual = "append" if window is None else "last"
+        self.growth = GROWTHS.build(
+            growth if growth and (mask.causal or not kind_of(growth).causal) else usual,
+            window=window,
+            global_tokens=mask.global_tokens,
+            key_size=attention.key_size,
+            value_size=attention.value_size,
+        )
 
     def bound(self) -> BoundBlock:
         return BoundBlock(self)
@@ -123,11 +130,15 @@ class BoundBlock:
         """The output of self-attention, and the keys that it attended to."""
         attention = self.attention
         if isinstance(attention, Attention):  # it has hooks, which run when it is called
-            keys = self.growth(past, self._mixed(attention.keys(x, context.queries), context), context)
+            keys = self._grown(past, attention.keys(x, context.queries), context)
             return attention(x, context, keys), keys
         q, new = attention.queries_and_keys(x, context.queries)
-        keys = self.growth(past, self._mixed(new, context), context)
+        keys = self._grown(past, new, context)
         return attention.attend(q, context, keys), keys
+
+    def _grown(self, past: Keys | None, new: Keys, context: AttentionContext) -> Keys:
+        position = self.attention.position
+        return self.growth(past, self._mixed(new, context), context, position if position.inside else None)
 
     def _mixed(self, new: Keys, context: AttentionContext) -> Keys:
         """The keys of new tokens, with values that are mixed with those of the first block."""
@@ -147,8 +158,8 @@ class Stack(InferenceModule["BoundStack"]):
     window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
     2017, section 4). global_tokens: the first tokens, which see and are seen from everywhere in spite of it
     (Beltagy et al. 2020, 3.1).
-    growth: how the keys of earlier tokens are kept: append (all of them) or last (those within the window);
-    by default the one that fits the window.
+    growth: how keys are kept, one way or one for each layer: append (all of them), last (those within the
+    window) or compressed (blocks of them, which no window hides); by default the one that fits the window.
     zero_start: the output projections of attention and feed-forward start at zero, so that a block starts as
     the identity (as in Fixup, Zhang et al. 2019).
     value_residual: from the second layer on, self-attention mixes its values with those of the first layer;
@@ -173,7 +184,7 @@ class Stack(InferenceModule["BoundStack"]):
         cross_score: Spec | None = None,
         window: Whole | None = None,
         global_tokens: Whole = 0,
-        growth: Spec | None = None,
+        growth: Spec | Sequence[Spec] | None = None,
         norm: Norm = "layer",
         order: Order = "pre",
         bias: bool = True,
@@ -193,17 +204,20 @@ class Stack(InferenceModule["BoundStack"]):
         if value_residual and len(set(own)) > 1:
             raise ConfigError(f"value_residual needs the same number of heads in each layer, not {own}")
         common: dict[str, Any] = {"bias": bias, "dropout": attention_dropout}
-        around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout, "growth": growth}
+        around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout}
+        growths = per_layer("growth", growth, layers)
         wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}
         if global_tokens and window is None:
             raise ConfigError(
                 f"global_tokens is {global_tokens}, but every token sees all others; set window"
             )
-        mask = Mask(causal, window, global_tokens)  # one for all layers, so that its bias is computed once
-        inner = {**common, "score": score, "mask": mask, "position": position if inside else "none"}
+        # one mask for all layers, so that its bias is computed once
+        near, whole = Mask(causal, window, global_tokens), Mask(causal)
+        inner = {**common, "score": score, "position": position if inside else "none"}
         self.blocks = nn.ModuleList()
         for i in range(layers):
-            attention = Attention(size, heads=own[i], head_size=sizes[i], **inner)
+            mask = near if growths[i] is None or kind_of(growths[i]).windowed else whole
+            attention = Attention(size, heads=own[i], head_size=sizes[i], mask=mask, **inner)
             across = {
                 **common,
                 "score": cross_score or score,
@@ -212,7 +226,8 @@ class Stack(InferenceModule["BoundStack"]):
             }
             cross = None if memory_size is None else Attention(size, memory_size, **across)
             feed = FEED_FORWARDS.build(feed_forward, **wide)
-            self.blocks.append(Block(size, attention, cross, feed, mixes=value_residual and i > 0, **around))
+            own_options = {"mixes": value_residual and i > 0, "growth": growths[i]}
+            self.blocks.append(Block(size, attention, cross, feed, **own_options, **around))
             for part in (attention, cross, feed) if zero_start else ():
                 if part is not None:
                     part.zero_output()
@@ -246,6 +261,8 @@ class BoundStack:
         self.dropout = home.dropout if drops(home.dropout) else None
         self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
+        growths: list[Any] = [block.growth for block in home.blocks]
+        self.shares_keys = all(growth.shared for growth in growths)  # among the rows of a group
         unhooked = all(type(block) is BoundBlock for block in self.blocks)
         self.fast_step = fast_step(home, self.blocks) if unhooked else None
 
@@ -268,10 +285,14 @@ class BoundStack:
         return self.norm(hidden), tuple(kept)
 
 
-def per_layer(name: str, value: int | Sequence[int] | None, layers: int) -> list[Any]:
-    if value is None or isinstance(value, int):
+def kind_of(growth: Spec) -> type[Growth]:
+    return GROWTHS.get(parse("growth", growth)[0])
+
+
+def per_layer(name: str, value: Any, layers: int) -> list[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
         return [value] * layers
     if len(value) != layers:
-        numbers = f"{name} = {list(value)} has {len(value)} numbers"
+        numbers = f"{name} = {list(value)} has {len(value)} entries"
         raise ConfigError(f"{numbers} for {layers} layers; give one, or one each")
     return list(value)

@@ -7,14 +7,18 @@ of two calls that continue from the same past gets a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from seqwright.config.registry import Registry, Whole
+from seqwright.config.registry import Count, Registry, Whole
 from seqwright.errors import ConfigError
 from seqwright.nn.masks import AttentionContext, Places, take
+
+if TYPE_CHECKING:
+    from seqwright.nn.positions import Position
 
 GROWTHS = Registry("growth", "seqwright.nn.kv_cache", "seqwright.nn.kv_cache:Growth")
 LEAST = 32  # places of a buffer
@@ -150,11 +154,22 @@ def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int],
     return tuple(keys and keys.select(groups, moved[id(keys.places)]) for keys in layers)
 
 
-class Growth:
-    """Base: how the keys of an attention grow from call to call. Keys that exist are never changed."""
+class Growth(nn.Module):
+    """Base: how the keys of an attention grow from call to call. Keys that exist are never changed.
 
-    def __call__(self, past: Keys | None, new: Keys, context: AttentionContext) -> Keys:
-        """Return the keys that the queries of this call attend to: the past and the new ones."""
+    causal: it makes sense only where the future is hidden. shared: rows of a group, such as the hypotheses of
+    a beam, can share their keys. windowed: its keys stand for one place each, so that a window can hide them.
+    """
+
+    causal, shared, windowed = True, True, True
+
+    def forward(
+        self, past: Keys | None, new: Keys, context: AttentionContext, position: Position | None = None
+    ) -> Keys:
+        """Return the keys that the queries of this call attend to: the past and the new ones.
+
+        position: it is encoded in the keys.
+        """
         raise NotImplementedError
 
     def keep(self, keys: Keys, context: AttentionContext) -> Keys:
@@ -165,7 +180,9 @@ class Growth:
 class Append(Growth):
     """Every key is kept: the KV cache."""
 
-    def __call__(self, past: Keys | None, new: Keys, context: AttentionContext) -> Keys:
+    def forward(
+        self, past: Keys | None, new: Keys, context: AttentionContext, position: Position | None = None
+    ) -> Keys:
         width = context.width
         if past is None:
             return new.at(context.once("own", new.places, lambda: new.places.own(new.groups, width)))
@@ -185,6 +202,7 @@ class Last(Append):
     """The last `window` positions are kept, and the global ones: enough for an attention to neighbours."""
 
     def __init__(self, *, window: Whole | None = None, global_tokens: Whole = 0):
+        super().__init__()
         if window is None:
             raise ConfigError("growth last needs a window; set window, or growth = append")
         self.window, self.global_tokens = window, global_tokens
@@ -205,6 +223,77 @@ class Last(Append):
 
         near, kept = context.once(("last", self.window), places, fewer)
         return Keys(keys.both[:, :, near], keys.sizes, kept)
+
+
+class Compressed(Growth):
+    """Memory-compressed attention (Liu et al. 2018, 4.2.4): a strided convolution makes one key and one value
+    of `stride` consecutive ones, c_j = Σ_o W_o k_(j · stride + o), with the same W for all heads.
+
+    A query sees the blocks that end at its place or before, and a key of zeros, so that the first queries see
+    something. A block starts as the mean of its keys. Blocks are sums, which grow as tokens come: any pieces
+    of a text give the same keys.
+    """
+
+    causal = shared = windowed = False
+
+    def __init__(self, *, key_size: int, value_size: int, stride: Count = 3):
+        super().__init__()
+        self.stride = stride
+        self.key_maps, self.value_maps = (
+            nn.Parameter(torch.eye(size).repeat(stride, 1) / stride) for size in (key_size, value_size)
+        )  # (stride · E, E)
+
+    def forward(
+        self, past: Keys | None, new: Keys, context: AttentionContext, position: Position | None = None
+    ) -> Keys:
+        before = None if past is None else past.places
+        blocks = context.once(("compressed", self.stride), before, lambda: _Blocks(new, before, self.stride))
+        k = new.k if position is None else position.turn_back(new.k, new.places)
+        k, v = blocks.slots(k) @ self.key_maps, blocks.slots(new.v) @ self.value_maps  # (G, H, new blocks, E)
+        k = k if position is None else position.turn(k, blocks.new)
+        old = (None, None) if past is None else past.pair
+        return Keys.of(blocks.added(k, old[0]), blocks.added(v, old[1]), blocks.places)
+
+
+class _Blocks:
+    """The blocks of `stride` places that new tokens belong to.
+
+    new: the last place of each of them. places: those of all blocks so far, behind that of the key of zeros.
+    """
+
+    def __init__(self, keys: Keys, before: Places | None, stride: int):
+        self.tokens, self.stride = keys.places, stride
+        pos, run = self.tokens.pos, self.tokens.is_run
+        first, last = (self.tokens.first, self.tokens.last) if run else (int(pos.min()), int(pos.max()))
+        assert first is not None  # runs have both
+        assert last is not None
+        self.start, self.lead = first // stride, first % stride
+        self.count = last // stride + 1 - self.start
+        self.total = max(self.start + self.count, 0 if before is None else before.count - 1)
+        ends = torch.arange(self.total, device=pos.device) * stride + stride - 1
+        self.new = Places(ends[self.start : self.start + self.count])
+        seen = None
+        if run and self.tokens.seen is not None:  # of an encoder: blocks of padding are hidden
+            real = self.slots(torch.ones_like(self.tokens.seen)[:, None, :, None].float())[:, 0].any(-1)
+            seen = torch.cat([torch.ones_like(real[:, :1]), real], 1)
+        self.places = Places(torch.cat([ends.new_zeros(1), ends]), seen, 0, self.total * stride - 1)
+
+    def slots(self, x: Tensor) -> Tensor:
+        """The tokens of each block side by side, (G, H, Q, E) -> (G, H, new blocks, stride · E)."""
+        room, seen = self.count * self.stride, self.tokens.seen
+        x = x if seen is None else x * seen[:, None, :, None].to(x.dtype)
+        if self.tokens.is_run:
+            found = F.pad(x, (0, 0, self.lead, room - self.lead - x.shape[2]))
+        else:
+            index = (self.tokens.pos - self.start * self.stride).view(-1, 1, x.shape[2], 1).expand_as(x)
+            found = x.new_zeros(*x.shape[:2], room, x.shape[3]).scatter_add(2, index, x)
+        return found.unflatten(2, (self.count, self.stride)).flatten(3)
+
+    def added(self, new: Tensor, old: Tensor | None) -> Tensor:
+        """All blocks (G, H, 1 + total, E): new sums, added to those so far."""
+        after = self.total - self.start - self.count
+        new = F.pad(new, (0, 0, 1 + self.start, after))
+        return new if old is None else F.pad(old, (0, 0, 0, 1 + self.total - old.shape[2])) + new
 
 
 def _enlarged(x: Tensor, room: int) -> Tensor:

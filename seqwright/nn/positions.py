@@ -37,6 +37,10 @@ class Position(nn.Module):
         """Encode the places in queries or keys (B, H, T, E)."""
         return x
 
+    def turn_back(self, x: Tensor, places: Places) -> Tensor:
+        """Undo `turn`."""
+        return x
+
     def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
         """A term of the scores (B, H, Q, K), from the prepared queries q (B, H, Q, E)."""
         return None
@@ -179,9 +183,13 @@ class Rotary(Position):
         self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     def turn(self, x: Tensor, places: Places) -> Tensor:
-        turns = self.turns(places, x)
-        if turns.dim() == 3:
-            turns = turns[:, None]
+        return self._turned(x, self.turns(places, x))
+
+    def turn_back(self, x: Tensor, places: Places) -> Tensor:
+        return self._turned(x, self.turns(places, x).conj())
+
+    def _turned(self, x: Tensor, turns: Tensor) -> Tensor:
+        turns = turns[:, None] if turns.dim() == 3 else turns
         return _Turn.apply(x.to(turns.real.dtype), turns).to(x.dtype)
 
     def turns(self, places: Places, like: Tensor) -> Tensor:

@@ -28,7 +28,8 @@ class TransformerState:
     width: int = 1
 
     def select(self, rows: Sequence[int]) -> TransformerState:
-        groups, width = regroup(rows, self.width, self.groups)
+        shares = self.stack.shares_keys
+        groups, width = regroup(rows, self.width, self.groups) if shares else (list(rows), 1)
         memory: Any = self.memory and select_keys(self.memory, groups, rows, width)
         past = self.past and select_keys(self.past, groups, rows, width)
         return TransformerState(len(rows) // width, self.stack, memory, past, take(self.length, rows), width)
