@@ -37,6 +37,7 @@ Example = TypeVar("Example", covariant=True)
 
 TASKS = Registry("task", "seqwright.tasks", "seqwright.data.task:Task")
 Check = Callable[[], None]
+PROMPT = 4  # words of an input that become a prompt
 TOGETHER = 16_384  # tokens of inputs that a validation answers together
 
 
@@ -123,7 +124,8 @@ class Task(ABC, Generic[E, P]):
     split: how the parts are taken from the training files. sample_facts: small `facts`, to check a model
     before there is data. traced: `look` shows its predictions. checking: the options of `predict` in an
     evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
-    that names no file is the input itself. generates: answers are searched for, with the options of a beam.
+    that names no file is the input itself. streams: in a terminal, the answer to it is shown while it grows.
+    generates: answers are searched for, with the options of a beam.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -135,6 +137,7 @@ class Task(ABC, Generic[E, P]):
     traced: ClassVar[bool] = False
     checking: ClassVar[Mapping[str, Any]] = {}
     prompted: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
     generates: ClassVar[bool] = False
 
     # The user's files ------------------------------------------------------------------------------
@@ -163,6 +166,11 @@ class Task(ABC, Generic[E, P]):
     def label(cls, example: E) -> str | None:
         """Return the label of an example, for the survey and a stratified split."""
         return None
+
+    @classmethod
+    def prompt(cls, line: str) -> tuple[str, str]:
+        """Return the beginning of an input to try a `prompted` task with, and what the task does with it."""
+        return " ".join(line.split()[:PROMPT]), "continues the prompt"
 
     @classmethod
     @abstractmethod

@@ -1,41 +1,38 @@
 """Running text: a model of the next token, which continues a prompt and tells how surprising a text is.
 
-Documents follow each other in one stream, with `END` after each. Training draws windows of `data.max_length`
-tokens from it; an evaluation scores every token, each with at least half a window before it.
+Training draws windows from the stream of `seqwright.data.running_text`; an evaluation scores every token,
+each with at least half a window before it.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqwright.config import Config, DataConfig, SearchConfig
-from seqwright.config.registry import parse as parse_spec
+from seqwright.config import SearchConfig
 from seqwright.config.validation import Count, check
 from seqwright.data.glance import Glance
 from seqwright.data.language_results import Continuation, Scored, Surprise
-from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
-from seqwright.data.read_report import Place
+from seqwright.data.plan import cut_by_tokens, item_seed
 from seqwright.data.readers.files import TEXTS
-from seqwright.data.readers.texts import Passage, TextFiles, open_texts
+from seqwright.data.readers.texts import Passage
 from seqwright.data.results import Reading
-from seqwright.data.split import SplitRule, text_hash
-from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
+from seqwright.data.running_text import RunningText, Scoring
+from seqwright.data.split import text_hash
+from seqwright.data.store import Ragged, Store
+from seqwright.data.task import Claim, Item, Judge, Mistake, Row
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
-from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.data.tokenizer import BEGIN, END, PAD, UNK
+from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.evaluation.text_outputs import metric_label
-from seqwright.files import read_json, uncompressed, write_json
+from seqwright.files import uncompressed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,14 +40,11 @@ if TYPE_CHECKING:
     from seqwright.data.batch import Tokens
     from seqwright.search import SamplingOptions
 
-TOKENIZER, COUNTS = "tokenizer.json", "tokenizer.counts.json"
-NOWHERE = Place("", 0)
 LENGTH = 200  # tokens of a continuation, unless the search of the run allows fewer
 TOKENS = 8192  # tokens that are scored together, padding included
 USUAL = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
 TABLES = (".tsv", ".csv", ".jsonl", ".json")  # the endings of files that should have columns
 PROSE = 3  # words of a line, on average, from which on a file of another ending is a text
-LOSSY = ("symbols",)  # tokenizers that lose line ends
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +57,6 @@ class Writing:
     samples: int
     stop: tuple[str, ...]
     options: SamplingOptions
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """The request to score texts instead of continuing them."""
 
 
 @dataclass(frozen=True)
@@ -98,22 +87,12 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class LanguageModeling(Task[Passage, Any]):
-    """Texts as ids of one tokenizer. window: the tokens that the model sees; counts: how often each id occurs
-    in the training split, from which the baseline is computed.
-    """
+class LanguageModeling(RunningText[Any]):
+    """A model of the next token."""
 
-    tokenizer: Tokenizer
-    window: int
-    counts: tuple[int, ...]
-
-    roles = (Role("text", Kind.TEXT, needed="train"),)
     models = ("decoder_only",)
-    noun, group_noun = "passage", "passage"
-    split = SplitRule.IN_ORDER
-    sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8}
-    checking: ClassVar[Mapping[str, Any]] = {"scored": True}
-    prompted = True
+    part = "decoder"
+    streams = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -135,144 +114,14 @@ class LanguageModeling(Task[Passage, Any]):
             return None
         return Claim(10, f"{glance.name}: running text without columns")
 
-    @classmethod
-    def reader(cls, paths: Sequence[str], data: DataConfig) -> TextFiles:
-        return open_texts(paths, data)
-
-    @classmethod
-    def group(cls, example: Passage) -> str:
-        return f"{example.before}\0{example.text}"
-
-    @classmethod
-    def texts(cls, example: Passage) -> Sequence[str]:
-        return (example.text,)
-
-    @classmethod
-    def toy(cls, seed: int) -> list[dict[str, str]]:
-        """Texts of a few words in any order."""
-        draw = random.Random(seed)
-        words = ("alpha", "gimel", "sixty", "brown", "djinn")
-        return [{"text": " ".join(draw.choices(words, k=12))} for _ in range(150)]
-
-    # What is learned from the training split --------------------------------------------------------
-
-    @classmethod
-    def fit(
-        cls, config: Config, examples: Callable[[], Iterable[Passage]], start: LanguageModeling | None = None
-    ) -> LanguageModeling:
-        texts = (example.text for example in examples())
-        if start is None:
-            kind, options = parse_spec("tokenizer", config.tokenizer.source)
-            tokenizer = train_tokenizer(kind, texts, **options)
-        else:
-            tokenizer = start.tokenizer.grown(texts)
-        found, counts = cls(tokenizer, config.data.max_length, ()), np.zeros(tokenizer.size, np.int64)
-        for example in examples():
-            np.add.at(counts, found.ids(example), 1)
-        return replace(found, counts=tuple(counts.tolist()))
-
-    @classmethod
-    def load(cls, folder: Path, config: Config) -> LanguageModeling:
-        tokenizer = load_tokenizer(folder / TOKENIZER)
-        counts: Any = read_json(folder / COUNTS).get("counts")
-        numbers = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
-        if not numbers or len(counts) != tokenizer.size or sum(counts) >= 1 << 60:
-            raise ModelError(
-                f"{folder / COUNTS} does not have the counts of {tokenizer.size:,} ids; restore it"
-            )
-        return cls(tokenizer, config.data.max_length, tuple(counts))
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / TOKENIZER)
-        write_json(folder / COUNTS, {"counts": list(self.counts)})
-
-    @property
-    def fingerprint(self) -> str:
-        return self.tokenizer.fingerprint
-
-    @property
-    def summary(self) -> str:
-        kind, size = self.tokenizer.kind, self.tokenizer.size
-        return f"{kind} with {size:,} ids; a window of {self.window:,} tokens"
-
-    @classmethod
-    def check(cls, config: Config) -> None:
-        from seqwright.models.building import resolve
-
-        kind, _ = parse_spec("tokenizer", config.tokenizer.source)
-        if kind in LOSSY:
-            raise ConfigError(
-                f"tokenizer.source is {kind}, which loses line ends; take characters, bytes, words or bpe"
-            )
-        position = resolve(config.model).get("decoder", {}).get("position")
-        known = position.get("length") if isinstance(position, Mapping) else None
-        if isinstance(known, int) and config.data.max_length > known:
-            raise ConfigError(
-                f"data.max_length is {config.data.max_length}, but the model has {known} positions; lower it"
-            )
-
     # Texts as numbers ------------------------------------------------------------------------------
-
-    def ids(self, example: Passage) -> list[int]:
-        """Return the ids of a passage, with `END` after the last one of a document."""
-        (found,) = self.exact_ids([example.text])
-        return [*found, END] if example.ends else found
-
-    def exact_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encode texts so that the ids of parts, one after the other, are those of the whole.
-
-        Some tokenizers add a space before a text. A line end before it keeps that space apart.
-        """
-        before = len(self.tokenizer.encode("\n"))
-        return [ids[before:] for ids in self.tokenizer.encode_batch([f"\n{text}" for text in texts])]
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, the first space included, which `decode` takes for an added one."""
-        return self.tokenizer.decode([self._line_end, *ids])[1:]
-
-    @property
-    def _line_end(self) -> int:
-        return self.tokenizer.encode("\n")[-1]
 
     @property
     def start(self) -> list[int]:
         """The ids before a text that begins: the end of the document before it, or a line end where the
         model saw only one document.
         """
-        return [END] if self.counts[END] > 1 or self._line_end == UNK else [self._line_end]
-
-    def facts(self) -> dict[str, int]:
-        return {"vocabulary": self.tokenizer.size}
-
-    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
-        ids = ColumnSpec.ids("text", self.tokenizer.size)
-        return (ids, ColumnSpec.text("passage_text"), ColumnSpec.text("before_text")) if readable else (ids,)
-
-    def encode(self, examples: Sequence[Passage]) -> list[Row[Passage]]:
-        rows = []
-        encoded = self.exact_ids([example.text for example in examples])
-        for example, ids in zip(examples, encoded, strict=True):
-            columns = {
-                "text": [*ids, END] if example.ends else ids,
-                "passage_text": example.text,
-                "before_text": example.before,
-            }
-            rows.append(Row(example, columns, min(len(ids), self.window)))
-        return rows
-
-    def stored(self, store: Store, number: int) -> Passage:
-        text, before = (store.column(f"{name}_text").text(number) for name in ("passage", "before"))
-        ends = store.column("text").row(number)[-1:].tolist() == [END]
-        return Passage(text, before, ends, NOWHERE)
-
-    def lengths(self, store: Store) -> RowLengths:
-        """Each passage gives one window in an epoch."""
-        width = self._width(store)
-        return RowLengths(np.zeros(len(store), np.int32), np.full(len(store), width - 1, np.int32))
-
-    def _width(self, store: Store) -> int:
-        """Return the tokens of a window; a text may be shorter."""
-        return max(min(self.window, len(store.column("text").flat) - 1), 1)
+        return [END] if self.counts[END] > 1 or self.line_end == UNK else [self.line_end]
 
     def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Windows:
         """Return one window per passage: with an epoch, one that begins at a random place of the passage;
@@ -282,15 +131,10 @@ class LanguageModeling(Task[Passage, Any]):
 
         from seqwright.data.batch import Tokens
 
-        column, width = store.column("text"), self._width(store)
         if epoch is None:
+            column = store.column("text")
             return self._windows([self._fixed(column, number) for number in numbers.tolist()], numbers)
-        begins, ends = column.offsets[numbers], column.offsets[numbers + 1]
-        draws = [item_seed(seed, epoch, number) for number in numbers.tolist()]
-        places = begins + np.array(draws) % np.maximum(ends - begins, 1)
-        places = np.clip(places, 0, max(len(column.flat) - 1 - width, 0))
-        rows = places[:, None] + np.arange(width + 1)
-        ids = torch.from_numpy(column.flat[np.minimum(rows, len(column.flat) - 1)].astype(np.int64))
+        ids = torch.from_numpy(self.drawn(store, numbers, self.width_in(store) + 1, seed=seed, epoch=epoch))
         return Windows(Tokens(ids[:, :-1].contiguous()), ids[:, 1:].contiguous(), numbers)
 
     def _fixed(self, column: Any, number: int) -> tuple[list[int], int]:
@@ -307,35 +151,6 @@ class LanguageModeling(Task[Passage, Any]):
         target = padded(Ragged.of([ids[:-1] for ids, _ in rows]))
         expected = padded(Ragged.of([[PAD] * (known - 1) + ids[known:] for ids, known in rows])).ids
         return Windows(target, expected, index)
-
-    @property
-    def chance_loss(self) -> float:
-        return math.log(self.tokenizer.size)
-
-    # Inputs ----------------------------------------------------------------------------------------
-
-    def inputs(self, given: Any) -> Iterator[Passage]:
-        for each in [given] if isinstance(given, str | Passage | Mapping) else given:
-            text = each.get("text") if isinstance(each, Mapping) else each
-            if not isinstance(text, str | Passage):
-                raise InputError(f"{each!r:.60} is not a text; a language model takes a prompt")
-            yield self.from_line(text) if isinstance(text, str) else text
-
-    def labelled(self, given: Any) -> Iterator[Passage]:
-        return self.inputs(given)
-
-    def from_line(self, line: str) -> Passage:
-        return Passage(line, "", False, NOWHERE)
-
-    def to_line(self, example: Passage) -> str:
-        return example.text.replace("\n", " ")
-
-    def unknown_symbols(self, line: str) -> list[str]:
-        return [symbol for symbol, _ in self.tokenizer.count_unknown([line]).most_common]
-
-    @property
-    def one_text(self) -> bool:
-        return True
 
     # Outputs ---------------------------------------------------------------------------------------
 
@@ -372,9 +187,6 @@ class LanguageModeling(Task[Passage, Any]):
         given = {name: value for name, value in drawing.items() if value is not None}
         return Writing(wanted or min(search.max_length, LENGTH), samples, texts, SamplingOptions(**given))
 
-    def input_limit(self, model: Any) -> int:
-        return self.window
-
     def answer(
         self,
         model: Any,
@@ -383,7 +195,7 @@ class LanguageModeling(Task[Passage, Any]):
         numbers: Sequence[int] = (),
     ) -> list[Any]:
         if isinstance(request, Scoring):
-            return self._scored(model, rows)
+            return self.scored(model, rows)
         return [self._continued(model, row, request) for row in rows]
 
     def _continued(self, model: Any, row: Row[Passage], request: Writing) -> Continuation:
@@ -445,7 +257,7 @@ class LanguageModeling(Task[Passage, Any]):
                 if ends:
                     return
 
-    def _scored(self, model: Any, rows: Sequence[Row[Passage]]) -> list[Scored]:
+    def scored(self, model: Any, rows: Sequence[Row[Passage]]) -> list[Scored]:
         """Score texts in windows of which the first half is context, except at the beginning."""
         half = max(self.window // 2, 1)
         contexts = self.exact_ids([row.example.before for row in rows])
@@ -490,11 +302,7 @@ class LanguageModeling(Task[Passage, Any]):
 
     def score(self, model: Any, examples: Sequence[Passage]) -> list[Scored]:  # type: ignore[override]
         """Return the log-probability of each text and of its tokens."""
-        return self._scored(model, self.encode(examples))
-
-    def draft(self, model: Any, items: Sequence[tuple[Passage, Sequence[Any]]], check: Check) -> list[Scored]:
-        check()
-        return self.score(model, [example for example, _ in items])
+        return self.scored(model, self.encode(examples))
 
     # Judging ---------------------------------------------------------------------------------------
 
