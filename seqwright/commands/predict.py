@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
     if predictor.task.prompted and options.input != "-" and not os.path.lexists(options.input):
         try:
-            return _continue(predictor, options, given)
+            return _answer_prompt(predictor, options, given)
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     try:
@@ -91,14 +91,15 @@ def run(options: argparse.Namespace) -> None:
         raise
 
 
-def _continue(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
-    """Write the continuations of a prompt, on a terminal as they grow."""
+def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
+    """Write the answers to a prompt, on a terminal as they grow."""
     import json
 
     from seqwright.data.text_display import printable
     from seqwright.files import write_text
 
-    if sys.stdout.isatty() and not (options.json or options.output or (options.samples or 1) > 1):
+    growing = predictor.task.streams and sys.stdout.isatty()
+    if growing and not (options.json or options.output or (options.samples or 1) > 1):
         predictor.task.request(predictor.search, **given)
         shown = ""
         print(options.input, end="", flush=True)
@@ -113,7 +114,7 @@ def _continue(predictor: Predictor, options: argparse.Namespace, given: dict[str
         rows = ({**each.to_json(), "alternatives": []} for each in first.all)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
-        text = "\n---\n".join(each.text for each in first.all) + "\n"
+        text = "\n---\n".join(each.full_text for each in first.all) + "\n"
     if options.output is None:
         print(text, end="")
     else:

@@ -84,6 +84,11 @@ def _classifier(encoder: dict[str, Any], pooling: str) -> dict[str, Any]:
     return {"kind": "encoder_only", "encoder": encoder, "head": {"kind": "classes", "pooling": pooling}}
 
 
+def _masked(encoder: dict[str, Any], **head: Any) -> dict[str, Any]:
+    reader, output = {"kind": "transformer", **encoder}, {"kind": "tokens", **head}
+    return {"kind": "encoder_only", "encoder": reader, "head": output, "tie": True}
+
+
 PRESETS: dict[str, Preset] = {
     "sutskever2014": Preset(
         "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks, 3.4",
@@ -225,6 +230,31 @@ PRESETS: dict[str, Preset] = {
             "tie": True,
         },
         "exact GELU, where the released weights use its tanh approximation",
+    ),
+    "tiny-mlm": Preset(
+        "ours: a masked language model (Devlin et al. 2019) with the parts of tiny",
+        _masked({**_OURS, **_TINY, "hidden": 512, "dropout": 0.1}, bias=True),
+    ),
+    "devlin2019-base": Preset(
+        "Devlin et al. 2019, BERT, 3 (110 M with 30,522 tokens)",
+        _masked(
+            {
+                "layers": 12,
+                "size": 768,
+                "hidden": 3072,
+                "heads": 12,
+                "order": "post",
+                "position": {"kind": "learned", "length": 512},
+                "feed_forward": {"kind": "plain", "activation": "gelu"},
+                "embedding_norm": True,
+                "dropout": 0.1,
+                "attention_dropout": 0.1,
+            },
+            transform=True,
+            bias=True,
+        ),
+        "one text, so no segment embeddings and no prediction of the next sentence; embeddings are scaled "
+        "as in Vaswani et al. 2017",
     ),
 }
 

@@ -48,6 +48,10 @@ class Continuation(Prediction):
         return self.source + self.continuation
 
     @property
+    def full_text(self) -> str:
+        return self.text
+
+    @property
     def value(self) -> str:
         return self.text
 

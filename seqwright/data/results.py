@@ -77,6 +77,11 @@ class Prediction(ABC):
     def __str__(self) -> str:
         """Return one line for a terminal."""
 
+    @property
+    def full_text(self) -> str:
+        """The output as it is shown for a single input; it may have several lines."""
+        return str(self)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {_short(str(self))} for “{_short(self.source)}”>"
 

@@ -74,6 +74,9 @@ class Tokenizer(ABC):
     byte_fallback: bool = False
     """Whether the ids from 4 on are the 256 bytes, which spell unknown characters."""
 
+    spaced: bool = False
+    """Whether a piece includes the space before it."""
+
     def __init__(self, vocabulary: Vocabulary | None = None):
         self.vocabulary = vocabulary or Vocabulary()
         self._first = FIRST + 256 * self.byte_fallback

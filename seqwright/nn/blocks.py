@@ -160,6 +160,7 @@ class Stack(InferenceModule["BoundStack"]):
     (Beltagy et al. 2020, 3.1).
     growth: how keys are kept, one way or one for each layer: append (all of them), last (those within the
     window) or compressed (blocks of them, which no window hides); by default the one that fits the window.
+    embedding_norm: a norm of the embeddings with their positions (Devlin et al. 2019).
     zero_start: the output projections of attention and feed-forward start at zero, so that a block starts as
     the identity (as in Fixup, Zhang et al. 2019).
     value_residual: from the second layer on, self-attention mixes its values with those of the first layer;
@@ -191,6 +192,7 @@ class Stack(InferenceModule["BoundStack"]):
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         activation_dropout: float = 0.0,
+        embedding_norm: bool = False,
         zero_start: bool = False,
         value_residual: bool = False,
     ):
@@ -232,6 +234,7 @@ class Stack(InferenceModule["BoundStack"]):
                 if part is not None:
                     part.zero_output()
         self.dropout = Dropout(dropout)
+        self.embedding_norm = NORMS[norm](size) if embedding_norm else None
         self.norm = NORMS[norm](size) if order == "pre" else nn.Identity()
 
     @property
@@ -258,6 +261,7 @@ class BoundStack:
 
     def __init__(self, home: Stack):
         self.position, self.norm = home.position, bound(home.norm)
+        self.embedding_norm = None if home.embedding_norm is None else bound(home.embedding_norm)
         self.dropout = home.dropout if drops(home.dropout) else None
         self.blocks: list[Any] = [bound(block) for block in home.blocks]
         self.nothing = (None,) * len(self.blocks)
@@ -273,6 +277,8 @@ class BoundStack:
         self, x: Tensor, places: Places, past: Past | None, memory: Memory, width: int = 1
     ) -> tuple[Tensor, Past]:
         hidden = self.position.embed(x, places)
+        if self.embedding_norm is not None:
+            hidden = self.embedding_norm(hidden)
         if self.dropout is not None:
             hidden = self.dropout(hidden)
         context, kept = AttentionContext(places, width), []

@@ -17,7 +17,6 @@ from seqwright.runs.folder import RUNS, Run
 from seqwright.runs.report.wording import files_like, shell_word
 from seqwright.training.trainer import Progress
 
-PROMPT = 4  # words of an example that become a prompt
 RISEN = 1.02  # times the lowest validation loss: from there on it counts as risen
 
 
@@ -35,8 +34,8 @@ def next_commands(
     look = f"  seqwright look {run} {text} -o page.html  # what happens inside"
     predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
     if task is not None and task.prompted:
-        prompt = shell_word(" ".join(example.split()[:PROMPT]))
-        predict = f"  seqwright predict {run} {prompt}  # continues the prompt"
+        prompt, effect = task.prompt(example)
+        predict = f"  seqwright predict {run} {shell_word(prompt)}  # {effect}"
     return [
         "next:",
         predict,

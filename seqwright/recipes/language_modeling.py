@@ -51,7 +51,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     training, data = requested.get("training", {}), requested.get("data", {})
     tokenizer = _tokenizer(characters)
     tokens = characters if tokenizer.table["tokenizer"]["source"] == "characters" else characters / PIECE
-    time = [] if training.keys() & set(ENDS) else [_time(characters)]
+    time = [] if training.keys() & set(ENDS) else [time_for(characters)]
     ends = {**(time[0].table["training"] if time else {}), **training}
     seen, size = _seen(ends, tokens)
     choices = [
@@ -63,7 +63,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _validation(ends),
     ]
     if not data.get("valid"):
-        choices.append(_held_out(characters, tested=bool(data.get("test"))))
+        choices.append(held_out(characters, tested=bool(data.get("test"))))
     return Recipe(tuple(choices))
 
 
@@ -118,7 +118,7 @@ def _batch(size: Size) -> Choice:
     return Choice(what, {"training": table}, "small batches, and a rate that falls for most of the time")
 
 
-def _time(characters: int) -> Choice:
+def time_for(characters: int) -> Choice:
     minutes = 5.0 if characters < 2_000_000 else 15.0 if characters < 20_000_000 else 60.0
     reason = "usual for a text of this size; --minutes changes it"
     return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
@@ -133,7 +133,7 @@ def _validation(training: Mapping[str, Any]) -> Choice:
     )
 
 
-def _held_out(characters: int, *, tested: bool) -> Choice:
+def held_out(characters: int, *, tested: bool) -> Choice:
     share = max(min(0.1, HELD_OUT / max(characters, 1)), 1e-4)
     again = "" if tested else ", and as much for the test"
     what = f"{100 * share:.2g} % of the text for validation{again}"

@@ -36,7 +36,14 @@ MODELS: dict[str, dict[str, Any]] = {  # by model kind
     "decoder_only": {"kind": "decoder_only", **SMALL},
     "encoder_only": {"kind": "encoder_only", **SMALL},
 }
+HEADS = {"masked_language_modeling": "tokens"}  # of encoders, where it is not the default one
 TRAINING = {"tokens": 256, "validations": 2, "decode": 40, "average": 0.9, "smoothing": 0.0}
+
+
+def small_model(task: Any) -> dict[str, Any]:
+    model = MODELS[task.models[0]]
+    name = (task if isinstance(task, type) else type(task)).__module__.rpartition(".")[2]
+    return {**model, "head": HEADS[name]} if name in HEADS else model
 
 
 def configuration(name: str, folder: Path, steps: int = 6, **training: Any) -> Config:
@@ -47,7 +54,7 @@ def configuration(name: str, folder: Path, steps: int = 6, **training: Any) -> C
         {
             "task": name,
             "data": {"train": [str(file)], "held_out": 0.1},
-            "model": MODELS[task.models[0]],
+            "model": small_model(task),
             "training": options,
             "search": {"beam": 2},
             "threads": 1,
@@ -93,7 +100,7 @@ def test_a_task_has_roles_with_names_of_their_own_and_a_model(name):
     assert len({role.name for role in task.roles}) == len(task.roles) > 0
     assert any(role.needed == "train" for role in task.roles)  # the target may be absent in a prediction
     with torch.device("meta"):
-        build_model(MODELS[task.models[0]], **task.sample_facts)
+        build_model(small_model(task), **task.sample_facts)
     assert callable(recipe_of(name))
 
 
@@ -156,7 +163,7 @@ def test_the_truth_scores_best_and_nothing_scores_better(name, tmp_path):
 def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
     task = fitted(name, tmp_path)
     torch.manual_seed(0)
-    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
+    predictor = Predictor(build_model(small_model(task), **task.facts()).eval(), task)
     inputs = [task.to_line(example) for example in examples(name, tmp_path)[:24]]
     together = [each.value for each in predictor.predict(inputs)]
     assert [predictor.predict([line])[0].value for line in inputs] == together
@@ -175,7 +182,7 @@ def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
 def test_an_endless_iterator_streams(name, tmp_path, monkeypatch):
     monkeypatch.setattr("seqwright.prediction.predictor.BLOCK", 4)
     task = fitted(name, tmp_path)
-    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
+    predictor = Predictor(build_model(small_model(task), **task.facts()).eval(), task)
     line = task.to_line(examples(name, tmp_path)[0])
 
     def endless():

@@ -107,6 +107,11 @@ def test_the_smallest_gpt_2_has_its_number_of_parameters():
     assert parameters("radford2019-small", 0, 50_257) == 124_439_808  # as released, 1,024 positions
 
 
+def test_the_base_model_of_bert_has_its_number_of_parameters():
+    """Of BERT's 110 million, with the layer before its output, all but the two segment embeddings."""
+    assert parameters("devlin2019-base", 0, 30_522) == 109_514_298 - 2 * 768
+
+
 def test_the_recurrent_connections_of_sutskever():
     """32 million in each of the two LSTMs (Sutskever et al. 2014, 3.4)."""
     with torch.device("meta"):

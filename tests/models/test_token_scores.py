@@ -24,6 +24,7 @@ token_scores = partial(TokenScores, input_size=SIZE, vocabulary=VOCABULARY)
 def reference(
     part: TokenScores, hidden: torch.Tensor, expected: torch.Tensor, smoothing: float
 ) -> torch.Tensor:
+    hidden = hidden if part.transform is None else part.transform(hidden)
     scores = F.linear(hidden, part.weight, part.bias).flatten(0, -2)
     scores = scores if part.cap is None else part.cap * torch.tanh(scores / part.cap)
     return F.cross_entropy(
@@ -33,15 +34,15 @@ def reference(
 
 @pytest.mark.parametrize("rows", [2, 3, None])  # of a chunk; None: as it is
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("cap", [None, 1.5])
+@pytest.mark.parametrize(("cap", "transform"), [(None, False), (1.5, False), (None, True)])
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 5)),
     smoothing=st.sampled_from([0.0, 0.1, 0.6]),
     seed=st.integers(0, 99),
 )
-def test_equals_cross_entropy(bias, cap, rows, shape, smoothing, seed):
+def test_equals_cross_entropy(bias, cap, transform, rows, shape, smoothing, seed):
     generator = torch.Generator().manual_seed(seed)
-    part = token_scores(bias=bias, cap=cap).double()
+    part = token_scores(bias=bias, cap=cap, transform=transform).double()
     if bias:
         nn.init.normal_(part.bias)
     hidden = torch.randn(*shape, SIZE, dtype=torch.float64, requires_grad=True)
@@ -56,6 +57,15 @@ def test_equals_cross_entropy(bias, cap, rows, shape, smoothing, seed):
     wanted = [hidden, *part.parameters()]
     assert_close(torch.autograd.grad(3 * loss.total, wanted), torch.autograd.grad(3 * other, wanted))
     assert cap is None or float(part(hidden.detach()).detach().abs().max()) <= cap
+
+
+def test_a_transform_is_a_layer_with_gelu_and_a_norm():
+    part, hidden = token_scores(transform=True), torch.randn(2, 3, SIZE)
+    first, _, norm = part.transform
+    inner = F.layer_norm(F.gelu(F.linear(hidden, first.weight, first.bias)), (SIZE,), norm.weight, norm.bias)
+    assert_close(part(hidden), F.linear(inner, part.weight))
+    with torch.no_grad():
+        assert_close(part(hidden), F.linear(inner, part.weight))
 
 
 def test_more_rows_than_one_chunk_of_real_size():

@@ -219,6 +219,17 @@ def test_a_stack_that_starts_at_zero_is_the_identity(feed_forward, memory_size):
     assert torch.equal(stack(x, places, None, memory)[0], x)
 
 
+def test_a_norm_of_the_embeddings_comes_before_the_first_block():
+    torch.manual_seed(1)
+    options = {"order": "post", "size": SIZE, "layers": 2, "heads": 1, "hidden": 8, "dropout": 0.0}
+    normed = Stack(position={"kind": "learned", "length": 5}, embedding_norm=True, **options)
+    plain = Stack(position="none", **options)
+    plain.load_state_dict({k: v for k, v in normed.state_dict().items() if k.startswith("blocks")})
+    x, places = torch.randn(2, 5, SIZE), Places.run(0, 5)
+    embedded = nn.functional.layer_norm(x + normed.position.table, (SIZE,))
+    assert_close(normed(x, places)[0], plain(embedded, places)[0])
+
+
 def test_values_are_mixed_with_those_of_the_first_layer():
     """With a share of 1 nothing is mixed; with 0 every layer attends to the values of the first."""
     torch.manual_seed(1)

@@ -64,6 +64,7 @@ def transformers() -> dict[str, Spec]:
     found["value-residual"] = {"value_residual": True, "position": "rotary"}
     found["window-0"] = {"window": 0}
     found["global"] = {"window": 1, "global_tokens": 2}
+    found["embedding-norm"] = {"order": "post", "embedding_norm": True}
     found["post-rms"] = {"order": "post", "norm": "rms", "bias": False}
     found["heads-per-layer"] = {"heads": [1, 3], "cross_heads": [2, 1], "head_size": 6}
     return {name: {"heads": HEAD_COUNT, "hidden": 12, **options} for name, options in found.items()}

@@ -12,6 +12,8 @@ from seqwright.data.tokenizers.segmentation.tables import TableTokenizer
 class Words(TableTokenizer):
     """A word includes the space before it, so decoding is exact: `Yes` `,` ` it` ` is` `.`"""
 
+    spaced = True
+
     def _cut(self, text: str) -> list[str]:
         return words_of(spaced(text))
 

@@ -20,6 +20,7 @@ from seqwright.nn.masks import Places
 class TokenScores(InferenceModule[Function], Head):
     """Scores of all symbols, W h (+ b). The weight may be that of an embedding (Press & Wolf 2017).
 
+    transform: a layer before the scores, norm(gelu(W h + b)), as BERT has it (Devlin et al. 2019).
     cap: no score is larger; None: no limit (see `seqwright.nn.loss.capped`).
     """
 
@@ -30,6 +31,7 @@ class TokenScores(InferenceModule[Function], Head):
         vocabulary: int,
         weight: nn.Parameter | None = None,
         bias: bool = False,
+        transform: bool = False,
         cap: Positive | None = None,
     ):
         super().__init__()
@@ -42,6 +44,8 @@ class TokenScores(InferenceModule[Function], Head):
             raise ConfigError(f"tie needs equal sizes: {size}; make them equal or set tie = false")
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+        layers = (nn.Linear(input_size, input_size), nn.GELU(), nn.LayerNorm(input_size))
+        self.transform = nn.Sequential(*layers) if transform else None
 
     @classmethod
     def after(cls, decoder: Any, *, tie: bool, bias: bool, cap: float | None) -> Self:
@@ -52,8 +56,9 @@ class TokenScores(InferenceModule[Function], Head):
         return cls(**sizes, weight=weight, bias=bias, cap=cap)
 
     def bind(self) -> Function:
-        scores, cap = linear(self.weight, self.bias), self.cap
-        return scores if cap is None else lambda hidden: capped(scores(hidden), cap)
+        scores, cap, transform = linear(self.weight, self.bias), self.cap, self.transform
+        output = scores if cap is None else lambda hidden: capped(scores(hidden), cap)
+        return output if transform is None else lambda hidden: output(transform(hidden))
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         """(…, D) -> (…, V)."""
@@ -70,6 +75,8 @@ class TokenScores(InferenceModule[Function], Head):
         rows, targets = hidden.flatten(0, -2), expected.flatten()
         if len(real) < len(targets):
             rows, targets = rows.index_select(0, real), targets.index_select(0, real)
+        if self.transform is not None:
+            rows = self.transform(rows)
         if torch.is_grad_enabled():
             self._cached = None  # the weights are about to change
         total = cross_entropy(rows, self.weight, self.bias, targets, smoothing, self.cap)

@@ -30,6 +30,8 @@ PieceLength = Annotated[int, Ge(1), Le(LONGEST)]
 class SubwordTokenizer(Tokenizer):
     """Pieces of words; the space before a word belongs to its first piece."""
 
+    spaced = True
+
     def __init__(self, vocabulary: Vocabulary | None, max_size: int, max_piece: int, byte_fallback: bool):
         self.max_size, self.max_piece, self.byte_fallback = max_size, max_piece, byte_fallback
         super().__init__(vocabulary)
