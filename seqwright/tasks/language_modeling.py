@@ -1,7 +1,7 @@
 """Running text: a model of the next token, which continues a prompt and tells how surprising a text is.
 
-Training draws windows from the stream of `seqwright.data.running_text`; an evaluation scores every token,
-each with at least half a window before it.
+Training draws windows from a stream of documents; an evaluation scores every token, each with at least half
+a window before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from seqwright.data.plan import cut_by_tokens, item_seed
 from seqwright.data.readers.files import TEXTS
 from seqwright.data.readers.texts import Passage
 from seqwright.data.results import Reading
-from seqwright.data.running_text import RunningText, Scoring
 from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Claim, Item, Judge, Mistake, Row
@@ -33,6 +32,7 @@ from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.files import uncompressed
+from seqwright.tasks.bases.running_text import RunningText, Scoring
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -24,13 +24,13 @@ from seqwright.data.masking import BLANK, MARKER, masked
 from seqwright.data.plan import cut_by_tokens, item_seed
 from seqwright.data.readers.texts import Passage
 from seqwright.data.results import Reading
-from seqwright.data.running_text import RunningText, Scoring
 from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Item, Judge, Mistake, Row
 from seqwright.data.tokenizer import FIRST, PAD, UNK
 from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import METRICS
+from seqwright.tasks.bases.running_text import RunningText, Scoring
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch
