@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -10,8 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqwright.config.registry import Count, Registry
+from seqwright.config.validation import Positive
+from seqwright.errors import ConfigError
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.inference_weights import Function, bound, drops
+from seqwright.nn.loss import add_to_objective
 
 FEED_FORWARDS = Registry("feed_forward", "seqwright.nn.feedforward", "seqwright.nn.feedforward:FeedForward")
 
@@ -102,3 +107,92 @@ class Gated(_TwoLayers):
             return fall(self.dropout(self.activation(gate) * value))
 
         return compute
+
+
+class Experts(FeedForward):
+    """Σ_i g_i E_i(x) over the `top` experts with the highest p = softmax(W x) (Shazeer et al. 2017, 2.1).
+
+    g = p of a single expert (Fedus et al. 2021, eq. 2), or p divided by the sum over those of `top` (Lepikhin
+    et al. 2020, 2.2). capacity: in training an expert takes at most that many times its equal share of the
+    tokens, and skips the others; None: all. Outside of training no token depends on another. balance: weight
+    of n Σ_i f_i P_i, which is least if all are used alike; f_i is the share of tokens whose best expert is i,
+    P_i the mean of p_i (Fedus et al. 2021, eq. 4).
+    """
+
+    recorder: Callable[[Tensor], object] | None = None  # receives the number of tokens of each expert
+
+    def __init__(
+        self,
+        *,
+        size: int,
+        hidden: Count,
+        experts: Count = 4,
+        top: Count = 2,
+        capacity: Positive | None = None,
+        balance: float = 0.01,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ):
+        super().__init__()
+        if top > experts:
+            raise ConfigError(f"top is {top}, but there are {experts} experts; use at most {experts}")
+        self.top, self.capacity, self.balance = top, capacity, balance
+        self.router = nn.Linear(size, experts, bias=False)
+        options: dict[str, Any] = {"activation": activation, "dropout": dropout, "bias": bias}
+        self.experts = nn.ModuleList(Plain(size=size, hidden=hidden, **options) for _ in range(experts))
+
+    def zero_output(self) -> None:
+        for expert in self.experts:
+            expert.zero_output()  # type: ignore[operator]
+
+    def bound(self) -> Function:
+        route, experts = bound(self.router), [bound(expert) for expert in self.experts]
+        return lambda x: self._mixed(x.reshape(-1, x.shape[-1]), route, experts).view_as(x)
+
+    def _mixed(self, x: Tensor, route: Function, experts: Sequence[Function]) -> Tensor:
+        """x (N, D) -> (N, D)."""
+        probabilities = route(x).softmax(-1)  # (N, experts)
+        gates, chosen = probabilities.topk(self.top, -1)  # (N, top)
+        if self.top > 1:
+            gates = gates / gates.sum(-1, keepdim=True)
+        if self.training:
+            self._balance(probabilities, chosen[:, 0])
+        # the choices of each expert are a run; within it tokens keep their order
+        order = chosen.flatten().argsort(stable=True)
+        counts = chosen.flatten().bincount(minlength=len(experts))
+        if self.recorder is not None:
+            self.recorder(counts)
+        most = len(order) if self.capacity is None or not self.training else self._most(len(order))
+        found = torch.zeros_like(x)
+        for expert, choices in zip(experts, order.split(counts.tolist()), strict=True):
+            if taken := len(choices := choices[:most]):
+                tokens = choices // self.top
+                own = expert(x.index_select(0, tokens)) * gates.flatten()[choices].view(taken, 1)
+                found = found.index_add(0, tokens, own)
+        return found
+
+    def _most(self, choices: int) -> int:
+        assert self.capacity is not None
+        return math.ceil(self.capacity * choices / len(self.experts))
+
+    def _balance(self, probabilities: Tensor, best: Tensor) -> None:
+        """Add the balance to the objective, times the number of tokens: objectives are sums over tokens."""
+        used = best.bincount(minlength=len(self.experts)).to(probabilities.dtype) / len(best)
+        term = len(self.experts) * (used * probabilities.mean(0)).sum()
+        add_to_objective(self.balance * len(best) * term)
+
+
+@contextmanager
+def recorded_usage(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Count the tokens that each expert of each mixture receives inside the block, by the mixture's name."""
+    counts: dict[str, Tensor] = {}
+    mixtures = {name: part for name, part in model.named_modules() if isinstance(part, Experts)}
+    for name, part in mixtures.items():
+        counts[name] = torch.zeros(len(part.experts), dtype=torch.long)
+        part.recorder = counts[name].add_
+    try:
+        yield counts
+    finally:
+        for part in mixtures.values():
+            part.recorder = None

@@ -6,6 +6,9 @@ rows × vocabulary, the largest of a small model, never exists as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +38,26 @@ class Loss:
     def objective(self) -> Tensor:
         """The sum to differentiate."""
         return self.total if self.extra is None else self.total + self.extra
+
+
+_terms: ContextVar[list[Tensor] | None] = ContextVar("terms of the objective", default=None)
+
+
+@contextmanager
+def collected_terms() -> Iterator[list[Tensor]]:
+    """Collect what the parts of a model add to the objective of a training inside the block."""
+    terms: list[Tensor] = []
+    before = _terms.set(terms)
+    try:
+        yield terms
+    finally:
+        _terms.reset(before)
+
+
+def add_to_objective(term: Tensor) -> None:
+    """Add a term, a sum over tokens, to the objective of the training; outside of one nothing happens."""
+    if (terms := _terms.get()) is not None:
+        terms.append(term)
 
 
 def cross_entropy(

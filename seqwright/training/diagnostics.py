@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.training.validation import Validation
 
+IDLE = 0.05  # of an equal share of the tokens, below which an expert is hardly used
 FEW = 8  # with fewer outputs, the shares below mean nothing
 
 
@@ -41,6 +43,7 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
         )
     if done < 0.2 or step < DIAGNOSED_FROM:
         return found
+    found += _findings_of_experts(validation.experts)
     late = done >= 0.5 or step >= 5 * DIAGNOSED_FROM  # attention to the source is learned late
     if late and validation.shuffled_loss - validation.loss <= 0.02 * validation.loss:
         found.append(
@@ -49,6 +52,19 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
             "target lines belong together? If so, train longer or with a higher learning rate"
         )
     return found + (_findings_of_outputs(validation) if len(validation.items) >= FEW else [])
+
+
+def _findings_of_experts(experts: Mapping[str, Sequence[float]]) -> list[str]:
+    shares = [
+        (share * len(own), name, number) for name, own in experts.items() for number, share in enumerate(own)
+    ]
+    least, name, number = min(shares, default=(1.0, "", 0))
+    if least >= IDLE:
+        return []
+    return [
+        f"expert {number + 1} of {name} receives {least:.0%} of an equal share of the tokens: raise "
+        "feed_forward.balance, or use fewer experts"
+    ]
 
 
 def _findings_of_outputs(validation: Validation) -> list[str]:

@@ -29,6 +29,7 @@ from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteErr
 from seqwright.files import reached
 from seqwright.models import Model
 from seqwright.nn.inference_weights import invalidate_inference_weights
+from seqwright.nn.loss import collected_terms
 from seqwright.runs.checkpoint import Checkpoint
 from seqwright.runs.folder import LONGEST, Run
 from seqwright.training import diagnostics
@@ -429,8 +430,9 @@ def build_compute(config: Config, prepared: Prepared, model: Model) -> Compute:
         numbers = np.asarray(micro_batch.numbers)
         batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=micro_batch.epoch)
         torch.manual_seed(derived_seed(*micro_batch.seed))
-        loss = learners[micro_batch.learner].train().loss(batch, smoothing=config.training.smoothing)
-        loss.objective.backward()
+        with collected_terms() as terms:
+            loss = learners[micro_batch.learner].train().loss(batch, smoothing=config.training.smoothing)
+        sum(terms, loss.objective).backward()
         tokens = 0 if micro_batch.learner else batch.tokens  # counted once for all learners
         return LossSum(loss.total.item(), loss.count, tokens)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from seqwright.data.tokenizer import UNK
 from seqwright.evaluation.bootstrap import Measured
 from seqwright.evaluation.metrics import METRICS, Better, Score
 from seqwright.models import Model, eval_mode
+from seqwright.nn.feedforward import recorded_usage
 
 EXAMPLES, TOKENS = 2000, 12_000  # for the loss, at most, evenly spread: a validation has to be quick
 LEAST = 400  # examples for the loss, however long they are
@@ -52,7 +53,8 @@ class Validation:
     """The result of one validation. Losses are means per token, in nats.
 
     shuffled_loss: the loss with the inputs of other examples, which a model that ignores its input shares.
-    unknown: the share of tokens that the tokenizers do not know.
+    unknown: the share of tokens that the tokenizers do not know. experts: the share of tokens that each
+    expert of a mixture receives, by the name of the mixture.
     """
 
     loss: float
@@ -61,6 +63,7 @@ class Validation:
     measured: tuple[Measured, ...]
     items: tuple[Item[Any, Any], ...]
     inputs: tuple[str, ...]  # of the items, as lines
+    experts: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def scores(self) -> tuple[Score, ...]:
@@ -92,7 +95,8 @@ class Validation:
             {"source": line, "reference": item.references[0], "output": item.output.value}
             for line, item in self.probes
         ]
-        return {"valid_loss": self.loss, "shuffled_loss": self.shuffled_loss, **scores, "probes": probes}
+        found = {"valid_loss": self.loss, "shuffled_loss": self.shuffled_loss, **scores, "probes": probes}
+        return found | ({"experts": dict(self.experts)} if self.experts else {})
 
 
 class Validator:
@@ -118,7 +122,8 @@ class Validator:
     def validate(self, model: Model, check: Callable[[], None] = lambda: None) -> Validation:
         """Validate; `check` is called between batches and may raise, to leave in the middle."""
         with eval_mode(model):
-            loss, shuffled = self._losses(model, check)
+            with recorded_usage(model) as counts:
+                loss, shuffled = self._losses(model, check)
             outputs = self.task.draft(model, self.items, check) if self.items else []
         references = [answers for _, answers in self.items]
         found = [(metric, [*map(metric.seen, outputs)]) for metric in self.metrics if outputs]
@@ -127,7 +132,8 @@ class Validator:
             Item(example, tuple(answers), output)
             for (example, answers), output in zip(self.items, outputs, strict=True)
         )
-        return Validation(loss, shuffled, self.unknown, measured, items, self.inputs)
+        experts = {name: (each / each.sum()).tolist() for name, each in counts.items()}
+        return Validation(loss, shuffled, self.unknown, measured, items, self.inputs, experts)
 
     @cached_property
     def unknown(self) -> float:
