@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": "Compare two models on the same test data, or train and compare several presets.",
     "demo": "Train, test and try a model on data that Seqwright provides.",
     "doctor": "Check data files for problems and write a repaired copy.",
+    "serve": "Answer requests with trained models, over HTTP and on a page.",
     "look": "Show what happens inside the model for one input: as a page, as JSON or in the terminal.",
     "heads": "Show what each attention head does and how much it matters; prune unimportant heads.",
     "report": "Write the report page of a run again: scores, curves, data, errors, examples.",
@@ -38,7 +39,7 @@ COMMANDS = {
     "describe": "List configuration options with types, defaults and ranges.",
     "presets": "List the named models and the papers they come from.",
 }
-READ_RUNS = ("train", "predict", "evaluate", "compare", "look", "heads", "report", "verify")
+READ_RUNS = ("train", "predict", "evaluate", "compare", "serve", "look", "heads", "report", "verify")
 TRUST_CODE = "Import code outside of Seqwright that a run folder names. Only for runs that you trust."
 EPILOG = (
     "Exit codes: 0 success, 1 bug, 2 invalid input or configuration, 3 no usable model, 4 cannot write, "

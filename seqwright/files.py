@@ -273,14 +273,14 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); restore it from a copy") from error
-    if _is_deeper(value, DEEPEST):
+    if is_deeper(value, DEEPEST):
         raise ModelError(f"{path} has more than {DEEPEST} levels; restore it from a copy")
     if not isinstance(value, dict):
         raise ModelError(f"{path} holds a {type(value).__name__}, not an object; restore it from a copy")
     return value
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
     """Whether a JSON value has more levels; code that walks it recursively would exceed the stack."""
     containers = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):

@@ -132,10 +132,13 @@ class Predictor:
         for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
             check()
             batch = [rows[i] for i in numbers]
-            with self._computing(len(batch) * self.task.width(request)):
-                outputs = self.task.answer(self.model, batch, request, [first + i for i in numbers])
-            found |= zip(numbers, outputs, strict=True)
+            found |= zip(numbers, self.answer(batch, request, [first + i for i in numbers]), strict=True)
         return [found[i] for i in range(len(rows))]
+
+    def answer(self, rows: Sequence[Row[Any]], request: Any, numbers: Sequence[int]) -> list[Any]:
+        """Answer encoded inputs in one batch, in order: `Task.answer` with the model of this predictor."""
+        with self._computing(len(rows) * self.task.width(request)):
+            return self.task.answer(self.model, rows, request, numbers)
 
     @cached_property
     def parameters(self) -> int:

@@ -1,0 +1,102 @@
+"""`seqwright serve`: answer requests with trained models, over HTTP and on a page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+KEY = "SEQWRIGHT_KEY"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folders", nargs="+", metavar="RUN", help="Run folders. A model is called like its folder.")
+    add("--host", default="127.0.0.1", metavar="H", help="Address (default: 127.0.0.1, this machine only).")
+    add("--port", type=int, default=8000, metavar="P", help="Port (default: 8000; 0: any free one).")
+    key = f"Key that clients must send (default: the environment variable {KEY})."
+    add("--key", metavar="K", help=key)
+    add("--check", action="store_true", help="Load and try each model, print the result, and exit.")
+    add("--insecure", action="store_true", help="Serve other machines without a key.")
+    origin = "Web site that may use the server from a browser, as in https://example.org."
+    add("--allow-origin", action="append", default=[], metavar="URL", help=origin)
+    add("--rate", type=float, metavar="N", help="Requests per second of one client (default: any number).")
+    add("--deadline", type=float, metavar="S", help="Seconds until an answer at most (default: 60).")
+    add("--threads", type=int, metavar="N", help="Number of CPU threads.")
+
+
+def run(options: argparse.Namespace) -> int:
+    from seqwright.errors import ConfigError
+
+    try:
+        import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"{error.name} is not installed, which serve needs; run pip install 'seqwright[serve]'"
+        ) from error
+    from dataclasses import replace
+
+    from seqwright.serve.app import LOCAL, build
+    from seqwright.serve.limits import Limits
+    from seqwright.serve.metrics import Metrics
+    from seqwright.serve.models import load_models
+    from seqwright.serve.server import is_local, listen, serve
+
+    given = {"rate": options.rate, "deadline": options.deadline}
+    for name, value in given.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"--{name} is {value:g}; it must be a positive number")
+    limits = replace(Limits(), **{name: value for name, value in given.items() if value is not None})
+    key = options.key if options.key is not None else os.environ.get(KEY, "")
+    if options.key is not None and not options.key:
+        raise ConfigError("--key is empty; pass a key, or leave it out")
+    local = is_local(options.host)
+    if not local and not key and not options.insecure:
+        raise ConfigError(
+            f"--host {options.host} lets other machines in, and there is no key; pass --key or set {KEY} "
+            "(or pass --insecure)"
+        )
+    metrics = Metrics()
+    bound = None if options.check else listen(options.host, options.port)
+    models = load_models(
+        options.folders, limits, metrics, threads=options.threads, trusted=options.trust_code
+    )
+    try:
+        if bound is None:
+            return check(models)
+        for model in models.all.values():
+            model.warm_up()
+        hosts = LOCAL if local and not key else None
+        app = build(
+            models, limits, metrics, keys=[key] if key else [], hosts=hosts, origins=options.allow_origin
+        )
+        host, port = bound.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        for name, model in models.all.items():
+            print(f"{name}: {model.kind}, {model.predictor.parameters:,} parameters", file=sys.stderr)
+        serve(app, bound, limits, ready=lambda: print(f"listening on http://{address}", flush=True))
+    finally:
+        models.close()
+    return 0
+
+
+def check(models: object) -> int:
+    """Let every model answer its recorded examples; 0 if all outputs are those of the end of its training."""
+    from seqwright.prediction.examples import replay
+    from seqwright.serve.models import Models
+
+    assert isinstance(models, Models)
+    wrong = 0
+    for name, model in models.all.items():
+        model.warm_up()
+        count = len(model.examples())
+        folder = model.predictor.folder
+        differences = replay(model.predictor, folder) if folder is not None else []
+        wrong += len(differences)
+        print(f"{name}: {count - len(differences)} of {count} recorded outputs unchanged")
+        for difference in differences:
+            print(f"  {difference}")
+    return 3 if wrong else 0

@@ -1,0 +1,117 @@
+"""Our own dialect, for every task: predict, look, and the state of the server."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from seqwright.serve.http import deadline_of, json_response, read_json, while_connected
+from seqwright.serve.inputs import input_schema, read_input
+from seqwright.serve.limits import Refusal
+from seqwright.serve.metrics import CONTENT_TYPE
+from seqwright.serve.operations import Operation, Server
+
+# the page of a look is one file with its own script, and asks the network for nothing
+LOOK_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "frame-ancestors 'none'"
+)
+PREDICTIONS = {
+    "type": "object",
+    "required": ["model", "predictions"],
+    "properties": {
+        "model": {"type": "string"},
+        "predictions": {"type": "array", "items": {"type": "object", "required": ["source", "output"]}},
+    },
+}
+
+
+def operations(server: Server) -> list[Operation]:
+    models, limits = server.models, server.limits
+    schemas = {repr(s): s for model in models.all.values() if (s := input_schema(model.task))}
+    one: Any = {"anyOf": list(schemas.values())}
+
+    class PredictRequest(BaseModel):
+        """Inputs of one model, and options of the prediction."""
+
+        model_config = ConfigDict(extra="forbid", strict=True)
+        model: str | None = Field(None, description="Name of a model; default: the first.")
+        inputs: list[Any] = Field(
+            min_length=1,
+            max_length=limits.items,
+            json_schema_extra={"items": one},
+            description="What the model gets: texts, or objects with the columns of the task.",
+        )
+        options: dict[str, Any] = Field(
+            {}, description="Those of `predict`: beam, n_best, temperature, seed, …"
+        )
+
+    class LookRequest(BaseModel):
+        """One input to look into."""
+
+        model_config = ConfigDict(extra="forbid", strict=True)
+        model: str | None = None
+        input: Any = Field(json_schema_extra=one)
+        beam: int | None = Field(None, ge=1, le=limits.beam)
+        reference: str | None = Field(None, max_length=limits.characters)
+        format: Literal["json", "html"] = "json"
+
+    async def predict(request: Request) -> Response:
+        asked = await read_json(request, PredictRequest)
+        model = models.find(asked.model)
+        inputs = [read_input(model.task, given, number) for number, given in enumerate(asked.inputs, start=1)]
+        work = model.predict(inputs, asked.options, deadline_of(request))
+        found = await while_connected(request, work)
+        return json_response({"model": model.name, "predictions": [each.to_json() for each in found]})
+
+    async def look(request: Request) -> Response:
+        asked = await read_json(request, LookRequest)
+        model = models.find(asked.model)
+        given = read_input(model.task, asked.input, 1)
+        work = model.look(given, beam=asked.beam, reference=asked.reference)
+        trace = (await while_connected(request, work)).to_json()
+        if asked.format == "json":
+            return json_response(trace)
+        from seqwright.lens.page import render
+
+        return HTMLResponse(render([trace]), headers={"Content-Security-Policy": LOOK_POLICY})
+
+    async def livez(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(request: Request) -> Response:
+        if request.app.draining:
+            raise Refusal(503, "the server is shutting down", 1, "closed")
+        if any(model.worker.crowded for model in models.all.values()):
+            raise Refusal(503, "a queue is nearly full", 1, "full")
+        return PlainTextResponse("ok\n")
+
+    async def metrics(request: Request) -> Response:
+        server.metrics.ready.set(not request.app.draining)
+        return Response(server.metrics.page(), media_type=CONTENT_TYPE)
+
+    plain = ("text/plain",)
+    return [
+        Operation(
+            "POST",
+            "/v1/predict",
+            predict,
+            "Predict an output for each input.",
+            PredictRequest,
+            answer=PREDICTIONS,
+        ),
+        Operation(
+            "POST",
+            "/v1/look",
+            look,
+            "Show what happens inside the model for one input.",
+            LookRequest,
+            answers=("application/json", "text/html"),
+        ),
+        Operation("GET", "/livez", livez, "The process is alive.", answers=plain, open=True),
+        Operation("GET", "/readyz", readyz, "The server accepts requests.", answers=plain),
+        Operation("GET", "/metrics", metrics, "Numbers for Prometheus.", answers=plain),
+    ]

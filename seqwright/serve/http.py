@@ -1,0 +1,120 @@
+"""Requests and responses: bodies with limits, JSON without surprises, errors in the shape of each dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from seqwright.files import encode_json, is_deeper, strict
+from seqwright.serve.limits import Limits, Refusal
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+TYPES = {  # of errors, as OpenAI names them
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+TIMEOUT = "x-request-timeout"  # header: seconds in which the client wants its answer
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encode_json(strict(value)), status, headers, media_type="application/json")
+
+
+def refused(refusal: Refusal, path: str) -> Response:
+    """Return an error: an object below /v1, as OpenAI has it, and a text elsewhere, as LibreTranslate."""
+    status, message = refusal.status, refusal.message
+    error: Any = message
+    if path.startswith("/v1"):
+        kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        error = {"message": message, "type": kind, "param": None, "code": None, **refusal.fields}
+    return json_response({"error": error}, status, refusal.headers())
+
+
+def limits_of(request: Request) -> Limits:
+    found: Limits = request.scope["seqwright.limits"]
+    return found
+
+
+def deadline_of(request: Request) -> float:
+    """Return when the answer must be there, of time.monotonic()."""
+    limits = limits_of(request)
+    wanted = request.headers.get(TIMEOUT)
+    if wanted is None:
+        return time.monotonic() + limits.deadline
+    try:
+        seconds = float(wanted)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise Refusal(400, f"the header X-Request-Timeout is {wanted[:40]!r}; it must be a number of seconds")
+    return time.monotonic() + min(seconds, limits.deadline)
+
+
+async def body_of(request: Request) -> bytes:
+    try:
+        return await request.body()
+    except ClientDisconnect as error:
+        raise Refusal(400, "the connection was closed before the request had arrived") from error
+
+
+def parse_json(body: bytes, depth: int) -> Any:
+    """Parse a JSON text of UTF-8. Everything that is not one is a Refusal."""
+
+    def constant(name: str) -> Any:
+        raise ValueError(name)
+
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=constant)
+        if b"\\u" in body:  # half of a surrogate pair is not a character
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "the body is not JSON in UTF-8; correct it") from error
+    if is_deeper(value, depth):
+        raise Refusal(400, f"the body has more than {depth} levels; make it flatter")
+    return value
+
+
+async def read_json(request: Request, model: type[M]) -> M:
+    """Return the body of a request as its model."""
+    value = parse_json(await body_of(request), limits_of(request).depth)
+    if not isinstance(value, dict):
+        raise Refusal(400, "the body must be a JSON object")
+    return validated(model, value)
+
+
+def validated(model: type[M], value: Any) -> M:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise Refusal(400, f"{place}: {first['msg']}", fields={"param": place}) from error
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """Await `work`, and cancel it if the client leaves."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Refusal(499, "the client has closed the connection", reason="left")
+    finally:
+        leaving.cancel()
+        task.cancel()

@@ -1,0 +1,49 @@
+"""The limits of a server, all on by default, and the refusal of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one request, one client and all requests together may use."""
+
+    body: int = 1 << 20  # bytes of a request
+    images: int = 10 << 20  # bytes of a request to a model of images
+    header: int = 16 << 10  # bytes of all header lines
+    headers: int = 100  # header lines
+    depth: int = 64  # levels of a JSON document
+    items: int = 256  # inputs of a request
+    characters: int = 20_000  # of one input
+    beam: int = 16  # width, and n_best
+    samples: int = 16  # continuations of one prompt
+    output: int = 4096  # tokens of one output
+    requests: int = 256  # inputs of a model that wait or are computed
+    tokens: int = 64_000  # their tokens
+    rate: float | None = None  # requests per second of one client, in bursts of twice as many; None: any
+    deadline: float = 60.0  # seconds until an answer; a client may ask for less
+    receive: float = 10.0  # seconds in which a request must arrive
+    keep_alive: float = 5.0  # seconds that an idle connection stays open
+    connections: int = 1024
+    drain_delay: float = 0.5  # seconds between "not ready" and the end of accepting
+    drain: float = 30.0  # seconds that accepted requests have to finish at the end
+    corrections: int = 16 << 20  # bytes of corrections.jsonl of one run
+
+
+@dataclass
+class Refusal(Exception):
+    """A request that is not answered: a status, one line, and in how many seconds to try again."""
+
+    status: int
+    message: str
+    retry_after: float | None = None
+    reason: str = "invalid"  # label of the metric rejected_total
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of the dialect, such as `param`
+
+    def headers(self) -> dict[str, str]:
+        if self.retry_after is None:
+            return {}
+        return {"Retry-After": str(max(1, min(120, round(self.retry_after + 0.5))))}

@@ -1,0 +1,255 @@
+"""The models of a server: each with its predictor, its worker and the names by which clients reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seqwright.data.results import Prediction
+from seqwright.data.task import Kind, Row
+from seqwright.errors import ConfigError, InputError, SeqwrightError
+from seqwright.prediction.examples import EXAMPLES, read_examples
+from seqwright.prediction.predictor import Predictor, load
+from seqwright.serve.limits import Limits, Refusal
+from seqwright.serve.metrics import Metrics
+from seqwright.serve.worker import Ticket, Worker
+
+PAIR = re.compile(r"(?:^|[^a-z])([a-z]{2,3})[-_]([a-z]{2,3})$")
+BOUNDS = {  # the options that decide how long a prediction takes, and the limit of each
+    "beam": "beam",
+    "n_best": "beam",
+    "samples": "samples",
+    "length": "output",
+    "max_length": "output",
+}
+QUICK = 2000  # characters that are encoded in the event loop; more in a thread
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The languages of a translator, as codes."""
+
+    source: str
+    target: str
+
+
+class Served:
+    """One model. `name` is the name of its run folder."""
+
+    def __init__(self, name: str, predictor: Predictor, limits: Limits, metrics: Metrics):
+        self.name, self.predictor, self.limits = name, predictor, limits
+        self.task = predictor.task
+        self.kind = predictor.config.task if predictor.config is not None else type(self.task).__name__
+        self.created = int(predictor.folder.stat().st_mtime) if predictor.folder else 0
+        self.pair = language_pair(name, predictor)
+        self.worker = Worker(name, predictor, limits, metrics)
+        self.looking = asyncio.Semaphore(1)  # a trace takes much memory
+
+    @property
+    def images(self) -> bool:
+        return any(role.kind is Kind.IMAGE for role in self.task.roles)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a client needs to know to use the model."""
+        roles = [
+            {"name": role.name, "kind": role.kind.value, "needed": role.needed} for role in self.task.roles
+        ]
+        return {
+            "task": self.kind,
+            "roles": roles,
+            "traced": self.task.traced,
+            "generates": self.task.generates,
+            "source": self.pair.source,
+            "target": self.pair.target,
+            "parameters": self.predictor.parameters,
+            "summary": self.task.summary,
+        }
+
+    def request(self, options: Mapping[str, Any], count: int) -> Any:
+        """Return the checked options of a prediction; what is wrong is a Refusal."""
+        for name, limit in BOUNDS.items():
+            value, most = options.get(name), getattr(self.limits, limit)
+            if isinstance(value, int) and value > most:
+                raise Refusal(400, f"{name} is {value}; it must be at most {most}", fields={"param": name})
+        if reserved := {"count", "search", "self", "options"} & options.keys():
+            raise Refusal(400, f"{', '.join(sorted(reserved))}: there is no such option; leave it out")
+        try:
+            return self.task.request(self.predictor.search, count=count, **options)
+        except SeqwrightError as error:
+            raise Refusal(400, str(error)) from error
+        except (TypeError, ValueError) as error:  # a value of a type that the task does not expect
+            names = ", ".join(options)
+            raise Refusal(400, f"an option has a value of the wrong type ({names}); correct it") from error
+
+    async def encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
+        """Return the encoded inputs; one that the model cannot take is a Refusal."""
+        size = sum(map(_characters, inputs))
+        if size <= QUICK and not self.images:
+            return self._encode(inputs)
+        return await asyncio.to_thread(self._encode, inputs)
+
+    def _encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
+        limits = self.limits
+        if not 1 <= len(inputs) <= limits.items:
+            raise Refusal(400, f"the request has {len(inputs)} inputs; it must have 1 to {limits.items}")
+        for number, given in enumerate(inputs, start=1):
+            if not self.images and (length := _characters(given)) > limits.characters:
+                raise Refusal(400, f"input {number} has {length} characters; at most {limits.characters}")
+        try:
+            rows = self.task.encode(list(self.task.inputs(list(inputs))))
+        except SeqwrightError as error:
+            raise Refusal(400, str(error)) from error
+        most = self.predictor.longest
+        for number, row in enumerate(rows, start=1):
+            if row.length > most:
+                raise Refusal(
+                    400, f"input {number} has {row.length} tokens; the model reads {most}; split it"
+                )
+        if sum(row.length + 1 for row in rows) > limits.tokens:
+            raise Refusal(400, f"the inputs have more than {limits.tokens} tokens; send fewer at a time")
+        return rows
+
+    async def predict(
+        self, inputs: Sequence[Any], options: Mapping[str, Any], deadline: float
+    ) -> list[Prediction]:
+        """Return the predictions in order. Cancelling the call cancels the work."""
+        request = self.request(options, len(inputs))
+        rows = await self.encode(inputs)
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in rows]
+        tickets = [
+            Ticket(row, request, number, deadline, _resolve(loop, future))
+            for number, (row, future) in enumerate(zip(rows, futures, strict=True))
+        ]
+        self.worker.submit(tickets)
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
+                return list(await asyncio.gather(*futures))
+        except TimeoutError as error:
+            raise Refusal(503, "the deadline of the request is over; try again", 1, "deadline") from error
+        except (ConfigError, InputError) as error:
+            raise Refusal(400, str(error)) from error
+        finally:
+            for ticket in tickets:
+                ticket.cancelled = True
+
+    async def look(self, given: Any, *, beam: int | None, reference: str | None) -> Any:
+        """Return the trace of one input."""
+        if not self.task.traced:
+            raise Refusal(404, f"{self.name} cannot be looked into: its task is {self.kind}")
+        if beam is not None and beam > self.limits.beam:
+            raise Refusal(400, f"beam is {beam}; it must be at most {self.limits.beam}")
+        await self.encode([given])  # refuses what is too long
+        async with self.looking:
+            try:
+                return await asyncio.to_thread(self.predictor.look, given, beam=beam, reference=reference)
+            except (ConfigError, InputError) as error:
+                raise Refusal(400, str(error)) from error
+
+    def warm_up(self) -> None:
+        """Compute a recorded example, so that the first request does not wait for lazy parts."""
+        for given in self.examples()[:1]:
+            self.predictor.predict([self.task.from_line(given)], **self.task.checking)
+
+    def examples(self) -> list[str]:
+        """Return recorded inputs of the run as lines."""
+        folder = self.predictor.folder
+        if folder is None or not (folder / EXAMPLES).exists():
+            return []
+        return [example.source for example in read_examples(folder).examples]
+
+
+class Models:
+    """The models of a server, by name."""
+
+    def __init__(self, served: Sequence[Served]):
+        self.all = {model.name: model for model in served}
+
+    def find(self, name: str | None) -> Served:
+        """Return a model; without a name the only one, or the first."""
+        if name is None or not name:
+            return next(iter(self.all.values()))
+        if name not in self.all:
+            known = ", ".join(self.all)
+            raise Refusal(
+                404, f"there is no model {name[:100]!r}; there is {known}", fields={"param": "model"}
+            )
+        return self.all[name]
+
+    def translators(self) -> list[Served]:
+        """Return the models that turn one text into another."""
+        return [model for model in self.all.values() if model.kind == "text_to_text"]
+
+    def close(self) -> None:
+        for model in self.all.values():
+            model.worker.close()
+
+
+def load_models(
+    folders: Sequence[str], limits: Limits, metrics: Metrics, *, threads: int | None = None, trusted: bool
+) -> Models:
+    """Load run folders. Two folders of the same name are told apart by a number."""
+    served: dict[str, Served] = {}
+    for folder in folders:
+        predictor = load(folder, threads=threads, trusted=trusted)
+        base = Path(folder).resolve().name
+        name = (
+            base
+            if base not in served
+            else next(
+                other for number in range(2, len(folders) + 2) if (other := f"{base}-{number}") not in served
+            )
+        )
+        served[name] = Served(name, predictor, limits, metrics)
+    return Models(list(served.values()))
+
+
+def language_pair(name: str, predictor: Predictor) -> Pair:
+    """Return the languages of a model: the endings of its two training files, or the end of its name, as in
+    `news-en-de`; otherwise its source is called "text" and its target by its name.
+    """
+    files = () if predictor.config is None else predictor.config.data.train
+    endings = [Path(file).suffix.lstrip(".").lower() for file in files]
+    if len(endings) == 2 and all(re.fullmatch("[a-z]{2,3}", ending) for ending in endings):
+        known = {"tsv", "csv", "txt", "gz", "xz", "zst"}
+        if endings[0] != endings[1] and not known & set(endings):
+            return Pair(*endings)
+    if found := PAIR.search(name.lower()):
+        return Pair(found[1], found[2])
+    return Pair("text", name)
+
+
+def _characters(given: Any) -> int:
+    """Return the number of characters of an input."""
+    if isinstance(given, str):
+        return len(given)
+    if isinstance(given, Mapping):
+        return sum(map(_characters, given.values()))
+    if isinstance(given, list | tuple):
+        return sum(map(_characters, given))
+    return 8
+
+
+def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> Callable[[Any], None]:
+    """Return a function for other threads that sets the result of a future, or its exception."""
+
+    def settle(outcome: Any) -> None:
+        if future.done():
+            return
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    def done(outcome: Any) -> None:
+        try:
+            loop.call_soon_threadsafe(settle, outcome)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    return done

@@ -1,0 +1,115 @@
+"""The process: a socket, connections with deadlines, and a shutdown that loses no accepted request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from seqwright.errors import ConfigError
+from seqwright.serve.guard import Guard
+from seqwright.serve.limits import Limits
+
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address."""
+    if not 0 <= port < 65536:  # getaddrinfo would take the rest
+        raise ConfigError(f"--port is {port}; it must be 0 to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        way_out = "choose another port, or --port 0 for a free one"
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            way_out = "choose another --host"
+        raise ConfigError(f"{host}:{port} cannot be used: {error.strerror or error}; {way_out}") from error
+    return bound
+
+
+def serve(app: Guard, bound: socket.socket, limits: Limits, *, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends without waiting."""
+
+    class Connection(H11Protocol):
+        """A connection whose request must arrive in time, and one of a limited number."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.write(BUSY)
+                transport.close()
+                return
+            self.loop.call_later(limits.receive, self._close_if_silent)
+
+        def _close_if_silent(self) -> None:
+            if self.cycle is None and not self.transport.is_closing():
+                self.transport.close()
+
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=max(1, round(limits.keep_alive)),
+        timeout_graceful_shutdown=max(1, round(limits.drain)),
+        h11_max_incomplete_event_size=limits.header,
+    )
+    _Process(config, app, limits, ready).run(sockets=[bound])
+
+
+class _Process(uvicorn.Server):
+    """A server that announces that it is ready, and drains before it ends."""
+
+    def __init__(self, config: uvicorn.Config, app: Guard, limits: Limits, ready: Callable[[], None]):
+        super().__init__(config)
+        self.guard, self.limits, self.ready = app, limits, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        self.ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # `startup` handles them: a drained server has ended well, with exit code 0
+
+    def _stop(self) -> None:
+        """First answer "not ready", so that a load balancer sends no more; then stop accepting."""
+        if self.guard.draining:
+            self.force_exit = self.should_exit = True
+            return
+        self.guard.draining = True
+
+        def stop() -> None:
+            self.should_exit = True
+
+        asyncio.get_running_loop().call_later(self.limits.drain_delay, stop)

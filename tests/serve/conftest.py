@@ -1,0 +1,19 @@
+"""One small run for all tests of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_runs import make_run, words
+
+from seqwright.prediction.examples import write_examples
+from seqwright.prediction.predictor import load
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Words to capital letters, called `capitals`."""
+    folder = make_run(tmp_path_factory.mktemp("runs") / "capitals")
+    write_examples(folder, load(folder), words(4, seed=5))
+    return folder

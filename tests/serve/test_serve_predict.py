@@ -1,0 +1,231 @@
+"""/v1/predict and /v1/look: the outputs of the predictor, whatever they are computed with."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from serving import client, direct, models_of
+from tiny_runs import words
+
+from seqwright.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def server(run):
+    with client(run) as found:
+        yield found
+
+
+def predict(server, inputs, **more):
+    return server.post("/v1/predict", json={"inputs": inputs, **more})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam": 1}, {"beam": 4, "n_best": 3}, {"temperature": 0.7, "seed": 3}, {"prefix": "A"}],
+    ids=repr,
+)
+def test_outputs_are_those_of_the_predictor(server, run, options):
+    inputs = words(9, seed=2)
+    answer = predict(server, inputs, options=options)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert found["model"] == "capitals"
+    for one, other in zip(found["predictions"], direct(run, inputs, **options), strict=True):
+        assert one.keys() == other.keys()
+        assert [one["output"], *(each["output"] for each in one["alternatives"])] == [
+            other["output"],
+            *(each["output"] for each in other["alternatives"]),
+        ]
+        assert one["token_scores"] == pytest.approx(other["token_scores"], abs=1e-5)
+
+
+def test_an_input_is_a_text_or_an_object_of_its_roles(server):
+    one, other = predict(server, ["abc", {"source": "abc"}]).json()["predictions"]
+    assert one["output"] == other["output"]
+    assert one["source"] == other["source"] == "abc"
+
+
+def test_many_clients_get_what_one_gets_alone(server, run):
+    inputs = words(48, seed=8)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda word: predict(server, [word], options={"beam": 2}).json(), inputs))
+    expected = [each["output"] for each in direct(run, inputs, beam=2)]
+    assert [answer["predictions"][0]["output"] for answer in answers] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "inputs: Field required"),
+        ({"inputs": []}, "inputs: List should have at least 1 item"),
+        ({"inputs": "abc"}, "inputs: Input should be a valid list"),
+        ({"inputs": [1]}, "input 1 must be a text, or an object with source"),
+        ({"inputs": ["a", {"source": 3}]}, "source of input 2 has the wrong type"),
+        ({"inputs": [{"source": "a", "target": "b"}]}, "input 1 must be a text, or an object with source"),
+        ({"inputs": ["a"], "extra": 1}, "extra: Extra inputs are not permitted"),
+        ({"inputs": ["a"], "options": {"beam": 99}}, "beam is 99; it must be at most 16"),
+        ({"inputs": ["a"], "options": {"beam": "x"}}, "beam is 'x'"),
+        ({"inputs": ["a"], "options": {"size": 3}}, "size"),
+        ({"inputs": ["a"], "options": {"count": 3}}, "count: there is no such option"),
+        ({"inputs": ["a"], "options": {"prefix": 3}}, "prefix is 3"),
+        ({"inputs": ["a" * 30_000]}, "input 1 has 30000 characters; at most 20000"),
+        ({"inputs": ["a" * 10_000]}, "input 1 has 10000 tokens; the model reads 4095; split it"),
+        ({"inputs": ["a"] * 300}, "inputs: List should have at most 256 items"),
+    ],
+)
+def test_a_bad_request_is_answered_in_one_line(server, body, says):
+    answer = server.post("/v1/predict", json=body)
+    assert answer.status_code == 400
+    assert says in answer.json()["error"]["message"]
+    assert "\n" not in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b'{"inputs": ["\\ud800"]}',
+        b'{"inputs": [NaN]}',
+        b'{"inputs": ' + b"[" * 100 + b"]" * 100 + b"}",
+        b"[" * 100_000,
+        b'{"inputs": [' + b"1" * 5000 + b"]}",
+    ],
+    ids=range(9),
+)
+def test_a_body_that_is_not_json_is_refused(server, body):
+    answer = server.post("/v1/predict", content=body)
+    assert answer.status_code == 400
+
+
+def test_an_unknown_model_is_not_found(server):
+    answer = predict(server, ["a"], model="other")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == "there is no model 'other'; there is capitals"
+
+
+def test_one_bad_input_does_not_fail_the_others(run, monkeypatch):
+    with client(run) as server:
+        predictor = models_of(server).find(None).predictor
+        whole, started = predictor.answer, threading.Event()
+
+        def answer(rows, request, numbers):
+            started.set()
+            if any(row.example.source == "bad" for row in rows):
+                raise InputError("one of the inputs is bad")
+            time.sleep(0.05)  # so that what follows is one batch
+            return whole(rows, request, numbers)
+
+        monkeypatch.setattr(predictor, "answer", answer)
+        with ThreadPoolExecutor(4) as pool:
+            first = pool.submit(predict, server, ["abc"])
+            started.wait()
+            rest = [pool.submit(predict, server, [text]) for text in ("bad", "cab", "fed")]
+            codes = [each.result().status_code for each in (first, *rest)]
+        assert codes == [200, 400, 200, 200]
+
+
+def test_a_bug_is_a_500_without_the_text_and_the_worker_goes_on(run, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    with client(run) as server:
+        predictor = models_of(server).find(None).predictor
+        with monkeypatch.context() as patched:
+            patched.setattr(predictor, "answer", lambda *_: [][len("abcde")])
+            answer = predict(server, ["secretword"])
+            assert (answer.status_code, answer.json()["error"]["type"]) == (500, "server_error")
+        assert predict(server, ["abc"]).status_code == 200
+    assert "IndexError" in caplog.text
+    assert "secretword" not in caplog.text
+
+
+def test_a_full_queue_is_a_503_with_a_time(run, monkeypatch):
+    with client(run, limits={"requests": 2}) as server:
+        predictor, held = models_of(server).find(None).predictor, threading.Event()
+        whole = predictor.answer
+        monkeypatch.setattr(predictor, "answer", lambda *given: held.wait(30) and whole(*given))
+        with ThreadPoolExecutor(2) as pool:
+            waiting = [pool.submit(predict, server, ["abc"]) for _ in range(2)]
+            until(lambda: len(queued(server)) == 2)
+            assert server.get("/readyz").status_code == 503
+            answer = predict(server, ["abc"])
+            assert answer.status_code == 503
+            assert 1 <= int(answer.headers["Retry-After"]) <= 120
+            assert answer.json()["error"]["message"] == "the queue of capitals is full; try again later"
+            held.set()
+            assert [each.result().status_code for each in waiting] == [200, 200]
+        assert server.get("/readyz").status_code == 200
+
+
+def queued(server):
+    worker = models_of(server).find(None).worker
+    return [*worker.waiting, *worker.running]
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_deadline_ends_the_wait_and_drops_the_input(run, monkeypatch):
+    with client(run) as server:
+        predictor, held = models_of(server).find(None).predictor, threading.Event()
+        whole, computed = predictor.answer, []
+        monkeypatch.setattr(
+            predictor, "answer", lambda *given: computed.append(1) or (held.wait(30) and whole(*given))
+        )
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(predict, server, ["abc"])
+            until(lambda: computed)
+            late = server.post("/v1/predict", json={"inputs": ["b"]}, headers={"X-Request-Timeout": "0.1"})
+            assert (late.status_code, "Retry-After" in late.headers) == (503, True)
+            held.set()
+            assert first.result().status_code == 200
+        until(lambda: not queued(server))
+        assert len(computed) == 1  # the late one was never computed
+        assert 'cancelled_total{model="capitals"} 1.0' in server.get("/metrics").text
+
+
+def test_work_that_cannot_be_done_in_time_is_refused_at_once(run, monkeypatch):
+    with client(run) as server:
+        worker, held = models_of(server).find(None).worker, threading.Event()
+        whole = worker.predictor.answer
+        monkeypatch.setattr(worker.predictor, "answer", lambda *given: held.wait(30) and whole(*given))
+        worker.rate = 1.0  # token per second
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(predict, server, ["abcabc"])
+            until(lambda: queued(server))
+            began = time.monotonic()
+            answer = server.post("/v1/predict", json={"inputs": ["b"]}, headers={"X-Request-Timeout": "3"})
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "8")
+            assert time.monotonic() - began < 1
+            held.set()
+            assert first.result().status_code == 200
+
+
+def test_look_is_the_trace_and_its_page(server, run):
+    body = {"input": "abc", "reference": "ABC"}
+    trace = server.post("/v1/look", json=body).json()
+    assert trace["text"] == "abc"
+    page = server.post("/v1/look", json={**body, "format": "html"})
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert page.text.startswith("<!doctype html>")
+    assert "script-src 'unsafe-inline'" in page.headers["Content-Security-Policy"]
+    assert server.post("/v1/look", json={"input": "abc", "beam": 17}).status_code == 400
+    assert server.post("/v1/look", json={"input": ["abc"]}).status_code == 400
+
+
+def test_metrics_count_and_name_no_text(server):
+    predict(server, ["faced"])
+    text = server.get("/metrics").text
+    assert 'seqwright_requests_total{code="200",route="/v1/predict"}' in text
+    assert 'seqwright_tokens_in_total{model="capitals"}' in text
+    assert "faced" not in text
