@@ -64,6 +64,12 @@ def _language(**options: Any) -> dict[str, Any]:
     return {"kind": "decoder_only", "decoder": {"kind": "transformer", **recent, **options}, "tie": False}
 
 
+def _liu(**options: Any) -> dict[str, Any]:
+    """Describe the decoder of Liu et al. 2018, which reads the source as the beginning of its text."""
+    sizes = {"layers": 5, "size": 512, "hidden": 2048, "heads": 8, "order": "post", "dropout": 0.1}
+    return {"kind": "decoder_only", "decoder": {"kind": "transformer", **sizes, **options}, "tie": True}
+
+
 def _luong(attention: str) -> dict[str, Any]:
     return _rnn(
         {"cell": "lstm", "layers": 4, "size": 1000, "dropout": 0.2},
@@ -211,6 +217,17 @@ PRESETS: dict[str, Preset] = {
             },
             "tie": True,
         },
+    ),
+    "liu2018-d": Preset(
+        "Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences, 4.2.3 (T-D)",
+        _liu(),
+        "the sizes of vaswani2017-base, and as many layers as liu2018-dmca",
+    ),
+    "liu2018-dmca": Preset(
+        "Liu et al. 2018, 4.2.4 (T-DMCA: local and memory-compressed attention in turn)",
+        _liu(window=256, growth=["last", "compressed"]),
+        "a window of 256 tokens to the left in place of separate blocks of 256; no experts: add "
+        "feed_forward=experts",
     ),
     "radford2019-small": Preset(
         "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2 (117 M, in fact "

@@ -114,6 +114,8 @@ def options_of(part: type) -> dict[str, inspect.Parameter]:
 @cache
 def hints_of(part: type) -> dict[str, Any]:
     """Return the annotation of each option."""
+    if not options_of(part):
+        return {}  # the other arguments of a task may have types that its module does not import
     further = getattr(part, "passes_to", None)
     hints = typing.get_type_hints(part.__init__, include_extras=True)  # type: ignore[misc]
     inherited = {} if further is None else hints_of(further)

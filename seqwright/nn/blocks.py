@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -158,8 +158,9 @@ class Stack(InferenceModule["BoundStack"]):
     window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
     2017, section 4). global_tokens: the first tokens, which see and are seen from everywhere in spite of it
     (Beltagy et al. 2020, 3.1).
-    growth: how keys are kept, one way or one for each layer: append (all of them), last (those within the
-    window) or compressed (blocks of them, which no window hides); by default the one that fits the window.
+    growth: how keys are kept, one way or several that the layers take in turn: append (all of them), last
+    (those within the window) or compressed (blocks of them, which no window hides); by default the one that
+    fits the window.
     embedding_norm: a norm of the embeddings with their positions (Devlin et al. 2019).
     zero_start: the output projections of attention and feed-forward start at zero, so that a block starts as
     the identity (as in Fixup, Zhang et al. 2019).
@@ -207,7 +208,8 @@ class Stack(InferenceModule["BoundStack"]):
             raise ConfigError(f"value_residual needs the same number of heads in each layer, not {own}")
         common: dict[str, Any] = {"bias": bias, "dropout": attention_dropout}
         around: dict[str, Any] = {"norm": norm, "order": order, "dropout": dropout}
-        growths = per_layer("growth", growth, layers)
+        ways = [growth] if growth is None or isinstance(growth, str | Mapping) else growth
+        growths = [ways[i % len(ways)] for i in range(layers)]
         wide = {"size": size, "hidden": hidden or 4 * size, "dropout": activation_dropout, "bias": bias}
         if global_tokens and window is None:
             raise ConfigError(
@@ -218,7 +220,8 @@ class Stack(InferenceModule["BoundStack"]):
         inner = {**common, "score": score, "position": position if inside else "none"}
         self.blocks = nn.ModuleList()
         for i in range(layers):
-            mask = near if growths[i] is None or kind_of(growths[i]).windowed else whole
+            way = growths[i]
+            mask = near if way is None or kind_of(way).windowed else whole
             attention = Attention(size, heads=own[i], head_size=sizes[i], mask=mask, **inner)
             across = {
                 **common,
@@ -228,8 +231,8 @@ class Stack(InferenceModule["BoundStack"]):
             }
             cross = None if memory_size is None else Attention(size, memory_size, **across)
             feed = FEED_FORWARDS.build(feed_forward, **wide)
-            own_options = {"mixes": value_residual and i > 0, "growth": growths[i]}
-            self.blocks.append(Block(size, attention, cross, feed, **own_options, **around))
+            mixes = value_residual and i > 0
+            self.blocks.append(Block(size, attention, cross, feed, growth=way, mixes=mixes, **around))
             for part in (attention, cross, feed) if zero_start else ():
                 if part is not None:
                     part.zero_output()
@@ -295,10 +298,10 @@ def kind_of(growth: Spec) -> type[Growth]:
     return GROWTHS.get(parse("growth", growth)[0])
 
 
-def per_layer(name: str, value: Any, layers: int) -> list[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
+def per_layer(name: str, value: int | Sequence[int] | None, layers: int) -> list[Any]:
+    if value is None or isinstance(value, int):
         return [value] * layers
     if len(value) != layers:
-        numbers = f"{name} = {list(value)} has {len(value)} entries"
+        numbers = f"{name} = {list(value)} has {len(value)} numbers"
         raise ConfigError(f"{numbers} for {layers} layers; give one, or one each")
     return list(value)

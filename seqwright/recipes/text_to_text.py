@@ -22,6 +22,7 @@ PIECES = 1.3  # subwords per word
 DROPOUT = ((5, 0.0), (15, 0.1), (40, 0.2), (math.inf, 0.3))  # below so many epochs
 FAST = {"rate": 5e-3, "embedding_rate": 4.0}  # of tiny, which starts with zeros in its residual outputs
 LITTLE, DECAY = 0.1, 0.05  # dropout and weight decay of a Transformer for many words
+ALONE = "decoder_only"
 CORES = 2  # for which a batch is divided
 HELD_OUT = 2500  # sources in the validation split, at most
 SYMBOLS, OFTEN = 400, 100  # a side of so few distinct words, short or frequent ones, has symbols
@@ -55,17 +56,19 @@ def choose_for(
     ends = {**(time[0].table["training"] if time else {}), **ending}
     length = _length(target, kinds[1])
     epochs = _epochs(report.examples * length, ends)
-    tokenizer = _tokenizer(kinds, report)
     model = requested.get("model", {})
-    free = not model.keys() - OTHER_OPTIONS  # options of parts are those of Transformers
+    named = PRESETS.get(model.get("preset"))
+    alone = model.get("kind", named and named.kind) == ALONE
+    tokenizer = _tokenizer_of_one_text(kinds, report) if alone else _tokenizer(kinds, report)
+    # options of parts are those of Transformers, and an RNN alone forgets its source
+    free = not alone and not model.keys() - OTHER_OPTIONS
     many = report.examples >= LONG[0] and epochs >= LONG[1] and not requested.get("start")
-    long = words and many and model.get("preset", "tiny-words") in {"tiny", "tiny-words"}
+    long = words and many and not alone and model.get("preset", "tiny-words") in {"tiny", "tiny-words"}
     preset = "tiny-words" if long else "tiny-rnn" if words and free else "tiny"
     members = _members(model)
     each = epochs / members if ends.get("minutes") else epochs  # steps and epochs are those of each model
-    named = PRESETS.get(model.get("preset"))
     share = tokenizer.table["tokenizer"]["joint"] and (named is None or bool(named.model.get("share")))
-    chosen = _model(report.examples, words, each, preset, members, share=share)
+    chosen = _model(report.examples, words, each, preset, members, share=None if alone else share)
     name = model.get("preset", chosen.table["model"]["preset"])
     choices = [tokenizer, chosen, _batch(report.examples, words, name, long=long), *time]
     data = requested.get("data", {})
@@ -133,14 +136,25 @@ def _tokenizer(kinds: Sequence[str], report: Statistics) -> Choice:
     return Choice(what, {"tokenizer": {"joint": joint, "source": source, "target": target}}, reason)
 
 
+def _tokenizer_of_one_text(kinds: Sequence[str], report: Statistics) -> Choice:
+    """Choose one tokenizer for a decoder that reads source and target as one text."""
+    kind = kinds[0] if kinds[0] == kinds[1] else "bpe" if "bpe" in kinds else "characters"
+    table = _tokenizer([kind, kind], report).table["tokenizer"]
+    name = NAMES[kind][0].format(table["source"]["max_size"] if kind == "bpe" else 0)
+    reason = "a decoder alone reads source and target as one text"
+    return Choice(f"one tokenizer: {name}", {"tokenizer": {**table, "joint": True}}, reason)
+
+
 def _members(model: Mapping[str, Any]) -> int:
     """Return the requested number of models; a wrong number is refused when the model is built."""
     requested = model.get("members", 2 if model.get("kind") == "ensemble" else 1)
     return max(requested, 1) if isinstance(requested, int) else 1
 
 
-def _model(pairs: int, words: bool, epochs: float, preset: str, members: int, *, share: bool) -> Choice:
-    """Choose the size and the dropout by the epochs of each member."""
+def _model(
+    pairs: int, words: bool, epochs: float, preset: str, members: int, *, share: bool | None
+) -> Choice:
+    """Choose the size and the dropout by the epochs of each member; share None: a decoder alone."""
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
     seen = (
         f"about {epochs:.0f} times" if epochs >= 1.5 else "about once" if epochs >= 0.75 else "less than once"
@@ -156,7 +170,8 @@ def _model(pairs: int, words: bool, epochs: float, preset: str, members: int, *,
         reason = f"{pluralize(pairs, 'pair')}; {reason}; a larger model would be too slow or overfit"
     else:
         preset, reason = "small", f"{pluralize(pairs, 'pair')}; {reason}"
-    table: dict[str, Any] = {"preset": preset, "share": share, "dropout": dropout}
+    table: dict[str, Any] = {"preset": preset, "dropout": dropout}
+    table |= {"kind": ALONE} if share is None else {"share": share}
     what = f"model {preset}, dropout {dropout}"
     if members > 1:
         table |= {"kind": "ensemble", "members": members}

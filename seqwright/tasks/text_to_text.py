@@ -85,9 +85,13 @@ class TextToText(Task[Pair, Text]):
     fields: tuple[FieldKind, ...] = ONE_TEXT
 
     roles = (Role("source", Kind.TEXT), Role("target", Kind.TEXT, needed="train"))
-    models = ("encoder_decoder", "ensemble")
+    models = ("encoder_decoder", "ensemble", "decoder_only")
     noun, group_noun = "pair", "source"
-    sample_facts: ClassVar[Mapping[str, Any]] = {"source_vocabulary": 8, "target_vocabulary": 8}
+    sample_facts: ClassVar[Mapping[str, Any]] = {
+        "source_vocabulary": 8,
+        "target_vocabulary": 8,
+        "vocabulary": 8,
+    }
     traced = True
     generates = True
 
@@ -184,14 +188,21 @@ class TextToText(Task[Pair, Text]):
     def check(cls, config: Config) -> None:
         from seqwright.models.building import resolve
 
-        if resolve(config.model).get("share") and not config.tokenizer.joint and config.start is None:
+        model, together = resolve(config.model), config.tokenizer.joint or config.start is not None
+        if model["kind"] == "decoder_only" and not together:
+            raise ConfigError(
+                "a decoder_only model reads source and target as one text, but tokenizer.joint is false; set "
+                "tokenizer.joint = true"
+            )
+        if model.get("share") and not together:
             raise ConfigError(
                 "model.share uses one embedding for both sides, but tokenizer.joint is false; set "
                 "tokenizer.joint = true or model.share = false"
             )
 
     def facts(self) -> dict[str, int]:
-        return {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}
+        sizes = {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}
+        return sizes | ({"vocabulary": self.source.size} if self.source is self.target else {})
 
     def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
         vocabulary = max(self.source.size, self.target.size)

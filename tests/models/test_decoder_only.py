@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from seqwright.data.batch import BEGIN, END, PAD, Tokens
+from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
 from seqwright.errors import ConfigError
 from seqwright.models.building import build_model
 from seqwright.search import BeamOptions, Start, beam_search
@@ -18,6 +19,7 @@ DECODERS = {
     "transformer": {"heads": 2, "hidden": 12},
     "window": {"heads": 2, "window": 2},
     "rotary": {"heads": 2, "position": "rotary"},
+    "compressed": {"heads": 2, "position": "rotary", "growth": "compressed"},
     "rnn": {"decoder": {"kind": "rnn"}},
     "rnn-maxout": {"decoder": {"kind": "rnn", "feed": "nothing", "readout": "maxout", "cell": "gru"}},
 }
@@ -83,3 +85,14 @@ def test_there_is_no_cross_attention_and_no_bridge(model):
 def test_what_needs_a_source_is_refused(decoder, words):
     with pytest.raises(ConfigError, match=words):
         build_model({"kind": "decoder_only", "decoder": decoder}, vocabulary=9)
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 1, 4]])
+def test_a_target_after_its_source_is_one_sequence(model, lengths):
+    """Reading both at once gives the same as reading the source first, as a prediction does."""
+    ids = torch.randint(4, 9, (3, 4))
+    target = torch.randint(4, 9, (3, 5))
+    source = Tokens(ids, None if lengths is None else torch.tensor(lengths))
+    together = model.hidden(Batch(source, Tokens(target), target, np.arange(3)))
+    apart, _ = model.decoder(target, model.start(source))
+    assert_close(together, apart, atol=1e-10, rtol=1e-8)

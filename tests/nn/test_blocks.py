@@ -190,7 +190,7 @@ def test_masked_mean_counts_what_is_real():
 
 
 def test_a_list_of_heads_has_one_for_each_layer():
-    with pytest.raises(ConfigError, match=r"heads = \[2, 2\] has 2 entries for 3 layers"):
+    with pytest.raises(ConfigError, match=r"heads = \[2, 2\] has 2 numbers for 3 layers"):
         Stack(size=8, layers=3, heads=[2, 2])
 
 

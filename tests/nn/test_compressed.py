@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seqwright.errors import ConfigError
 from seqwright.nn.blocks import Stack
-from seqwright.nn.kv_cache import Append, Compressed, Last
+from seqwright.nn.kv_cache import Compressed, Last
 from seqwright.nn.masks import Places
 
 OPTIONS = {"size": 8, "layers": 1, "heads": 2, "hidden": 8, "dropout": 0.0, "growth": "compressed"}
@@ -68,12 +67,10 @@ def test_rotated_keys_are_compressed_before_they_are_rotated(position):
     assert_close(second[..., 2:], first, atol=1e-9, rtol=1e-7)
 
 
-def test_layers_can_differ_in_their_growth():
-    stack = made(causal=True, layers=3, window=2, growth=["last", "compressed", "append"])
-    assert [type(block.growth) for block in stack.blocks] == [Last, Compressed, Append]
+def test_layers_take_the_ways_to_grow_in_turn():
+    stack = made(causal=True, layers=3, window=2, growth=["last", "compressed"])
+    assert [type(block.growth) for block in stack.blocks] == [Last, Compressed, Last]
     assert [block.attention.mask.window for block in stack.blocks] == [2, None, 2]
-    with pytest.raises(ConfigError, match="2 entries for 3 layers"):
-        made(layers=3, growth=["append", "compressed"])
 
 
 def test_a_step_keeps_a_third_of_the_keys():
