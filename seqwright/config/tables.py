@@ -43,6 +43,12 @@ class DataConfig:
     max_length: Annotated[
         Count, Doc("Tokens per side, longer pairs are excluded; the window of a language model.")
     ] = 512
+    max_sentence_length: Annotated[
+        Count, Doc("Tokens per sentence for a hierarchical encoder; a longer one is cut into several.")
+    ] = 60
+    max_sentences: Annotated[
+        Count, Doc("Sentences per text for a hierarchical encoder; further ones are not read.")
+    ] = 100
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from seqwright.config import DataConfig
+from seqwright.config.presets import as_table
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.checks.statistics import LengthHistogram, TextColumn
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 
+PRESET = "tiny-classifier"
 PIECES = 1.3  # tokens per word
 READ = 0.95  # share of the texts that are read whole
 LONGEST = 400  # tokens that are read of a text, at most
@@ -41,6 +44,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     choices = [
         _tokenizer(texts, words),
         length,
+        *_sentences(requested),
         _model(survey, ends, length.table["data"]["max_length"], words),
         _batch(words),
         *time,
@@ -68,6 +72,18 @@ def _length(column: TextColumn, words: bool) -> Choice:
     return Choice(f"the first {longest} tokens of a text", {"data": {"max_length": longest}}, reason)
 
 
+def _sentences(requested: Mapping[str, Any]) -> list[Choice]:
+    """Return how a text is cut for an encoder that reads sentences."""
+    from seqwright.models.building import reads_sentences
+
+    if not reads_sentences({"preset": PRESET, **as_table(requested.get("model", {}))}):
+        return []
+    data = DataConfig(**requested.get("data", {}))
+    what = f"in at most {data.max_sentences} sentences of at most {data.max_sentence_length} tokens"
+    reason = "the encoder reads sentences; longer ones are cut into several, further ones are not read"
+    return [Choice(what, {}, reason)]
+
+
 def _quantile(lengths: LengthHistogram, share: float) -> int:
     """Return the length that this share of the texts does not exceed."""
     seen, total = 0, lengths.total()
@@ -87,8 +103,8 @@ def _model(survey: Survey, ends: Mapping[str, Any], longest: int, words: bool) -
         tokens = steps * ends.get("tokens", 4096) if steps else ends["minutes"] * 60 * SPEED
         epochs = tokens / (texts * length)
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    table: dict[str, Any] = {"preset": "tiny-classifier", "dropout": dropout}
-    what, reason = f"model tiny-classifier, dropout {dropout}", f"each text is seen about {epochs:.0f} times"
+    table: dict[str, Any] = {"preset": PRESET, "dropout": dropout}
+    what, reason = f"model {PRESET}, dropout {dropout}", f"each text is seen about {epochs:.0f} times"
     most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))
     if most >= UNEVEN * least:
         table["head"] = {"balance": BALANCE}

@@ -7,6 +7,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,16 +27,17 @@ from seqwright.data.readers.labelled import (
     open_labelled,
 )
 from seqwright.data.results import Label, Reading
+from seqwright.data.sentences import SentenceLimits, split_sentences
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import UNK, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.tokenizer import END, UNK, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
 from seqwright.tasks.bases.labels import LABELS, LabelTask
 
 if TYPE_CHECKING:
-    from seqwright.data.batch import HeadBatch
+    from seqwright.data.batch import HeadBatch, Segments, Tokens
     from seqwright.models import Model
 
 TOKENIZER = "tokenizer.json"
@@ -47,7 +49,8 @@ TOKENS = 8192  # of inputs that are computed together, padding included
 class TextClassification(LabelTask[Labelled]):
     """Texts as ids of one tokenizer, of which the first `longest` are read, and the numbers of labels.
 
-    sampled: the training texts are segmented differently in each epoch. temperature: the scores are divided
+    sampled: the training texts are segmented differently in each epoch. sentences: the limits of a text that
+    is read by sentences, as some encoders do; None: it is one sequence. temperature: the scores are divided
     by it (Guo et al. 2017). unsure: answers with a lower probability are marked.
     """
 
@@ -55,6 +58,7 @@ class TextClassification(LabelTask[Labelled]):
     labels: Labels
     longest: int
     sampled: bool = False
+    sentences: SentenceLimits | None = None
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     noun, group_noun = "text", "text"
@@ -108,7 +112,7 @@ class TextClassification(LabelTask[Labelled]):
     ) -> TextClassification:
         counts = cls.counted(examples)
         texts = (example.text for example in examples())
-        rest = config.data.max_length, config.tokenizer.sampled
+        rest = config.data.max_length, config.tokenizer.sampled, _sentence_limits(config)
         if start is not None:
             return cls(start.tokenizer.grown(texts), start.labels.grown(counts), *rest)
         kind, options = parse_spec("tokenizer", config.tokenizer.source)
@@ -117,7 +121,8 @@ class TextClassification(LabelTask[Labelled]):
     @classmethod
     def load(cls, folder: Path, config: Config) -> TextClassification:
         tokenizer, labels = load_tokenizer(folder / TOKENIZER), Labels.load(folder / LABELS)
-        return cls(tokenizer, labels, config.data.max_length, config.tokenizer.sampled)
+        longest, sampled = config.data.max_length, config.tokenizer.sampled
+        return cls(tokenizer, labels, longest, sampled, _sentence_limits(config))
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
@@ -125,11 +130,16 @@ class TextClassification(LabelTask[Labelled]):
 
     @property
     def fingerprint(self) -> str:
-        return f"{self.tokenizer.fingerprint}:{self.labels.fingerprint}"
+        by_sentences = "" if self.sentences is None else ":sentences"
+        return f"{self.tokenizer.fingerprint}:{self.labels.fingerprint}{by_sentences}"
 
     @property
     def summary(self) -> str:
-        return f"{self.tokenizer.kind} with {self.tokenizer.size:,} ids → {len(self.labels.names):,} labels"
+        read = ""
+        if self.sentences is not None:
+            read = f" in up to {self.sentences.sentences} sentences of up to {self.sentences.tokens}"
+        ids = f"{self.tokenizer.kind} with {self.tokenizer.size:,} ids{read}"
+        return f"{ids} → {len(self.labels.names):,} labels"
 
     # Examples as numbers ---------------------------------------------------------------------------
 
@@ -137,15 +147,43 @@ class TextClassification(LabelTask[Labelled]):
         return {"vocabulary": self.tokenizer.size, **super().facts()}
 
     def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
-        columns = ColumnSpec.ids("text", self.tokenizer.size), ColumnSpec("label", "<u4")
-        return (*columns, ColumnSpec.text("words")) if readable or self.sampled else columns
+        columns = [ColumnSpec.ids("text", self.tokenizer.size), ColumnSpec("label", "<u4")]
+        if self.sentences is not None:
+            columns.append(ColumnSpec("sentences", "<u4"))
+        return (*columns, ColumnSpec.text("words")) if readable or self.sampled else tuple(columns)
 
     def encode(self, examples: Sequence[Labelled]) -> list[Row[Labelled]]:
-        rows, texts = [], [example.text for example in examples]
-        for example, ids in zip(examples, self.tokenizer.encode_batch(texts), strict=True):
-            columns: dict[str, Any] = {"text": ids[: self.longest], "words": example.text, "all": len(ids)}
-            rows.append(Row(example, columns | self.label_column(example), len(columns["text"])))
+        rows, texts = [], [self.parts(example.text) for example in examples]
+        encoded = iter(self.tokenizer.encode_batch([part for parts in texts for part in parts]))
+        for example, parts in zip(examples, texts, strict=True):
+            every = list(islice(encoded, len(parts)))
+            ids, sentences = self._read(every)
+            columns = {
+                "text": ids,
+                "sentences": sentences,
+                "words": example.text,
+                "all": sum(map(len, every)),
+            }
+            rows.append(Row(example, columns | self.label_column(example), len(ids)))
         return rows
+
+    def parts(self, text: str) -> list[str]:
+        """Return the parts of a text that are encoded by themselves: its sentences, or the text."""
+        return [text] if self.sentences is None else split_sentences(text)
+
+    def _read(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Return the ids that are read, and the lengths of their sentences; there is at least one."""
+        if self.sentences is None:
+            return list(parts[0][: self.longest]), []
+        read = self.sentences.cut(parts) or [[END]]
+        return list(chain.from_iterable(read)), list(map(len, read))
+
+    def _source(self, texts: Ragged, sentences: Ragged | None = None) -> Tokens | Segments:
+        from seqwright.data.batch import segments, source_tokens
+
+        if self.sentences is None or sentences is None:
+            return source_tokens(texts)
+        return segments(texts, sentences)
 
     def stored(self, store: Store, number: int) -> Labelled:
         label = self.labels.names[int(store.column("label").row(number)[0])]
@@ -160,14 +198,21 @@ class TextClassification(LabelTask[Labelled]):
     ) -> HeadBatch:
         import torch
 
-        from seqwright.data.batch import HeadBatch, source_tokens
+        from seqwright.data.batch import HeadBatch
 
-        texts = store.column("text").gather(numbers)
+        names = ("text",) if self.sentences is None else ("text", "sentences")
         if epoch is not None and self.sampled:
-            drawn = ((store.column("words").text(i), item_seed(seed, epoch, i)) for i in numbers.tolist())
-            texts = Ragged.of([self.tokenizer.encode_sampled(*each)[: self.longest] for each in drawn])
+            seeds = [item_seed(seed, epoch, number) for number in numbers.tolist()]
+            texts = map(store.column("words").text, numbers.tolist())
+            drawn = [self._read(self._sampled(*each)) for each in zip(texts, seeds, strict=True)]
+            columns = [Ragged.of(column) for column in zip(*drawn, strict=True)]
+        else:
+            columns = [store.column(name).gather(numbers) for name in names]
         labels = store.column("label").gather(numbers).flat.astype(np.int64)
-        return HeadBatch(source_tokens(texts), torch.from_numpy(labels), numbers, len(numbers))
+        return HeadBatch(self._source(*columns), torch.from_numpy(labels), numbers, len(numbers))
+
+    def _sampled(self, text: str, seed: int) -> list[list[int]]:
+        return [self.tokenizer.encode_sampled(part, seed + k) for k, part in enumerate(self.parts(text))]
 
     # Answers ---------------------------------------------------------------------------------------
 
@@ -204,23 +249,29 @@ class TextClassification(LabelTask[Labelled]):
     def input_limit(self, model: Model) -> int:
         from seqwright.models import table_length
 
+        if self.sentences is not None:  # positions count the words of a sentence, and sentences
+            return self.longest
         return min(self.longest, table_length(model, "encoder", self.longest + 1) - 1)
 
     def reading(self, row: Row[Labelled], limit: int) -> Reading:
         unknown, every = list(row.columns["text"]).count(UNK), row.columns["all"]
-        return Reading(every, unknown, max(0, every - limit))
+        return Reading(every, unknown, max(0, every - min(row.length, limit)))
+
+    def source(self, rows: Sequence[Row[Labelled]], limit: int) -> Tokens | Segments:
+        """Return encoded texts as the model reads them."""
+        texts = Ragged.of([row.columns["text"][:limit] for row in rows])
+        return self._source(texts, Ragged.of([row.columns["sentences"] for row in rows]))
 
     def scores(self, model: Any, rows: Sequence[Row[Labelled]]) -> np.ndarray:
-        from seqwright.data.batch import source_tokens
         from seqwright.models import evaluating
 
         limit = self.input_limit(model)
         found = np.zeros((len(rows), len(self.labels.names)))
         lengths = [min(row.length, limit) + 1 for row in rows]
         for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
-            texts = source_tokens(Ragged.of([rows[i].columns["text"][:limit] for i in numbers]))
             with evaluating(model):
-                found[numbers] = model.predictions(texts).double().numpy()
+                source = self.source([rows[i] for i in numbers], limit)
+                found[numbers] = model.predictions(source).double().numpy()
         return found
 
     # Judging ---------------------------------------------------------------------------------------
@@ -239,3 +290,12 @@ class TextClassification(LabelTask[Labelled]):
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
             raise ConfigError("tokenizer.joint is for two texts; a classifier reads one: remove it")
+
+
+def _sentence_limits(config: Config) -> SentenceLimits | None:
+    """Return the limits of sentences for a model whose encoder reads them."""
+    from seqwright.models.building import reads_sentences
+
+    if not reads_sentences(config.model):
+        return None
+    return SentenceLimits(config.data.max_sentence_length, config.data.max_sentences, config.data.max_length)

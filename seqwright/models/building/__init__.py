@@ -8,6 +8,7 @@ from typing import Any
 
 from seqwright.config.presets import KIND, PINNED, PRESETS, as_table, pinned
 from seqwright.config.registry import unknown
+from seqwright.data.batch import Segments
 from seqwright.errors import ConfigError, Problem
 from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS
 
@@ -71,6 +72,12 @@ def build_model(model: str | Mapping[str, Any], **facts: Any) -> Any:
     `facts` are properties of the data: source_vocabulary, target_vocabulary, vocabulary, classes, values.
     """
     return MODELS.build(resolve(model), facts=facts, **facts)
+
+
+def reads_sentences(model: str | Mapping[str, Any]) -> bool:
+    """Whether the encoder of a described model reads `Segments`."""
+    encoder = resolve(model).get("encoder")
+    return encoder is not None and ENCODERS.get(encoder["kind"]).reads is Segments  # type: ignore[attr-defined]
 
 
 def _as_table(part: str, spec: str | Mapping[str, Any] | None) -> dict[str, Any]:
