@@ -264,6 +264,13 @@ class Task(ABC, Generic[E, P]):
     def to_line(self, example: E) -> str:
         """Return the input of an example as one line."""
 
+    def readout(self, model: Any, example: E) -> Any:
+        """Return an input with its prediction as `look` traces them: a `Readout` of `lens.trace.readout`.
+
+        Tasks that search for their outputs are traced by their search instead.
+        """
+        raise NotImplementedError
+
     @property
     def one_text(self) -> bool:
         """Whether an input is one text, so that a tab in it is suspicious."""
