@@ -171,7 +171,7 @@ class TextClassification(LabelTask[Labelled]):
 
     def parts(self, text: str) -> list[str]:
         """Return the parts of a text that are encoded by themselves: its sentences, or the text."""
-        return [text] if self.sentences is None else split_sentences(text)
+        return [text] if self.sentences is None else [sentence.text for sentence in split_sentences(text)]
 
     def _read(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
         """Return the ids that are read, and the lengths of their sentences; there is at least one."""
