@@ -86,8 +86,9 @@ def _small_bahdanau(size: int) -> dict[str, Any]:
     )
 
 
-def _classifier(encoder: dict[str, Any], pooling: str) -> dict[str, Any]:
-    return {"kind": "encoder_only", "encoder": encoder, "head": {"kind": "classes", "pooling": pooling}}
+def _classifier(encoder: dict[str, Any], pooling: str, **head: Any) -> dict[str, Any]:
+    head = {"kind": "classes", "pooling": pooling, **head}
+    return {"kind": "encoder_only", "encoder": encoder, "head": head}
 
 
 def _masked(encoder: dict[str, Any], **head: Any) -> dict[str, Any]:
@@ -161,6 +162,31 @@ PRESETS: dict[str, Preset] = {
         "ours: a Transformer encoder with the parts of tiny, a convolution over neighbouring tokens, and the "
         "mean of its vectors",
         _classifier({"kind": "transformer", **_OURS, **_TINY, "layers": 2, "neighbours": 1}, "mean"),
+    ),
+    "ngram-classifier": Preset(
+        "ours: the n-gram detectors of Kim 2014, narrower, with dropout of whole tokens (Iyyer et al. 2015) "
+        "and attention pooling (Yang et al. 2016)",
+        _classifier(
+            {
+                "kind": "ngrams",
+                "size": 384,
+                "embedding_size": 128,
+                "widths": [1, 2, 3],
+                "dropout": 0.2,
+                "token_dropout": 0.2,
+            },
+            "attention",
+            dropout=0.5,
+        ),
+    ),
+    "kim2014": Preset(
+        "Kim 2014, Convolutional Neural Networks for Sentence Classification, 3.1 (CNN-rand)",
+        _classifier(
+            {"kind": "ngrams", "size": 300, "embedding_size": 300, "widths": [3, 4, 5], "dropout": 0.0},
+            "max",
+            dropout=0.5,
+        ),
+        "decay of all matrices instead of a limit on the norm of the output layer",
     ),
     "lstm-classifier": Preset(
         "ours: a bidirectional LSTM with attention pooling (Yang et al. 2016)",

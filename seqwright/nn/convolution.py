@@ -1,4 +1,4 @@
-"""A convolution over the neighbours of a token."""
+"""Convolutions over the neighbours of a token."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ class Neighbours(nn.Module):
 
     def forward(self, x: Tensor, places: Places) -> Tensor:
         """(G, T, D) -> (G, T, D)."""
-        count, reach = x.shape[1], self.reach
         real = x if places.seen is None else x * places.seen[..., None].to(x.dtype)
-        padded = F.pad(real, (0, 0, reach, reach))
-        windows = torch.cat([padded[:, start : start + count] for start in range(2 * reach + 1)], dim=-1)
-        return x + F.relu(self.around(windows))
+        return x + F.relu(self.around(windows(real, self.reach, self.reach)))
+
+
+def windows(x: Tensor, before: int, after: int) -> Tensor:
+    """Each vector between its neighbours, [x_{t−before}; …; x_{t+after}]: (G, T, D) -> (G, T, n D)."""
+    count, padded = x.shape[1], F.pad(x, (0, 0, before, after))
+    return torch.cat([padded[:, start : start + count] for start in range(before + after + 1)], dim=-1)

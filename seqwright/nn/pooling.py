@@ -37,6 +37,16 @@ class Mean(Pooling):
         return masked_mean(hidden, places)
 
 
+class Max(Pooling):
+    """The largest value of each dimension: the max-over-time pooling of Collobert et al. 2011, 3.3.2."""
+
+    def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
+        if places is None or places.seen is None:
+            return hidden.amax(1)
+        hidden = hidden.masked_fill(~places.seen[..., None], -torch.inf)
+        return hidden.amax(1).masked_fill(~places.seen.any(1, keepdim=True), 0.0)
+
+
 class First(Pooling):
     """The vector of the first place."""
 

@@ -14,13 +14,22 @@ from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 
-PRESET = "tiny-classifier"
 PIECES = 1.3  # tokens per word
 READ = 0.95  # share of the texts that are read whole
-LONGEST = 400  # tokens that are read of a text, at most
-SPEED = 25_000  # tokens per second of tiny-classifier on two cores, roughly
-DROPOUT = ((3, 0.2), (10, 0.3), (math.inf, 0.5))  # below so many epochs
-SUBWORDS = ((20_000, 4_000), (200_000, 16_000), (math.inf, 32_000))  # pieces for so many texts
+LONGEST = 1000  # tokens that are read of a text, at most
+NGRAMS, LETTERS = "ngram-classifier", "tiny-classifier"  # presets for running text, and for single words
+SPEED = {NGRAMS: 50_000, LETTERS: 25_000}  # tokens per second on two cores, roughly
+ENOUGH = 15  # epochs after which n-grams overfit at the full rate
+RATE = 2e-3
+DROPOUT = ((3, 0.2), (10, 0.3), (math.inf, 0.5))  # of other presets, below so many epochs
+SUBWORDS = (
+    (200_000, 2_000),
+    (2_000_000, 8_000),
+    (50_000_000, 16_000),
+    (math.inf, 32_000),
+)  # below so many words
+TEXTS = 64  # texts of a batch, within the limits of its tokens
+TOKENS = (1024, 8192)
 UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighed
 BALANCE = 0.5
 WORDS = 2  # words of a text on average, below which it is read by characters
@@ -41,12 +50,17 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(texts)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     length = _length(column, words)
+    mean = min(
+        PIECES * column.words.mean if words else column.characters.mean, length.table["data"]["max_length"]
+    )
+    preset = _preset(as_table(requested.get("model", {})), words)
+    epochs = _epochs(preset, ends, texts * (mean + 1))
     choices = [
-        _tokenizer(texts, words),
+        _tokenizer(column, words),
         length,
-        *_sentences(requested),
-        _model(survey, ends, length.table["data"]["max_length"], words),
-        _batch(words),
+        *_sentences(preset, requested),
+        _model(survey, preset, epochs),
+        _batch(preset, epochs, mean + 1),
         *time,
         _validation(ends),
     ]
@@ -56,12 +70,21 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _tokenizer(texts: int, words: bool) -> Choice:
+def _preset(model: Mapping[str, Any], words: bool) -> str:
+    """Return the requested preset; without one that for the texts, or for an encoder of another kind."""
+    encoder = model.get("encoder", {})
+    kind = encoder if isinstance(encoder, str) else encoder.get("kind", "ngrams")
+    return model.get("preset", NGRAMS if words and kind == "ngrams" else LETTERS)
+
+
+def _tokenizer(column: TextColumn, words: bool) -> Choice:
     if not words:
         return Choice("characters", {"tokenizer": {"source": "characters"}}, "the texts are single words")
-    size = next(size for limit, size in SUBWORDS if texts < limit)
+    count = round(column.words.mean * column.words.total())
+    size = next(size for limit, size in SUBWORDS if count < limit)
     table = {"tokenizer": {"source": {"kind": "bpe", "max_size": size}}}
-    return Choice(f"BPE with {size:,} pieces", table, f"running text, {pluralize(texts, 'text')}")
+    reason = f"running text; each piece must occur often enough in {pluralize(count, 'word')} to be learned"
+    return Choice(f"BPE with {size:,} pieces", table, reason)
 
 
 def _length(column: TextColumn, words: bool) -> Choice:
@@ -72,11 +95,11 @@ def _length(column: TextColumn, words: bool) -> Choice:
     return Choice(f"the first {longest} tokens of a text", {"data": {"max_length": longest}}, reason)
 
 
-def _sentences(requested: Mapping[str, Any]) -> list[Choice]:
+def _sentences(preset: str, requested: Mapping[str, Any]) -> list[Choice]:
     """Return how a text is cut for an encoder that reads sentences."""
     from seqwright.models.building import reads_sentences
 
-    if not reads_sentences({"preset": PRESET, **as_table(requested.get("model", {}))}):
+    if not reads_sentences({"preset": preset, **as_table(requested.get("model", {}))}):
         return []
     data = DataConfig(**requested.get("data", {}))
     what = f"in at most {data.max_sentences} sentences of at most {data.max_sentence_length} tokens"
@@ -94,18 +117,33 @@ def _quantile(lengths: LengthHistogram, share: float) -> int:
     return 0
 
 
-def _model(survey: Survey, ends: Mapping[str, Any], longest: int, words: bool) -> Choice:
-    texts, column = survey.report.examples, survey.report.columns["text"]
-    length = min(PIECES * column.words.mean if words else column.characters.mean, longest) + 1
-    epochs = ends.get("epochs")
-    if epochs is None:
-        steps = ends.get("steps")
-        tokens = steps * ends.get("tokens", 4096) if steps else ends["minutes"] * 60 * SPEED
-        epochs = tokens / (texts * length)
-    dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    table: dict[str, Any] = {"preset": PRESET, "dropout": dropout}
-    what, reason = f"model {PRESET}, dropout {dropout}", f"each text is seen about {epochs:.0f} times"
-    most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))
+def _epochs(preset: str, ends: Mapping[str, Any], tokens: float) -> float:
+    """Return how often each text is seen, roughly, for data of so many tokens."""
+    if ends.get("epochs"):
+        return float(ends["epochs"])
+    steps = ends.get("steps")
+    seen = (
+        steps * ends.get("tokens", 4096)
+        if steps
+        else ends["minutes"] * 60 * SPEED.get(preset, SPEED[LETTERS])
+    )
+    return seen / tokens
+
+
+def _model(survey: Survey, preset: str, epochs: float) -> Choice:
+    """Choose the model. Accuracy on a fifth of the training texts of TREC: n-gram detectors 86 %, the
+    Transformer of tiny-classifier 84 %, logistic regression on bigrams 86 %.
+    """
+    table: dict[str, Any] = {"preset": preset}
+    if preset == NGRAMS:
+        what = f"model {preset}"
+        reason = "a few words in a row decide most labels; attention shows which, and long texts stay cheap"
+    else:
+        table["dropout"] = next(dropout for most, dropout in DROPOUT if epochs < most)
+        what = f"model {preset}, dropout {table['dropout']}"
+        reason = f"each text is seen about {epochs:.0f} times"
+    counts = survey.labels.values()
+    most, least = max(counts), min(counts)
     if most >= UNEVEN * least:
         table["head"] = {"balance": BALANCE}
         what += f", classes weighed by their frequency to the power of −{BALANCE}"
@@ -113,12 +151,25 @@ def _model(survey: Survey, ends: Mapping[str, Any], longest: int, words: bool) -
     return Choice(what, {"model": table}, reason)
 
 
-def _batch(words: bool) -> Choice:
-    tokens = 4096 if words else 1024
-    optimizer = {"kind": "adamw", "rate": 2e-3, "embedding_rate": 2.0, "decay": 0.05}
+def _batch(preset: str, epochs: float, length: float) -> Choice:
+    """Choose the batches and the rate. The embeddings of n-grams start near zero: a high rate overfits."""
+    least, most = TOKENS
+    tokens = min(max(2 ** round(math.log2(TEXTS * length)), least), most)
+    reason = (
+        f"about {pluralize(round(tokens / length), 'text')}; on small data more steps beat larger batches"
+    )
+    optimizer = {"kind": "adamw", "rate": RATE, "embedding_rate": 2.0, "decay": 0.05}
     table = {"tokens": tokens, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.0}
-    what = f"{tokens:,} tokens per batch, in {CORES} parts for up to {CORES} cores, rate 0.002"
-    return Choice(what, {"training": table}, "on small data more steps beat larger batches")
+    if preset == NGRAMS:
+        rate = float(f"{RATE * min(1.0, ENOUGH / epochs):.1g}")
+        optimizer |= {"rate": rate, "embedding_rate": 0.2}
+        table |= {"smoothing": 0.1, "average": 0.99}
+        if rate < RATE:
+            reason += f"; a lower rate because each text is seen about {epochs:.0f} times"
+    what = (
+        f"{tokens:,} tokens per batch, in {CORES} parts for up to {CORES} cores, rate {optimizer['rate']:g}"
+    )
+    return Choice(what, {"training": table}, reason)
 
 
 def _time(texts: int) -> Choice:

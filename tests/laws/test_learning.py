@@ -86,7 +86,8 @@ def recipe(name: str, feed: str) -> dict[str, Any]:
     return part("rnn", attention=name, feed=feed, readout="state" if name == "none" else "tanh")
 
 
-PAIRS = {(e, d) for e in ENCODERS.names() for d in DECODERS.names()} - {("rnn", "rnn")}  # that one: see below
+ORDERED = [name for name in ENCODERS.names() if name != "ngrams"]  # an n-gram does not know its place
+PAIRS = {(e, d) for e in ORDERED for d in DECODERS.names()} - {("rnn", "rnn")}  # that one: see below
 
 
 @pytest.mark.parametrize(("encoder", "decoder"), sorted(PAIRS))
@@ -104,7 +105,14 @@ def test_every_decoder_without_an_encoder(decoder):
     assert learn({"kind": "decoder_only", "decoder": chosen}, longest, rate) >= 0.99
 
 
-@pytest.mark.parametrize("case", HEAD_CASES)
+MEMORISED = [
+    case
+    for case, (encoder, head) in HEAD_CASES.items()
+    if encoder in ORDERED or head in ("classes", "values")  # random tags depend on more than an n-gram
+]
+
+
+@pytest.mark.parametrize("case", MEMORISED)
 def test_every_head_with_every_encoder(case):
     """A few samples are memorised."""
     model = copy.deepcopy(with_head(case)).train()
@@ -134,7 +142,7 @@ def test_every_attention_of_the_rnn(attention):
 @pytest.mark.parametrize("attention", ["none", *RECIPES])
 @pytest.mark.parametrize("feed", ["context", "output"])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize("encoder", ENCODERS.names())
+@pytest.mark.parametrize("encoder", ORDERED)
 def test_every_attention_with_every_feed(encoder, cell, feed, attention):
     decoder = {
         **recipe(attention, feed),

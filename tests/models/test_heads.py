@@ -62,6 +62,10 @@ def test_padding_is_not_pooled(hidden, kind, pooling):
     assert_close(part(hidden, nothing), part.linear.bias.expand(4, -1))
 
 
+def test_max_pooling_takes_the_largest_values(hidden):
+    torch.testing.assert_close(POOLINGS.build("max", size=hidden.shape[-1])(hidden), hidden.max(1).values)
+
+
 def test_attention_pooling_is_a_weighted_mean(hidden):
     part = POOLINGS.build("attention", size=SIZE).double()
     weights = torch.stack([part.query @ torch.tanh(part.map(h)) for h in hidden[0]]).softmax(0)

@@ -1,4 +1,4 @@
-"""The convolution over neighbours against torch's own, row by row."""
+"""Convolutions over neighbours against torch's own, row by row."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqwright.data.batch import Tokens
+from seqwright.models.encoders.ngrams import Ngrams
 from seqwright.nn.convolution import Neighbours
 from seqwright.nn.masks import Places
 
@@ -32,3 +34,27 @@ def test_without_padding_everything_is_seen():
     part, x = Neighbours(SIZE, 2), torch.randn(2, 5, SIZE)
     everything = Places.run(0, 5).with_seen(torch.ones(2, 5, dtype=torch.bool))
     torch.testing.assert_close(part(x, Places.run(0, 5)), part(x, everything))
+
+
+@given(widths=st.lists(st.integers(1, 5), min_size=1, max_size=3), length=st.integers(1, 6))
+def test_detectors_of_ngrams_are_convolutions(widths, length):
+    torch.manual_seed(length)
+    part = Ngrams(vocabulary=12, size=7, embedding_size=SIZE, widths=widths).double().eval()
+    ids = torch.randint(4, 12, (2, length))
+    x, expected = part.embedding(ids).mT, []  # (B, D, S)
+    for width, detector in zip(widths, part.detectors, strict=True):
+        kernel = detector.weight.view(-1, width, SIZE).transpose(1, 2)
+        expected.append(F.conv1d(F.pad(x, ((width - 1) // 2, width // 2)), kernel, detector.bias).relu())
+    found = part(Tokens(ids)).hidden
+    assert found.shape == (2, length, 7)
+    torch.testing.assert_close(found, torch.cat(expected, 1).mT)
+
+
+def test_token_dropout_takes_whole_tokens():
+    torch.manual_seed(1)
+    part = Ngrams(vocabulary=9, size=6, embedding_size=SIZE, widths=[1], dropout=0.0, token_dropout=0.5)
+    with torch.no_grad():
+        part.detectors[0].bias.fill_(1.0)  # what is left of a token without a vector
+    lost = (part(Tokens(torch.full((50, 8), 5))).hidden == 1).all(-1).float().mean()
+    assert 0.4 < lost < 0.6
+    assert (part.eval()(Tokens(torch.full((50, 8), 5))).hidden != 1).any(-1).all()

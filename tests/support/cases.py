@@ -170,7 +170,8 @@ def with_encoder(case: str, layers: int = LAYERS) -> Any:
 @cache
 def with_head(case: str) -> Any:
     encoder, head = HEAD_CASES[case]
-    return _small({"kind": "encoder_only", "encoder": default_encoder(encoder), "head": head}, 1)
+    layers = 1 if "layers" in ENCODERS.options(encoder) else None
+    return _small({"kind": "encoder_only", "encoder": default_encoder(encoder), "head": head}, layers)
 
 
 @cache
@@ -179,9 +180,10 @@ def of_kind(kind: str) -> Any:
     return _small({"kind": kind, "heads": HEAD_COUNT}, LAYERS)
 
 
-def _small(description: Spec, layers: int) -> Any:
+def _small(description: Spec, layers: int | None) -> Any:
     torch.manual_seed(1)
-    model = build_model({"size": SIZE, "layers": layers, "tie": False, **description}, **FACTS)
+    depth = {} if layers is None else {"layers": layers}
+    model = build_model({"size": SIZE, **depth, "tie": False, **description}, **FACTS)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):  # zeros at first, which would hide a bias in the wrong place
             torch.nn.init.normal_(parameter)

@@ -160,6 +160,18 @@ def test_uneven_labels_are_weighed_with_the_reason(tmp_path):
     assert any("the most frequent label has 300 texts, the rarest 12" in line for line in made.lines())
 
 
+def test_running_text_gets_ngrams_and_single_words_letters(tmp_path):
+    path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews(100)])
+    text = design({"data": {"train": [path]}}).config
+    assert (text.model["preset"], text.tokenizer.source["kind"]) == ("ngram-classifier", "bpe")
+    rows = task_class("text_classification").toy(0)
+    words = write(tmp_path / "w.tsv", [f"{row['text']}\t{row['label']}" for row in rows])
+    letters = design({"data": {"train": [words]}}).config
+    assert (letters.model["preset"], letters.tokenizer.source) == ("tiny-classifier", "characters")
+    other = design({"data": {"train": [path]}, "model": {"preset": "lstm-classifier"}})
+    assert "lstm-classifier, dropout" in "\n".join(other.lines())
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("classified")
