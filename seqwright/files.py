@@ -259,12 +259,14 @@ def encode_json(value: Any, indent: int | None = None) -> bytes:
 
 
 def strict(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by None."""
+    """Replace NaN and infinities, which JSON does not have, by None, and objects by their `to_json`."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
         return {key: strict(item) for key, item in value.items()}
-    return [strict(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def read_json(path: Path) -> dict[str, Any]:

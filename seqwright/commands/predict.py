@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WRITING = ("length", "samples", "stop")  # options of language models
+WRITING = ("length", "samples", "stop", "horizon")  # options of language models and forecasters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
-    source = "Input file (default: standard input), or a prompt. Tabs separate the fields of a source."
-    parser.add_argument("input", nargs="?", default="-", metavar="INPUT", help=source)
+    source = (
+        "Input file (default: standard input), or a prompt. Tabs separate the fields of a source. "
+        "For series: a history, by default the training data."
+    )
+    parser.add_argument("input", nargs="?", metavar="INPUT", help=source)
     output = "Output file. Running the same command again resumes an unfinished one."
     parser.add_argument("--output", metavar="F", help=output)
     parser.add_argument("--json", action="store_true", help="Write one JSON object per line, with scores.")
@@ -52,6 +55,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=int, metavar="N", help="Continuations of each prompt (default: 1)."
     )
     writing.add_argument("--stop", action="append", metavar="TEXT", help="Text before which to stop.")
+    series = parser.add_argument_group("series")
+    series.add_argument("--horizon", type=int, metavar="N", help="Steps to forecast (default: the run's).")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -63,6 +68,7 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.prediction.predictor import load
     from seqwright.runs.folder import check_order
 
+    named, options.input = options.input, options.input or "-"
     check_order(options.folder, options.input)
     output = None if options.output is None else Path(options.output)
     if output is not None:
@@ -70,6 +76,11 @@ def run(options: argparse.Namespace) -> None:
     predictor = load(options.folder, threads=options.threads)
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
     given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
+    if predictor.task.whole_file and not _is_jsonl(named):
+        try:
+            return _answer_file(predictor, named, options, given)
+        except ConfigError as error:
+            raise error.renamed(_flags(*given)) from error
     if predictor.task.prompted and options.input != "-" and not os.path.lexists(options.input):
         try:
             return _answer_prompt(predictor, options, given)
@@ -121,6 +132,42 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
         write_text(Path(options.output), text, follow=True)
     if unknown := list(predictor.task.unknown_symbols(options.input)):
         _report(f"the prompt has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
+
+
+def _is_jsonl(path: str | None) -> bool:
+    """Whether a file, or standard input where it is named, has a JSON object per line."""
+    from seqwright.data.readers.files import Input
+
+    return path == "-" or (path is not None and next(Input(path).peek(), b"").lstrip()[:1] == b"{")
+
+
+def _answer_file(
+    predictor: Predictor, path: str | None, options: argparse.Namespace, given: dict[str, Any]
+) -> None:
+    """Write the answers to a whole file; without one, to the training data of the run."""
+    from dataclasses import replace
+
+    from seqwright.config import Config
+    from seqwright.data.read_report import ReadReport
+    from seqwright.files import encode_json, write_text
+
+    config = predictor.config or Config()
+    paths = (path,) if path is not None else config.data.train
+    reader = predictor.task.reader(paths, replace(config.data, encoding=options.encoding))
+    inputs, report = predictor.task.whole_inputs(reader), ReadReport()
+    for _ in reader.read(report):
+        break  # counts what was changed
+    found = predictor.predict(inputs, **given)
+    if options.json:
+        text = b"".join(encode_json(each.to_json()) for each in found).decode()
+    else:
+        text = predictor.task.written(found)
+    if options.output is None:
+        print(text, end="")
+    else:
+        write_text(Path(options.output), text, follow=True)
+    for line in (*report.summary(), *predictor.task.remarks(inputs, found)):
+        _report(line)
 
 
 def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, Decoding]:

@@ -22,6 +22,7 @@ REGISTRIES = {  # by the name of a part in a configuration; imported when they a
     "model": "seqwright.models:MODELS",
     "encoder": "seqwright.models:ENCODERS",
     "decoder": "seqwright.models:DECODERS",
+    "network": "seqwright.models:NETWORKS",
     "head": "seqwright.models:HEADS",
     "score": "seqwright.nn.scores:SCORES",
     "position": "seqwright.nn.positions:POSITIONS",
@@ -34,7 +35,7 @@ REGISTRIES = {  # by the name of a part in a configuration; imported when they a
     "metric": "seqwright.evaluation.metrics:METRICS",
     "task": "seqwright.data.task:TASKS",
 }
-MODEL_PARTS = ("encoder", "decoder", "head", "position", "feed_forward", "growth")
+MODEL_PARTS = ("encoder", "decoder", "network", "head", "position", "feed_forward", "growth")
 OPEN = {  # keys whose value is a part: its name, or a table with its name and its options
     "model.kind": "model",
     **{f"model.{part}": part for part in MODEL_PARTS},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -14,6 +15,7 @@ from seqwright.config.tables import Config
 from seqwright.config.validation import convert, field_hints, rule
 from seqwright.errors import ConfigError, Problem
 
+SHORT = {"horizon": "data", "lookback": "data", "rows": "data"}  # keys that are written without their table
 DESCRIBES = {"model": {"preset", "kind", "encoder", "decoder"}}  # keys that make a table complete
 
 
@@ -108,10 +110,17 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, 
             inner[part] = {_name_key(part): nested} if isinstance(nested, str) else nested or {}
             inner = inner[part]
         inner[last] = _value(text.strip())
+    for name in SHORT.keys() & result.keys():
+        inner = result.setdefault(SHORT[name], {})
+        if name in inner:
+            raise ConfigError(f"{name} and {SHORT[name]}.{name} set the same option; give one of them")
+        inner[name] = result.pop(name)
     return result
 
 
 def _value(text: str) -> Any:
+    if re.fullmatch(r"\d+(,\d+)+", text):  # 8640,2880,2880
+        text = f"[{text}]"
     try:
         (value,) = tomllib.loads(f"value = {text}").values()
     except (ValueError, RecursionError):  # not TOML, or a text of several lines that happen to be keys

@@ -91,6 +91,15 @@ def _classifier(encoder: dict[str, Any], pooling: str, **head: Any) -> dict[str,
     return {"kind": "encoder_only", "encoder": encoder, "head": head}
 
 
+def _forecaster(network: dict[str, Any], normalise: str = "window", **head: Any) -> dict[str, Any]:
+    values = {"kind": "values", "pooling": "first", **head}
+    return {"kind": "forecaster", "network": network, "head": values, "normalise": normalise}
+
+
+_INTERVALS: dict[str, Any] = {"quantiles": [0.1, 0.9]}
+_PATCHES = {"kind": "patches", "patch": 16, "stride": 8, "layers": 3}
+
+
 def _masked(encoder: dict[str, Any], **head: Any) -> dict[str, Any]:
     reader, output = {"kind": "transformer", **encoder}, {"kind": "tokens", **head}
     return {"kind": "encoder_only", "encoder": reader, "head": output, "tie": True}
@@ -273,6 +282,61 @@ PRESETS: dict[str, Preset] = {
             "tie": True,
         },
         "exact GELU, where the released weights use its tanh approximation",
+    ),
+    "nie2023": Preset(
+        "Nie et al. 2023, A Time Series is Worth 64 Words (PatchTST/42), A.1.4, at the size for small data",
+        _forecaster(
+            {
+                **_PATCHES,
+                "size": 16,
+                "heads": 4,
+                "hidden": 128,
+                "dropout": 0.3,
+                "feed_forward": {"kind": "plain", "activation": "gelu"},
+                "position": {"kind": "learned", "length": 512},
+                "order": "post",
+            },
+            dropout=0.0,
+        ),
+        "layer normalisation where the paper has batch normalisation, and no residual attention",
+    ),
+    "tiny-forecaster": Preset(
+        "ours: the best linear forecast (Toner & Darlow 2024), and nie2023 with layer normalisation first "
+        "for what it misses; quantiles next to the mean",
+        {
+            **_forecaster(
+                {**_PATCHES, **_OURS, "layers": 2, "size": 32, "heads": 4, "hidden": 64, "dropout": 0.2},
+                dropout=0.2,
+                **_INTERVALS,
+            ),
+            "base": "least_squares",
+        },
+    ),
+    "nlinear": Preset(
+        "Zeng et al. 2023, Are Transformers Effective for Time Series Forecasting?, 4 (NLinear)",
+        _forecaster({"kind": "linear"}, "last", dropout=0.0),
+    ),
+    "dlinear": Preset(
+        "Zeng et al. 2023, 4 (DLinear)", _forecaster({"kind": "linear", "trend": 25}, "none", dropout=0.0)
+    ),
+    "repeat_last": Preset(
+        "the last value again: a floor, nothing is learned", _forecaster({"kind": "repeat"})
+    ),
+    "seasonal_naive": Preset(
+        "the last season again: a floor, nothing is learned",
+        _forecaster({"kind": "repeat", "seasonal": True}),
+    ),
+    "lstm": Preset(
+        "ours: a recurrent encoder-decoder over patches with attention (Luong et al. 2015); "
+        "network.attention=false is that of Sutskever et al. 2014",
+        _forecaster({"kind": "recurrent", "size": 64, "cell": "lstm", "dropout": 0.1}, **_INTERVALS),
+    ),
+    "transformer-series": Preset(
+        "Vaswani et al. 2017 over time steps, with the decoder of Informer (Zhou et al. 2021)",
+        _forecaster(
+            {"kind": "steps", "layers": 2, "size": 32, "heads": 4, "hidden": 64, "dropout": 0.1}, **_INTERVALS
+        ),
+        "every channel on its own, where the papers join all channels in one vector",
     ),
     "tiny-mlm": Preset(
         "ours: a masked language model (Devlin et al. 2019) with the parts of tiny",

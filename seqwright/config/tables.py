@@ -15,6 +15,7 @@ Files = tuple[str, ...]
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 Character = Annotated[str, Len(1, 1)]
 HeldOut = Annotated[float, Gt(0), Lt(0.5)]
+Rows = tuple[Count, Count, Count]
 Clip = Annotated[float, Gt(0)]
 
 
@@ -49,6 +50,14 @@ class DataConfig:
     max_sentences: Annotated[
         Count, Doc("Sentences per text for a hierarchical encoder; further ones are not read.")
     ] = 100
+    horizon: Annotated[Count | None, Doc("Steps that a forecast covers; horizon=96 is short for it.")] = None
+    lookback: Annotated[Count | None, Doc("Steps that a forecast reads; lookback=336 is short for it.")] = (
+        None
+    )
+    rows: Annotated[Rows | None, Doc("Time steps for training, validation and test, in this order.")] = None
+    target: Annotated[Files, Doc("Columns of a series to forecast; default: all of numbers, or y.")] = ()
+    known: Annotated[Files, Doc("Columns that are known in advance, such as holidays or prices.")] = ()
+    calendar: Annotated[bool, Doc("Read the time of day, the weekday and the day of month and year.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

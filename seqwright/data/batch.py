@@ -143,6 +143,29 @@ class HeadBatch:
         return replace(self, source=self.source.rolled())
 
 
+@dataclass(frozen=True)
+class Past:
+    """What is known before forecasts: values (B, lookback); features (B, lookback + horizon, F), of which the
+    future is known, too; ids (B,) of the series. `apart` rows belong to one window, one for each channel.
+    """
+
+    values: Tensor
+    horizon: int
+    apart: int = 1
+    features: Tensor | None = None
+    ids: Tensor | None = None
+
+    @property
+    def count(self) -> int:
+        """The numbers that are read and predicted."""
+        return len(self.values) * (self.values.shape[1] + self.horizon)
+
+    def rolled(self) -> Past:
+        """Return the windows moved by one: each channel gets the past of the same channel."""
+        features = None if self.features is None else self.features.roll(self.apart, 0)
+        return replace(self, values=self.values.roll(self.apart, 0), features=features)
+
+
 def collate(source: Ragged, target: Ragged, index: np.ndarray) -> Batch:
     """Return a batch of texts to texts: row i of both sides is the example of number `index[i]`."""
     return Batch(source_tokens(source), padded(target, begin=True), padded(target, end=True).ids, index)

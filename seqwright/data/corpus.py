@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from seqwright.config import Config, DataConfig
 from seqwright.data.read_report import ReadReport
@@ -16,10 +16,11 @@ from seqwright.data.split import (
     SplitRule,
     Strata,
     StratifiedPlaces,
+    fractions_of,
     place_in_order,
     place_of,
 )
-from seqwright.data.task import Reader, Task, task_class
+from seqwright.data.task import Reader, Task, TimedReader, task_class
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Corpus:
             for number, example in enumerate(reader.read(report)):
                 yield place_in_order(number, count), example
             return
+        if self.task.split is SplitRule.BY_TIME:
+            for example in reader.read(report):
+                yield cast(TimedReader[Any], reader).share(example), example
+            return
         place = self._by_label if self.task.split is SplitRule.BY_LABEL else self._by_hash
         for example in reader.read(report):
             yield place(self.task.group(example)), example
@@ -68,10 +73,7 @@ class Corpus:
 
     @property
     def fractions(self) -> Fractions:
-        """A part with files of its own takes nothing from the training files."""
-        valid = 0.0 if self.data.valid else self.data.held_out
-        test = 0.0 if self.data.test or self.data.valid else self.data.held_out
-        return Fractions(valid, test)
+        return fractions_of(self.data)
 
     def name(self, part: Part) -> str:
         """Return the files of a part, or those that it is taken from."""

@@ -29,13 +29,14 @@ from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, SeqwrightError
 from seqwright.files import uncompressed
 
-Shape = Literal["folder", "jsonl", "tsv", "csv", "text"]
+Shape = Literal["folder", "jsonl", "tsv", "csv", "text", "parquet"]
 
 CAP = 1001  # distinct values of a column that are counted
 SAMPLE = 5000  # rows that are kept
 WIDEST = 100  # columns that are kept
 LONGEST = 200  # characters of a cell that are kept
 HEAD = 200  # lines that decide the format
+PARQUET = (".parquet", ".pq")  # the endings of binary tables, which have names and types themselves
 OPENED = 50  # texts of a folder, spread over it, whose words are counted
 BEGINNING = 1 << 16  # characters of a text whose words are counted
 LABELLED, SHORT = 10, 1000  # texts per sub-folder, and words in the median of texts that have a label
@@ -178,6 +179,8 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     inputs = [Input(path) for path in paths]
     if not inputs or any(file.single_pass for file in inputs):
         return None
+    if all(uncompressed(path).suffix.lower() in PARQUET for path in paths):
+        return Glance(tuple(paths), "parquet", (), 0, ())
     decoding = Decoding(data.encoding, "replace", data.max_line)
     head = [line for line in first_lines(inputs[0], decoding, HEAD)[1] if line.strip()]
     shape, delimiter = _shape(head, paths[0], data)

@@ -51,6 +51,11 @@ class Reason(StrEnum):
     BAD_BYTES = "changed: undecodable bytes replaced with U+FFFD"
     NUL = "changed: NUL replaced with a space"
     SURROGATE = "changed: unpaired surrogate replaced with U+FFFD"
+    DUPLICATE_TIME = "skipped: the time comes again; its last line counts"
+    MISSING_STEP = "changed: a time step was missing after the line; it is added without values"
+    MISSING_VALUE = "changed: a value is missing or infinite; models read the last one before it"
+    UNSORTED = "changed: out of time order; sorted"
+    OFF_GRID = "changed: the time is between two steps; moved to the nearest one"
     NONCHARACTER = "changed: reserved noncharacter replaced with U+FFFD"
 
 

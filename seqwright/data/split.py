@@ -10,12 +10,15 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from seqwright.data.read_report import PLACES_KEPT, Place
 from seqwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
 
 Part = Literal["train", "valid", "test"]
 
@@ -46,6 +49,7 @@ class SplitRule(StrEnum):
     BY_GROUP = "by group"  # the hash of its group decides the part of an example
     BY_LABEL = "by label"  # the same, with equal shares of each label
     IN_ORDER = "in order"  # first the training examples, then those for validation, then those for the test
+    BY_TIME = "by time"  # the same, by the times of the examples
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,17 @@ class Fractions:
         if place < self.test:
             return "test"
         return "valid" if place < self.test + self.valid else "train"
+
+
+def fractions_of(data: DataConfig) -> Fractions:
+    """Return the shares of a configuration. A part with files of its own takes nothing from the training
+    files.
+    """
+    if data.rows is not None:
+        _, *held_out = (rows / sum(data.rows) for rows in data.rows)
+        return Fractions(*held_out)
+    valid = 0.0 if data.valid else data.held_out
+    return Fractions(valid, 0.0 if data.test or data.valid else data.held_out)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ AGAIN = "remove the folder to build it again"
 
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
 NumberType = Annotated[str, Field(pattern=r"^[<|]?([iu][1248]|f[248]|b1)$")]  # of numpy
-Values = Sequence[int] | np.ndarray | str
+Values = Sequence[float] | np.ndarray | str
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ class Ragged:
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int] | np.ndarray]) -> Ragged:
+    def of(cls, rows: Sequence[Sequence[float] | np.ndarray], dtype: type[np.number] = np.int64) -> Ragged:
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         if rows and all(isinstance(row, np.ndarray) for row in rows):
-            return cls(np.concatenate(rows).astype(np.int64), lengths)
-        return cls(np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum())), lengths)
+            return cls(np.concatenate(rows).astype(dtype), lengths)
+        return cls(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(lengths.sum())), lengths)
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> Ragged:
@@ -361,7 +361,8 @@ class _Writer:
             self.places = self.opened.enter_context(HashedFile(self.folder / "places"))
         for spec, column in self.columns:
             values = [row.columns[spec.name] for row in chunk]
-            rows = Ragged.of_texts(values) if isinstance(values[0], str) else Ragged.of(values)  # type: ignore[arg-type]
+            kind = np.float64 if np.dtype(spec.dtype).kind == "f" else np.int64
+            rows = Ragged.of_texts(values) if isinstance(values[0], str) else Ragged.of(values, kind)  # type: ignore[arg-type]
             self._check_ids(spec, rows)
             column.write(rows)
         if self.places is not None:

@@ -87,6 +87,13 @@ class Reader(Protocol[Example]):
         """Yield the examples in order; `report` counts what is skipped or changed."""
 
 
+class TimedReader(Reader[Example], Protocol[Example]):
+    """A reader of a task that is split by time."""
+
+    def share(self, example: Any) -> float:
+        """Return a number from 0 to 1 by the time of an example: the last ones come first, for the test."""
+
+
 @dataclass(frozen=True)
 class Row(Generic[E]):
     """An encoded example: its columns by name, and the length that limits and batching look at."""
@@ -125,7 +132,8 @@ class Task(ABC, Generic[E, P]):
     before there is data. traced: `look` shows its predictions. checking: the options of `predict` in an
     evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
     that names no file is the input itself. streams: in a terminal, the answer to it is shown while it grows.
-    generates: answers are searched for, with the options of a beam.
+    whole_file: a file is one input, which the reader reads, not a line. generates: answers are searched for,
+    with the options of a beam.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -137,6 +145,7 @@ class Task(ABC, Generic[E, P]):
     traced: ClassVar[bool] = False
     checking: ClassVar[Mapping[str, Any]] = {}
     prompted: ClassVar[bool] = False
+    whole_file: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     generates: ClassVar[bool] = False
 
@@ -253,6 +262,18 @@ class Task(ABC, Generic[E, P]):
     def labelled(self, given: Any) -> Iterator[E]:
         """Yield the examples with their targets in what a user gives to `evaluate` and `score`."""
 
+    def whole_inputs(self, reader: Any) -> list[E]:
+        """Return the inputs in whole files, for a task with `whole_file`."""
+        raise ConfigError(f"{type(self).__name__} reads lines")
+
+    def written(self, predictions: Sequence[P]) -> str:
+        """Return the answers to whole files as the text of a file."""
+        return "".join(f"{prediction}\n" for prediction in predictions)
+
+    def remarks(self, inputs: Sequence[E], predictions: Sequence[P]) -> list[str]:
+        """Return lines for a person about the answers to whole files."""
+        return []
+
     def check_compatible(self, example: E, files: Sequence[str]) -> None:
         """Refuse the examples of files that were read in another form than the model was trained with."""
 
@@ -340,6 +361,10 @@ class Task(ABC, Generic[E, P]):
     def baseline(self, example: E) -> Any:
         """Return a trivial answer, or None; its score is shown next to the model's."""
         return None
+
+    def baselines(self, examples: Sequence[E]) -> Mapping[str, Sequence[Any]]:
+        """Return the answers of simpler methods by name; their scores are shown next to the model's."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ print(evaluation)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +76,7 @@ class Evaluation:
     tables: dict[str, Table]
     speed: Speed
     baseline: dict[str, float]  # the scores of a trivial answer
+    baselines: dict[str, dict[str, float]]  # the scores of simpler methods by name
     file: str | None = None
 
     @property
@@ -136,6 +137,7 @@ class Evaluation:
             **self.judge.settings,
             "metrics": self.metrics,
             "baseline": self.baseline,
+            "baselines": self.baselines,
             "signatures": {each.metric.name: each.signature for each in self.measured},
             "intervals": dict(zip(names, intervals, strict=True)),
             "level": self.judging.level,
@@ -225,6 +227,10 @@ def evaluate(
     if not any(answer is None for answer in trivial):
         simple = (metric for metric in judge.metrics if metric.reads_answers)
         baseline = {each.name: each.measured(trivial, references).value() for each in simple}
+    baselines = {
+        name: {metric.name: metric.measured(answers, references).value() for metric in judge.metrics}
+        for name, answers in task.baselines(firsts).items()
+    }
     return Evaluation(
         items=items,
         order=tuple(order),
@@ -239,9 +245,10 @@ def evaluate(
         mistakes=tuple(task.mistakes(judge, items)),
         buckets=task.buckets(items, predictor.folder),
         tables=task.tables(items),
-        findings=(*_familiar(predictor, firsts), *_findings(outputs)),
+        findings=(*_outdone(measured[0], baselines), *_familiar(predictor, firsts), *_findings(outputs)),
         speed=speed,
         baseline=baseline,
+        baselines=baselines,
         file=file,
     )
 
@@ -281,6 +288,15 @@ def evaluate_files(
     evaluation = evaluate(predictor, examples, file=corpus.name("test"), **how)
     left_out = tally.summary() if paths else []  # the training reported what it left out itself
     return replace(evaluation, findings=(*left_out, *evaluation.findings))
+
+
+def _outdone(first: Measured, baselines: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Name the simpler methods that are better by the first metric, the best first."""
+    name, sign = first.metric.name, 1 if first.metric.better == "higher" else -1
+    for other in sorted(baselines, key=lambda other: -sign * baselines[other][name]):
+        if sign * (theirs := baselines[other][name]) > sign * first.value():
+            figures = f"{first.metric.title} {theirs:.3f} against {first.value():.3f}"
+            yield f"a {other.replace('_', ' ')} forecast is better: {figures}"
 
 
 def _familiar(predictor: Predictor, examples: Sequence[Any]) -> Iterator[str]:

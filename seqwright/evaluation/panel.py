@@ -22,7 +22,8 @@ NAME = 19  # width of the names on the left
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
-    lines = [_headline(evaluation), "", *_scores(evaluation), "", *_tables(evaluation)]
+    lines = [_headline(evaluation), "", *_scores(evaluation), "", *_baselines(evaluation)]
+    lines += _tables(evaluation)
     lines += [*_buckets(evaluation), ""]
     confused = [f"{_change(each)} {each.count:,}" for each in evaluation.confusions[:12]]
     lines += _filled("expected → output, count: ", confused)
@@ -73,6 +74,18 @@ def _scores(evaluation: Evaluation) -> list[str]:
         figures = f"{each.value():6.{finest}f} {ends:>11} {simple:>8}"
         lines.append(f"{_metric(evaluation, each.metric)} {figures}  {each.signature}")
     return lines
+
+
+def _baselines(evaluation: Evaluation) -> list[str]:
+    """Return the scores of simpler methods below those of the model, a column for each metric."""
+    if not evaluation.baselines:
+        return []
+    shown = [each.metric for each in evaluation.measured]
+    lines = [f"{'':{NAME}} {' '.join(f'{fitted(metric.title, 9).strip():>9}' for metric in shown)}"]
+    for name, scores in {"model": evaluation.metrics, **evaluation.baselines}.items():
+        cells = (f"{scores[metric.name]:9.{max(metric.decimals, 2)}f}" for metric in shown)
+        lines.append(f"{fitted(name.replace('_', ' '), NAME)} {' '.join(cells)}")
+    return [*lines, ""]
 
 
 def _tables(evaluation: Evaluation) -> list[str]:

@@ -31,6 +31,7 @@ MODELS = Registry("model", "seqwright.models", "seqwright.models:Model")
 ENCODERS = Registry("encoder", "seqwright.models.encoders", "seqwright.models:Encoder")
 DECODERS = Registry("decoder", "seqwright.models.decoders", "seqwright.models:Decoder")
 HEADS = Registry("head", "seqwright.models.heads", "seqwright.models:Head")
+NETWORKS = Registry("network", "seqwright.models.networks", "seqwright.models:Network")
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,20 @@ class Head(nn.Module):
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
         """Return something to expect for `Encoder.sample` with the same arguments."""
+        raise NotImplementedError
+
+
+class Network(nn.Module):
+    """The body of a forecaster: from normalised past values to vectors, each of which predicts some steps.
+
+    size: of a vector; 0: the vectors are the forecast itself, without a head. each: the steps per vector.
+    """
+
+    size: int
+    each: int
+
+    def forward(self, past: Tensor, source: Any) -> Tensor:
+        """past (B, lookback), source a `Past` with everything else that is known -> (B, vectors, size)."""
         raise NotImplementedError
 
 

@@ -19,7 +19,7 @@ from seqwright.runs.folder import WEIGHTS
 
 FORMAT = 1
 EXAMPLES = "examples.json"
-TOLERANCE = 1e-3  # of numbers: other machines and other batches round differently
+TOLERANCE, SHARE = 1e-3, 1e-5  # of numbers: other machines and other batches round differently
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class RecordedOutput:
 
 
 def _close(one: Any, other: Any) -> bool:
-    """Compare JSON values; numbers may differ by TOLERANCE."""
+    """Compare JSON values; numbers may differ by TOLERANCE, and by a SHARE of themselves."""
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0, abs_tol=TOLERANCE)
+        return math.isclose(one, other, rel_tol=SHARE, abs_tol=TOLERANCE)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

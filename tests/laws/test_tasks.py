@@ -36,6 +36,7 @@ MODELS: dict[str, dict[str, Any]] = {  # by model kind
     "encoder_decoder": {"preset": "tiny", "share": False, **SMALL},
     "decoder_only": {"kind": "decoder_only", **SMALL},
     "encoder_only": {"kind": "encoder_only", **SMALL},
+    "forecaster": {"kind": "forecaster", **SMALL},
 }
 HEADS = {"masked_language_modeling": "tokens"}  # of encoders, where it is not the default one
 TRAINING = {"tokens": 256, "validations": 2, "decode": 40, "average": 0.9, "smoothing": 0.0}

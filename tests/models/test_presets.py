@@ -12,9 +12,10 @@ from safetensors.torch import load_model, save_model
 from seqwright.config.presets import PRESETS, pinned
 from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
-from seqwright.models import DECODERS, ENCODERS, MODELS
+from seqwright.models import DECODERS, ENCODERS, MODELS, NETWORKS
 from seqwright.models.building import build_model, parts_of, resolve, unpinned
 from seqwright.models.encoder_only import EncoderOnly
+from seqwright.models.forecaster import Forecaster
 
 SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16, "readout_size": 12}
 
@@ -22,7 +23,7 @@ SMALL = {"layers": 2, "size": 16, "hidden": 24, "heads": 4, "embedding_size": 16
 def small(name: str) -> dict:
     """A preset with sizes that fit into a test; without options that its parts do not have."""
     model = PRESETS[name].model
-    registries = {"encoder": ENCODERS, "decoder": DECODERS}
+    registries = {"encoder": ENCODERS, "decoder": DECODERS, "network": NETWORKS}
     parts = [registries[part].options(model[part]["kind"]) for part in registries if part in model]
     known = set().union(*parts)
     return {"preset": name, **{key: value for key, value in SMALL.items() if key in known}}
@@ -30,12 +31,14 @@ def small(name: str) -> dict:
 
 def build(description, source: int = 20, target: int = 20):
     facts = {"source_vocabulary": source, "target_vocabulary": target, "vocabulary": target, "classes": 3}
-    return build_model(description, **facts)
+    return build_model(description, **facts, lookback=24, horizon=5, season=3)
 
 
 def scores(model) -> torch.Tensor:
     source = Tokens(torch.tensor([[4, 5, 6, 7], [8, 9, 10, 4]]), torch.tensor([4, 2]))
     with torch.no_grad():
+        if isinstance(model, Forecaster):
+            return model(model.sample([0, 0], [1, 2]))
         if isinstance(model, EncoderOnly):
             return model.predictions(source)
         return model.output(model.decoder(torch.tensor([[2, 4, 5], [2, 6, 7]]), model.start(source))[0])
@@ -45,6 +48,8 @@ def scores(model) -> torch.Tensor:
 def test_weights_survive_a_file(name, tmp_path):
     torch.manual_seed(1)
     model = build(small(name)).eval()
+    for weight in model.parameters():  # some start at zero
+        torch.nn.init.normal_(weight)
     save_model(model, str(tmp_path / "model.safetensors"))
     torch.manual_seed(2)
     other = build(small(name)).eval()
@@ -59,8 +64,8 @@ def test_a_shared_weight_is_saved_once(name, tmp_path):
     save_model(model, str(tmp_path / "model.safetensors"))
     with safe_open(tmp_path / "model.safetensors", "pt") as file:
         saved = sum(file.get_tensor(key).numel() for key in file.keys())  # noqa: SIM118 (no mapping)
-    assert saved == sum(parameter.numel() for parameter in model.parameters())  # each parameter counts once
-    if isinstance(model, EncoderOnly):
+    assert saved == sum(weight.numel() for weight in model.weights().values())  # each one counts once
+    if isinstance(model, EncoderOnly | Forecaster):
         return
     tied = model.output.weight is model.decoder.embedding.weight
     assert tied == PRESETS[name].model["tie"]

@@ -11,6 +11,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from seqwright.config.presets import KIND
 from seqwright.data.batch import Tokens
 from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS, Generative
 from seqwright.models.building import build_model
@@ -27,6 +28,8 @@ FACTS = {  # facts about data, for the parts that ask for them
     "vocabulary": VOCABULARY,
     "classes": 3,
     "values": 2,
+    "lookback": 12,
+    "horizon": 3,
 }
 SIZE, HEAD_COUNT, LAYERS = 8, 2, 2
 MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
@@ -183,7 +186,10 @@ def of_kind(kind: str) -> Any:
 def _small(description: Spec, layers: int | None) -> Any:
     torch.manual_seed(1)
     depth = {} if layers is None else {"layers": layers}
-    model = build_model({"size": SIZE, **depth, "tie": False, **description}, **FACTS)
+    options = {"size": SIZE, **depth, "tie": False, **description}
+    if "tie" not in MODELS.options(str(options.get("kind", KIND))):
+        del options["tie"]
+    model = build_model(options, **FACTS)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):  # zeros at first, which would hide a bias in the wrong place
             torch.nn.init.normal_(parameter)
@@ -199,7 +205,9 @@ def source(rows: list[list[int]]) -> Tokens:
 
 
 def example(model: Any, lengths: Sequence[int], seeds: Sequence[int]) -> SimpleNamespace:
-    """A batch for an encoder with a head. Row i is decided by its length and its seed alone."""
+    """A batch for an encoder with a head, or a forecaster. Row i is decided by its length and its seed."""
+    if hasattr(model, "sample"):
+        return model.sample(lengths, seeds)
     expected = model.head.sample(lengths, seeds)
     return SimpleNamespace(source=model.encoder.sample(lengths, seeds), expected=expected)
 

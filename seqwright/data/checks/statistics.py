@@ -143,6 +143,8 @@ class StatisticsBuilder:
 
     def add(self, texts: tuple[str, ...], place: Place) -> None:
         self.examples += 1
+        if not texts:
+            return
         row = TextRow(texts, place)
         for column, text in zip(self.columns.values(), texts, strict=True):
             column.add(text)
@@ -169,7 +171,8 @@ class StatisticsBuilder:
         names = tuple(self.columns)
         findings = (finding(name, found, self.examples, names) for name, found in seen.items())
         found = tuple(filter(None, findings))
-        return Statistics(self.examples, self._duplicates.sources, self.columns, found)
+        distinct = self._duplicates.sources if self.columns else self.examples
+        return Statistics(self.examples, distinct, self.columns, found)
 
 
 class _Comparison:

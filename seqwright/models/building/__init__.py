@@ -10,9 +10,9 @@ from seqwright.config.presets import KIND, PINNED, PRESETS, as_table, pinned
 from seqwright.config.registry import unknown
 from seqwright.data.batch import Segments
 from seqwright.errors import ConfigError, Problem
-from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS
+from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS, NETWORKS
 
-PART_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS, "head": HEADS}
+PART_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS, "network": NETWORKS, "head": HEADS}
 KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
 
 

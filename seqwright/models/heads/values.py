@@ -18,10 +18,11 @@ from seqwright.nn.pooling import POOLINGS
 
 
 class Values(Head):
-    """Numbers, W pool(h) + b: their means, trained with the squared error, or their quantiles, trained with
+    """Numbers, W pool(h) + b: their means, trained with the squared error, and their quantiles, trained with
     the pinball loss max(q e, (q − 1) e) of the error e (Koenker & Bassett 1978).
 
-    pooling: how the vectors of an input become one. quantiles: which ones, each between 0 and 1; none: means.
+    pooling: how the vectors of an input become one. quantiles: which ones, each between 0 and 1; none: only
+    the means.
     """
 
     levels: Tensor
@@ -41,27 +42,38 @@ class Values(Head):
         self.quantiles = tuple(quantiles)
         self.pooling = POOLINGS.build(pooling, size=input_size)
         self.dropout = Dropout(dropout)
-        self.linear = nn.Linear(input_size, values * max(len(self.quantiles), 1))
+        self.linear = nn.Linear(input_size, values * (1 + len(self.quantiles)))
         levels = torch.tensor(self.quantiles, dtype=torch.get_default_dtype())
         self.register_buffer("levels", levels, persistent=False)
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
-        """(B, S, D) -> (B, values), or (B, values, quantiles)."""
+        """(B, S, D) -> (B, values), or (B, values, 1 + quantiles) with the mean first."""
         found = self.linear(self.dropout(self.pooling(hidden, places)))
-        return found.unflatten(-1, (-1, len(self.quantiles))) if self.quantiles else found
+        return found.unflatten(-1, (-1, 1 + len(self.quantiles))) if self.quantiles else found
 
     def loss(
         self, hidden: Tensor, expected: Tensor, places: Places | None = None, *, smoothing: float = 0.0
     ) -> Loss:
+        return self.error(self(hidden, places), expected)
+
+    def error(self, found: Tensor, expected: Tensor) -> Loss:
         """Summed over the numbers. expected (B, values), NaN where a number is missing."""
-        real = ~expected.isnan()
-        found, wanted = self(hidden, places)[real], expected[real]
-        if not self.quantiles:
-            return Loss((wanted - found).square().sum(), len(wanted))
-        error = wanted[:, None] - found  # (n, quantiles)
-        return Loss(torch.maximum(self.levels * error, (self.levels - 1) * error).sum(), len(wanted))
+        return value_loss(found if self.quantiles else found[..., None], expected, self.levels)
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
-        count = self.linear.out_features // max(len(self.quantiles), 1)
+        count = self.linear.out_features // (1 + len(self.quantiles))
         ids = sample_ids([count] * len(seeds), seeds, 0, 100, padding=0)
         return ids.to(self.linear.weight.dtype) / 100
+
+
+def value_loss(found: Tensor, expected: Tensor, levels: Tensor) -> Loss:
+    """The squared error of means, the pinball loss of quantiles. found (…, 1 + quantiles), expected (…)."""
+    real = ~expected.isnan()
+    count = int(real.sum())
+    wanted = expected if count == real.numel() else expected.nan_to_num()
+    error = (wanted[..., None] - found) * real[..., None]  # a missing number has none
+    total = error[..., 0].square().sum()
+    if len(levels):
+        above = error[..., 1:]
+        total = total + torch.maximum(levels * above, (levels - 1) * above).sum()
+    return Loss(total, count)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from seqwright.data.language_results import Surprise
-from seqwright.evaluation.metrics import Metric, T, reference_count
+from seqwright.data.series_results import Trajectory
+from seqwright.evaluation.metrics import Better, Metric, T, reference_count
 
 
 class SacreMetric(Metric[str]):
@@ -106,3 +107,34 @@ class Surprisal(Metric[Surprise]):
     @abstractmethod
     def count(self, output: Surprise) -> int:
         """Return the number of units of a text."""
+
+
+class ErrorOfSteps(Metric[Trajectory]):
+    """A mean over windows, steps and channels; steps without a known truth do not count, and a forecast that
+    is missing is infinitely wrong.
+    """
+
+    better: ClassVar[Better] = "lower"
+    unit = ""
+    decimals = 3
+
+    def statistics(
+        self, outputs: Sequence[Trajectory], references: Sequence[Sequence[Trajectory]]
+    ) -> np.ndarray:
+        rows = []
+        for output, (expected, *_) in zip(outputs, references, strict=True):
+            known = ~np.isnan(expected.values)
+            with np.errstate(all="ignore"):
+                found = self.errors(output, expected)[known]
+            rows.append((np.where(np.isnan(found), np.inf, found).sum(), known.sum()))
+        return np.array(rows, dtype=np.float64)
+
+    def value(self, totals: np.ndarray) -> float:
+        return float(totals[0] / max(totals[1], 1))
+
+    def signature(self, references: Sequence[Sequence[Trajectory]]) -> str:
+        return f"windows:{len(references)}"
+
+    @abstractmethod
+    def errors(self, output: Trajectory, expected: Trajectory) -> np.ndarray:
+        """Return the error of each step and channel (steps, channels)."""

@@ -1,0 +1,91 @@
+"""A configuration for time series, chosen by their frequency and length, with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.data.readers.series import SeriesFiles
+from seqwright.data.survey import Survey
+from seqwright.tasks.forecasting import WindowSizes, window_sizes
+
+HELD_OUT = 0.15
+WINDOWS = 64  # of a batch, where a window has few channels
+NUMBERS = 60_000  # predicted in a batch, at most
+MINUTES = 4.0
+CORES = 2
+
+
+def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
+    """Return a recipe for the files of a survey; what is requested is not chosen."""
+    reader = survey.corpus.reader(survey.corpus.data.train)
+    assert isinstance(reader, SeriesFiles)
+    data = survey.corpus.data
+    divided = "rows" in requested.get("data", {}) or data.valid
+    held_out = [] if divided else [_held_out(bool(data.test))]
+    parts = reader if divided else replace(reader, data=replace(data, held_out=HELD_OUT))
+    longest = max(map(len, reader.table.series))
+    sizes = window_sizes(reader.table.series[0].frequency, min(parts.cuts[0], longest), data)
+    channels = len(reader.table.series[0].channels)
+    time = [] if requested.get("training", {}).keys() & set(ENDS) else [_time()]
+    return Recipe(
+        (
+            *_windows(reader, sizes, data.horizon, data.lookback),
+            Choice(
+                "model tiny-forecaster",
+                {"model": {"preset": "tiny-forecaster"}},
+                "patches of each column on its own, normalised by their window (Nie et al. 2023)",
+            ),
+            _batch(sizes.horizon * channels),
+            *time,
+            _validation(),
+            *held_out,
+        )
+    )
+
+
+def _windows(
+    reader: SeriesFiles, sizes: WindowSizes, horizon: int | None, lookback: int | None
+) -> list[Choice]:
+    frequency = reader.table.series[0].frequency
+    season = f"a season of {sizes.season} steps of one {frequency.name}" if sizes.season > 1 else "no season"
+    choices = []
+    if horizon is None:
+        table = {"data": {"horizon": sizes.horizon}}
+        choices.append(Choice(f"horizon {sizes.horizon}", table, f"{season}; horizon=N changes it"))
+    if lookback is None:
+        what, table = f"lookback {sizes.lookback}", {"data": {"lookback": sizes.lookback}}
+        choices.append(Choice(what, table, f"{season}; longer ones help only where there are more data"))
+    return choices
+
+
+def _batch(numbers: int) -> Choice:
+    windows = max(min(WINDOWS, NUMBERS // numbers), 8)
+    optimizer = {"kind": "adamw", "rate": 1e-3, "decay": 0.05}
+    table = {"tokens": windows * numbers, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.0}
+    what = f"{windows} windows per batch, in {CORES} parts for up to {CORES} cores, rate 0.001"
+    return Choice(what, {"training": table}, "windows that overlap say little more than one of them")
+
+
+def _time() -> Choice:
+    reason = "usual for a small model of series; --minutes changes it"
+    return Choice(f"{MINUTES:g} minutes of training", {"training": {"minutes": MINUTES}}, reason)
+
+
+def _validation() -> Choice:
+    table = {"training": {"metric": "loss", "validations": 20, "decode": 30, "traces": 0, "patience": 6}}
+    return Choice(
+        "20 validations, by the loss; 6 without improvement end the training",
+        table,
+        "the part after the training part decides",
+    )
+
+
+def _held_out(tested: bool) -> Choice:
+    again = "" if tested else ", and the last ones for the test"
+    what = f"{HELD_OUT:.0%} of the time steps for validation{again}"
+    return Choice(
+        what, {"data": {"held_out": HELD_OUT}}, "in time order, so that nothing of the future leaks"
+    )

@@ -1,0 +1,865 @@
+"""Time series: the next steps of each column, with intervals, from the steps before them.
+
+Every step is an example: the forecast that begins there. A training store holds the steps of the training
+part and nothing else, so no scaler, window or covariate can see the future; windows are gathered from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config.validation import Count, check
+from seqwright.data.calendar import FEATURES, Frequency
+from seqwright.data.glance import Glance
+from seqwright.data.plan import RowLengths, evenly, item_seed
+from seqwright.data.readers.series import (
+    Series,
+    SeriesFiles,
+    Window,
+    claims_series,
+    open_series,
+    time_parser,
+)
+from seqwright.data.series_results import LEVEL, Forecast, Trajectory, chart, forecast_csv
+from seqwright.data.split import SplitRule, text_hash
+from seqwright.data.store import ColumnSpec, Store
+from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
+from seqwright.data.text_display import pluralize
+from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.evaluation.metrics import METRICS
+from seqwright.files import atomic_file, read_bytes, read_json, strict, write_json
+
+if TYPE_CHECKING:
+    from seqwright.data.batch import HeadBatch, Past
+    from seqwright.models.forecaster import Forecaster
+
+FACTS, ARRAYS = "series.json", "series.safetensors"
+USUAL = ("mse", "mae", "mase", "smape", f"coverage_{LEVEL}", "interval_width")
+BASELINES = ("repeat_last", "seasonal_naive", "nlinear")
+NUMBERS = 1 << 19  # predicted together
+SCORED = 30_000_000  # numbers of an evaluation, at most; more of them are thinned out
+FITTED = 60_000  # windows from which the linear baseline is fitted, at most
+CALIBRATED = 2000  # windows from which intervals are calibrated, at most
+RIDGE = 1e-2  # of the linear baseline, in units of the mean square of its inputs
+SPANS = 5  # of time, by which an evaluation is divided
+DIGITS = 7  # of numbers in a line
+
+
+@dataclass(frozen=True)
+class Request:
+    """The number of steps to predict."""
+
+    horizon: int
+
+
+class Scales(NamedTuple):
+    """Of each channel of a series (channels,): mean, deviation, and the mean error of the last season."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    naive: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasting(Task[Window, Forecast]):
+    """Series of one frequency and one set of channels, scaled by their training part.
+
+    scales: center, scale and naive of each series and channel (3, series, channels). weights: the linear
+    baseline (lookback, horizon). covariates: mean and deviation of those known in advance (2, covariates).
+    spreads: by forecaster, the margin of its intervals in scaled units (horizon, channels), found on
+    validation data.
+    """
+
+    horizon: int
+    lookback: int
+    season: int
+    frequency: Frequency
+    channels: tuple[str, ...]
+    names: tuple[str, ...]
+    calendar: bool
+    known: tuple[str, ...]
+    scales: np.ndarray
+    weights: np.ndarray
+    covariates: np.ndarray
+    spreads: Mapping[str, np.ndarray]
+
+    roles = (Role("time", Kind.TIME), Role("value", Kind.NUMBER, needed="train"))
+    models = ("forecaster",)
+    noun, group_noun = "step", "step"
+    split = SplitRule.BY_TIME
+    sample_facts: ClassVar[Mapping[str, Any]] = {
+        "lookback": 16, "horizon": 4, "season": 2, "features": 0, "series": 1,
+    }  # fmt: skip
+    whole_file = True
+
+    # The user's files ------------------------------------------------------------------------------
+
+    @classmethod
+    def claim(cls, glance: Glance) -> Claim | None:
+        evidence = claims_series(glance)
+        return (
+            None
+            if evidence is None
+            else Claim(2 if glance.shape == "jsonl" else 7, f"{glance.name}: {evidence}")
+        )
+
+    @classmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
+        return open_series(paths, data)
+
+    @classmethod
+    def group(cls, example: Window) -> str:
+        return f"{example.series.name}\0{example.tick}"
+
+    @classmethod
+    def toy(cls, seed: int) -> list[dict[str, str]]:
+        """A wave whose length is not a season of the calendar, with a little noise."""
+        draw = random.Random(seed)
+        first = np.datetime64("2024-01-01")
+        return [
+            {"time": str(first + day), "value": f"{math.sin(day / 2) + draw.gauss(0, 0.05):.4f}"}
+            for day in range(360)
+        ]
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @classmethod
+    def fit(
+        cls, config: Config, examples: Callable[[], Iterable[Window]], start: Forecasting | None = None
+    ) -> Forecasting:
+        spans: dict[str, list[Any]] = {}  # of each series: itself, its first and its last training step
+        for example in examples():
+            span = spans.setdefault(example.series.name, [example.series, example.at, example.at])
+            span[2] = example.at
+        parts = [(series, first, last + 1) for series, first, last in spans.values()]
+        series = parts[0][0]
+        steps = max(stop - first for _, first, stop in parts)
+        chosen = window_sizes(series.frequency, steps, config.data)
+        if steps < chosen.horizon + 2:
+            raise InputError(
+                f"the longest series has {steps:,} steps for training; a horizon of {chosen.horizon} needs "
+                f"at least {chosen.horizon + 2}: lower horizon, or add data"
+            )
+        values = [s.values[first:stop] for s, first, stop in parts]
+        covariates = np.concatenate([s.known[first:stop] for s, first, stop in parts])
+        scales = np.stack([_scales(each, chosen.season) for each in values], axis=1)
+        found = cls(
+            chosen.horizon,
+            chosen.lookback,
+            chosen.season,
+            series.frequency,
+            series.channels,
+            tuple(s.name for s, _, _ in parts),
+            config.data.calendar,
+            config.data.known,
+            scales,
+            np.zeros((0, 0)),
+            np.stack([np.nanmean(covariates, 0), _deviation(covariates)])
+            if covariates.size
+            else np.zeros((2, 0)),
+            {},
+        )
+        return replace(found, weights=found._linear_weights(values))
+
+    def _linear_weights(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Fit the map from the past to the future, both measured against the last value, by least squares:
+        the optimum of NLinear (Zeng et al. 2023) with a small ridge.
+        """
+        lookback, horizon = self.lookback, self.horizon
+        square, product, seen = np.zeros((lookback, lookback)), np.zeros((lookback, horizon)), 0
+        columns = [
+            _filled((own - center) / scale)
+            for each, center, scale in zip(values, *self.scales[:2], strict=True)
+            for own, center, scale in zip(each.T, center, scale, strict=True)
+        ]
+        total = sum(max(len(column) - lookback - horizon + 1, 0) for column in columns)
+        apart = max(math.ceil(total / FITTED), 1)
+        for column in columns:
+            if len(column) < lookback + horizon:
+                continue
+            windows = np.lib.stride_tricks.sliding_window_view(column, lookback + horizon)[::apart]
+            for block in np.array_split(windows, max(len(windows) // 4096, 1)):
+                past, future = block[:, :lookback], block[:, lookback:]
+                last = past[:, -1:]
+                square += (past - last).T @ (past - last)
+                product += (past - last).T @ (future - last)
+                seen += len(block)
+        if not seen:
+            return np.zeros((lookback, horizon))
+        ridge = RIDGE * np.trace(square) / lookback
+        return np.linalg.solve(square + max(ridge, 1e-9) * np.eye(lookback), product)
+
+    @classmethod
+    def load(cls, folder: Path, config: Config) -> Forecasting:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        facts = read_json(folder / FACTS)
+        try:
+            arrays = load(read_bytes(folder / ARRAYS))
+            spreads = {
+                name.removeprefix("spread."): arrays[name] for name in arrays if name.startswith("spread.")
+            }
+            return cls(
+                **{name: facts[name] for name in ("horizon", "lookback", "season", "calendar")},
+                frequency=Frequency(**facts["frequency"]),
+                channels=tuple(facts["channels"]),
+                names=tuple(facts["series"]),
+                known=tuple(facts["known"]),
+                scales=arrays["scales"],
+                weights=arrays["weights"],
+                covariates=arrays["covariates"],
+                spreads=spreads,
+            )
+        except (KeyError, TypeError, SafetensorError) as error:
+            raise ModelError(
+                f"{folder / FACTS} and {ARRAYS} do not belong together ({error}); restore them"
+            ) from error
+
+    def save(self, folder: Path) -> None:
+        from safetensors.numpy import save
+
+        write_json(folder / FACTS, self._facts)
+        spreads = {f"spread.{name}": np.ascontiguousarray(spread) for name, spread in self.spreads.items()}
+        with atomic_file(folder / ARRAYS) as file:
+            file.write(save({**{k: np.ascontiguousarray(v) for k, v in self._arrays.items()}, **spreads}))
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "horizon": self.horizon,
+            "lookback": self.lookback,
+            "season": self.season,
+            "frequency": asdict(self.frequency),
+            "channels": list(self.channels),
+            "series": list(self.names),
+            "calendar": self.calendar,
+            "known": list(self.known),
+        }
+
+    @property
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"scales": self.scales, "weights": self.weights, "covariates": self.covariates}
+
+    @property
+    def fingerprint(self) -> str:
+        content = hashlib.sha256(json.dumps(self._facts).encode())
+        for array in self._arrays.values():
+            content.update(np.ascontiguousarray(array).tobytes())
+        return content.hexdigest()
+
+    @property
+    def summary(self) -> str:
+        return f"{self.lookback} steps of one {self.frequency.name} → the next {self.horizon}"
+
+    def calibrated(self, model: Forecaster, examples: Sequence[Window]) -> Forecasting:
+        """Choose the margins of intervals so that they hold 80 % of the validation outcomes at each step and
+        channel (split conformal prediction, Vovk et al. 2005; of quantiles, Romano et al. 2019).
+        """
+        usable = [window for window in examples if self._complete(window)]
+        if not usable:
+            return self
+        chosen = [usable[i] for i in evenly(len(usable), CALIBRATED).tolist()]
+        truths = np.stack([self._scaled(each, each.future(self.horizon)) for each in chosen])  # (N, H, C)
+        spreads = {}
+        for name, (mean, low, high) in self._every_forecast(model, chosen).items():
+            outside = np.fmax(low - truths, truths - high) if name == "model" else np.abs(truths - mean)
+            spreads[name] = np.nanquantile(outside, LEVEL / 100, axis=0)
+        return replace(self, spreads=spreads)
+
+    def _every_forecast(
+        self, model: Forecaster | None, windows: Sequence[Window]
+    ) -> dict[str, list[np.ndarray]]:
+        """Return mean, low and high in scaled units (N, H, C) of the model, if there is one, and of each
+        baseline, without the margins of their intervals.
+        """
+        found = {}
+        if model is not None:
+            found["model"] = self._predicted(model, windows, self.horizon)
+        past = self._past(windows)
+        for name, mean in self._baseline_means(past).items():
+            found[name] = [mean] * 3
+        return found
+
+    def _baseline_means(self, past: np.ndarray) -> dict[str, np.ndarray]:
+        """past (N, L, C) -> the forecast of each baseline (N, H, C)."""
+        last, steps = past[:, -1:], np.arange(self.horizon) % self.season
+        linear = np.einsum("nlc,lh->nhc", past - last, self.weights, optimize=True) + last
+        repeated = np.broadcast_to(last, linear.shape)
+        return dict(zip(BASELINES, (repeated, past[:, -self.season :][:, steps], linear), strict=True))
+
+    # Examples as numbers ---------------------------------------------------------------------------
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "lookback": self.lookback,
+            "horizon": self.horizon,
+            "season": self.season,
+            "features": FEATURES * self.calendar + len(self.known),
+            "series": len(self.names) * len(self.channels),
+            "least_squares": self.weights.astype(np.float32),
+        }
+
+    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        columns = (ColumnSpec("key", "<i8"), ColumnSpec("values", "<f8"), ColumnSpec("known", "<f8"))
+        return (*columns, ColumnSpec.text("name")) if readable else columns
+
+    def encode(self, examples: Sequence[Window]) -> list[Row[Window]]:
+        """The row of a step has its values; the first one of a part also those before it that are read."""
+        rows, keys = [], dict[str, int]()
+        for example in examples:
+            series, at = example.series, example.at
+            first = at == example.begin
+            since = max(at - self.lookback, 0) if first else at
+            key = keys.get(series.name)
+            if key is None:
+                key = keys[series.name] = text_hash(series.name) >> 1
+            columns = {
+                "key": [key, example.tick],
+                "values": series.values[since : at + 1].ravel().tolist(),
+                "known": series.known[since : at + 1].ravel().tolist(),
+                "name": series.name if first else "",
+            }
+            rows.append(Row(example, columns, 1))
+        return rows
+
+    def stored(self, store: Store, number: int) -> Window:
+        index = _index(store, len(self.channels))
+        segment = int(index.segments[number])
+        series = index.series.get(segment)
+        if series is None:
+            series = index.series[segment] = self._stored_series(store, index, segment)
+        first = int(index.firsts[segment])
+        before = int(index.places[first] - index.begins[segment])
+        return Window(series, before + number - first, before, len(series))
+
+    def _stored_series(self, store: Store, index: _Index, segment: int) -> Series:
+        first = int(index.firsts[segment])
+        rows = slice(int(index.begins[segment]), int(index.ends[segment]))
+        before = int(index.places[first]) - rows.start
+        tick = int(store.column("key").row(first)[1])
+        known = store.column("known").flat.reshape(len(index.table), -1)[rows]
+        name, lines = store.column("name").text(first), np.zeros(rows.stop - rows.start, np.int64)
+        return Series(name, self.frequency, self.channels, tick - before, index.table[rows], known, lines)
+
+    def lengths(self, store: Store) -> RowLengths:
+        counted = np.full(len(store), len(self.channels) * self.horizon - 1, np.int32)
+        return RowLengths(np.zeros_like(counted), counted)
+
+    def batch(
+        self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None
+    ) -> HeadBatch:
+        """Return the windows that begin at these steps, each channel a row. A step that is too near to an end
+        of its series stands for another one, drawn at random.
+        """
+        import torch
+
+        from seqwright.data.batch import HeadBatch
+
+        index = _index(store, len(self.channels))
+        usable = index.usable(self.lookback, self.horizon)
+        chosen = numbers.copy()
+        for place in np.flatnonzero(~usable.mask[numbers]).tolist():
+            drawn = item_seed(seed, epoch or 0, int(numbers[place])) % len(usable.rows)
+            chosen[place] = usable.rows[drawn]
+        segments, places = index.segments[chosen], index.places[chosen]
+        steps = places[:, None] + np.arange(-self.lookback, self.horizon)
+        steps = np.maximum(steps, index.begins[segments][:, None])  # a short history repeats its first value
+        values = index.table[steps]  # (W, L + H, C)
+        series = self._series_numbers(store, index)[segments]
+        values = (values - self.scales[0, series, None]) / self.scales[1, series, None]
+        past, future = _filled_past(values[:, : self.lookback]), values[:, self.lookback :]
+        features = None
+        if self.calendar or self.known:
+            ticks = store.column("key").flat.reshape(-1, 2)[chosen, 1]
+            known = store.column("known").flat.reshape(len(index.table), -1)[steps]
+            features = self._features(ticks, known)
+        source = self._source(past, series, features, self.horizon)
+        expected = torch.from_numpy(_by_channel(future))
+        return HeadBatch(source, expected, numbers, int((~expected.isnan()).sum()))
+
+    def _series_numbers(self, store: Store, index: _Index) -> np.ndarray:
+        """The number of the series of each segment."""
+        numbers = {text_hash(name) >> 1: number for number, name in enumerate(self.names)}
+        keys = store.column("key").flat.reshape(-1, 2)[index.firsts, 0]
+        return np.array([numbers[key] for key in keys.tolist()])
+
+    def _features(self, ticks: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return what is known in advance: ticks (W,) of first steps, known (W, T, K) -> (W, T, features)."""
+        parts = []
+        if self.calendar:
+            every = ticks[:, None] + np.arange(known.shape[1]) - self.lookback
+            parts.append(self.frequency.features(every.ravel()).reshape(*every.shape, FEATURES))
+        if self.known:
+            parts.append(np.nan_to_num((known - self.covariates[0]) / self.covariates[1]))
+        return np.concatenate(parts, axis=-1).astype(np.float32)
+
+    def _source(
+        self, past: np.ndarray, series: np.ndarray, features: np.ndarray | None, horizon: int
+    ) -> Past:
+        """Return the input of a model: past (W, L, C), series (W,), −1 for an unknown one."""
+        import torch
+
+        from seqwright.data.batch import Past
+
+        count = len(self.channels)
+        ids = torch.from_numpy((series[:, None] * count + np.arange(count)).clip(min=0).ravel())
+        repeated = None if features is None else torch.from_numpy(features).repeat_interleave(count, 0)
+        return Past(torch.from_numpy(_by_channel(past)), horizon, count, repeated, ids)
+
+    # Answers ---------------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> Iterator[Window]:
+        one = isinstance(given, str | Window | Mapping | np.ndarray) or not isinstance(given, Iterable)
+        for each in [given] if one else given:
+            if isinstance(each, Window):
+                self._check_series(each.series)
+                yield each.masked()
+            elif isinstance(each, str):
+                yield self.from_line(each)
+            elif isinstance(each, Mapping | np.ndarray):
+                yield self._history(each)
+            else:
+                raise InputError(
+                    f"{reprlib.repr(each)} is not a history; give an array of (steps, columns), or a table "
+                    "with start and target"
+                )
+
+    def whole_inputs(self, reader: SeriesFiles) -> list[Window]:
+        """Return the forecast after the end of each series; columns that the model does not know are left."""
+        if reader.table.series[0].channels != self.channels:
+            reader = replace(reader, data=replace(reader.data, target=self.channels, known=self.known))
+        return reader.latest()
+
+    def written(self, predictions: Sequence[Forecast]) -> str:
+        return forecast_csv(predictions, named=any(each.series for each in predictions))
+
+    def remarks(self, inputs: Sequence[Window], predictions: Sequence[Forecast]) -> list[str]:
+        """Draw the first series, and state what the forecasts rest on."""
+        lines = []
+        for window, forecast in list(zip(inputs, predictions, strict=True))[:1]:
+            lines += chart(window.past(self.lookback), forecast)
+        if short := sum(window.at < self.lookback for window in inputs):
+            lines.append(
+                f"{pluralize(short, 'history', 'histories')} shorter than the {self.lookback} steps that the "
+                "model reads: the first value is repeated before it"
+            )
+        if predictions and (beyond := predictions[0].recursive):
+            lines.append(
+                f"the model predicts {self.horizon} steps; the last {beyond} are recursive: they read its "
+                "own forecast, and their intervals widen by a rule of thumb"
+            )
+        return lines
+
+    def labelled(self, given: Any) -> Iterator[Window]:
+        """Yield the windows with a whole history and a whole future; every n-th where there are very many."""
+        windows = [window for window in given if isinstance(window, Window) and self._complete(window)]
+        most = max(SCORED // (self.horizon * len(self.channels)), 1)
+        yield from windows[:: math.ceil(len(windows) / most)] if windows else ()
+
+    def _complete(self, window: Window) -> bool:
+        enough = window.at >= self.lookback and window.at + self.horizon <= window.stop
+        return enough and not np.isnan(window.future(self.horizon)).all()
+
+    def check_compatible(self, example: Window, files: Sequence[str]) -> None:
+        self._check_series(example.series)
+
+    def _check_series(self, series: Series) -> None:
+        own, other = self.frequency, series.frequency
+        if (own.unit, own.step) != (other.unit, other.step):
+            raise InputError(
+                f"{series.path or 'the history'} has one step per {other.name}, but the model was trained "
+                f"with one per {own.name}; resample it"
+            )
+        if series.channels != self.channels:
+            raise InputError(
+                f"{series.path or 'the history'} has the columns {', '.join(series.channels)}, but the model "
+                f"was trained with {', '.join(self.channels)}; give the same ones"
+            )
+
+    def from_line(self, line: str) -> Window:
+        try:
+            table = json.loads(line)
+        except ValueError as error:
+            raise InputError(
+                f'{reprlib.repr(line)} is not JSON; write {{"start": …, "target": […]}}'
+            ) from error
+        return self._history(table)._replace(line=line)
+
+    def _history(self, given: Any) -> Window:
+        """Return the forecast after a history: an array (steps, channels), or a table with a target."""
+        table = given if isinstance(given, Mapping) else {"target": given}
+        target = table.get("target")
+        if isinstance(target, Mapping):
+            if missing := [name for name in self.channels if name not in target]:
+                raise InputError(
+                    f"the history has no {missing[0]!r}; the model reads {', '.join(self.channels)}"
+                )
+            target = np.array([target[name] for name in self.channels], dtype=float).T
+        try:
+            values = np.array(target, dtype=float).reshape(-1, len(self.channels))
+            width, given_known = len(self.known), table.get("known", ()) if self.known else ()
+            known = np.array(given_known, dtype=float).reshape(-1 if width else 0, width)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"a history needs a target of numbers, {len(self.channels)} for each step "
+                f"({', '.join(self.channels)})"
+            ) from None
+        steps = max(len(values), len(known)) if self.known else len(values)
+        covariates = np.full((steps, len(self.known)), np.nan)
+        covariates[: len(known)] = known
+        padded = np.full((steps, len(self.channels)), np.nan)
+        padded[: len(values)] = np.where(np.isfinite(values), values, np.nan)
+        name, lines = str(table.get("series", "")), np.zeros(steps, np.int64)
+        series = Series(name, self.frequency, self.channels, self._tick(table), padded, covariates, lines)
+        return Window(series, len(values), len(values), len(values))
+
+    def _tick(self, table: Mapping[str, Any]) -> int:
+        start = table.get("start")
+        if start is None:
+            return 0
+        try:
+            moment = time_parser([str(start)], integers=self.frequency.unit == "number")(str(start))
+        except ValueError as error:
+            raise InputError(f"start: {error}") from None
+        return int(self.frequency.ticks(np.array([moment]))[0])
+
+    def to_line(self, example: Window) -> str:
+        if example.line:
+            return example.line
+        past = example.past(self.lookback)
+        columns = {
+            name: [None if math.isnan(x) else float(f"{x:.{DIGITS}g}") for x in column]
+            for name, column in zip(self.channels, past.T.tolist(), strict=True)
+        }
+        target: Any = columns if len(columns) > 1 else columns[self.channels[0]]
+        table = {"start": self.frequency.label(example.tick - len(past)), "target": target}
+        if self.known:
+            begin = example.at - len(past)
+            covariates = example.series.known[begin : example.at + self.horizon]
+            table["known"] = strict(covariates.tolist())
+        return json.dumps({**table, **({"series": example.series.name} if example.series.name else {})})
+
+    def request(
+        self, search: SearchConfig, *, count: int | None = None, horizon: int | None = None, **options: Any
+    ) -> Request:
+        if options:
+            raise ConfigError(f"{', '.join(options)}: a forecast has no such option; leave it out")
+        if problem := check("horizon", horizon, Count | None):
+            raise ConfigError(problem)
+        return Request(horizon or self.horizon)
+
+    def answer(
+        self,
+        model: Forecaster,
+        rows: Sequence[Row[Window]],
+        request: Request | None,
+        numbers: Sequence[int] = (),
+    ) -> list[Forecast]:
+        horizon = request.horizon if request is not None else self.horizon
+        found: list[Forecast] = []
+        most = max(NUMBERS // ((self.lookback + self.horizon) * len(self.channels)), 1)
+        for first in range(0, len(rows), most):
+            windows = [row.example for row in rows[first : first + most]]
+            mean, low, high = self._predicted(model, windows, horizon)
+            margin = self._margin("model", horizon)
+            scaled = zip(windows, mean, low - margin, high + margin, strict=True)
+            found += [self._forecast(*each, horizon) for each in scaled]
+        return found
+
+    def _margin(self, name: str, horizon: int) -> np.ndarray:
+        """Return the margin of intervals (horizon, channels); behind the trained steps it grows with the
+        square root of the distance, like the error of a random walk.
+        """
+        spread = self.spreads.get(name)
+        if spread is None:
+            return np.zeros((1, len(self.channels)))
+        rounds = np.arange(horizon) // self.horizon
+        return spread[np.arange(horizon) % self.horizon] * np.sqrt(1 + rounds)[:, None]
+
+    def _forecast(
+        self, window: Window, mean: np.ndarray, low: np.ndarray, high: np.ndarray, horizon: int
+    ) -> Forecast:
+        scales, series = self._scales_of(window), window.series
+        mean, low, high = (
+            each * scales.scale + scales.center
+            for each in (mean, np.minimum(low, mean), np.maximum(high, mean))
+        )
+        return Forecast(
+            series=series.name,
+            channels=self.channels,
+            frequency=self.frequency,
+            first=window.tick,
+            mean=mean,
+            low=low,
+            high=high,
+            scale=scales.scale,
+            naive=scales.naive,
+            recursive=max(horizon - self.horizon, 0),
+            source=window.line or f"{series.name + ', ' if series.name else ''}from {window.when}",
+        )
+
+    def _predicted(self, model: Any, windows: Sequence[Window], horizon: int) -> list[np.ndarray]:
+        """Return mean, low and high in scaled units (N, horizon, C). Further than the model was trained for,
+        it reads its own means.
+        """
+        from seqwright.models import evaluating
+
+        past, count = self._past(windows), len(self.channels)
+        series = np.array([self._numbers.get(window.series.name, -1) for window in windows])
+        found: list[np.ndarray] = []
+        for ahead in range(0, horizon, self.horizon):
+            features = None
+            if self.calendar or self.known:
+                known = np.stack([self._known(window, ahead) for window in windows])
+                features = self._features(np.array([window.tick + ahead for window in windows]), known)
+            with evaluating(model):
+                output = (
+                    model.predictions(self._source(past, series, features, self.horizon)).double().numpy()
+                )
+            output = output.reshape(len(windows), count, self.horizon, -1).transpose(3, 0, 2, 1)
+            found.append(output[[0, 1, -1]] if len(output) > 1 else output[[0, 0, 0]])
+            past = np.concatenate([past, output[0]], axis=1)[:, -self.lookback :]
+        mean, low, high = np.concatenate(found, axis=2)[:, :, :horizon]
+        return [mean, low, high]
+
+    def _known(self, window: Window, ahead: int) -> np.ndarray:
+        """Return the covariates of the steps that a forecast reads and covers (L + H, K), or NaN."""
+        steps = window.at + ahead + np.arange(-self.lookback, self.horizon)
+        known = window.series.known
+        inside = (steps >= 0) & (steps < len(known))
+        found = np.full((len(steps), known.shape[1]), np.nan)
+        found[inside] = known[steps[inside]]
+        return found
+
+    def _past(self, windows: Sequence[Window]) -> np.ndarray:
+        """Return scaled histories (N, L, C). A short one repeats its first value; an empty one is 0."""
+        found = np.zeros((len(windows), self.lookback, len(self.channels)))
+        for own, window in zip(found, windows, strict=True):
+            past = self._scaled(window, window.past(self.lookback))
+            if len(past):
+                own[:] = past[0]
+                own[self.lookback - len(past) :] = past
+        return _filled_past(found)
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def _scales_of(self, window: Window) -> Scales:
+        """Return the scales of a series; those of an unknown one come from its history."""
+        number = self._numbers.get(window.series.name)
+        if number is None and len(self.names) == 1:
+            number = 0
+        return Scales(
+            *(self.scales[:, number] if number is not None else _scales(window.past(window.at), self.season))
+        )
+
+    def _scaled(self, window: Window, values: np.ndarray) -> np.ndarray:
+        center, scale, _ = self._scales_of(window)
+        return (values - center) / scale
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    def truth(self, example: Window) -> Trajectory:
+        _, scale, naive = self._scales_of(example)
+        return Trajectory(example.future(self.horizon), scale, naive)
+
+    def judge(
+        self,
+        examples: Sequence[Window],
+        references: Sequence[Sequence[Trajectory]],
+        *,
+        metrics: Sequence[Any] = (),
+        validation: bool = False,
+        **options: Any,
+    ) -> Judge:
+        specs = dict.fromkeys((*USUAL[:2], *metrics)) if validation else metrics or USUAL
+        built = tuple(METRICS.build(spec) for spec in specs)
+        context = f"rolling forecasts of {self.horizon} steps from {self.lookback}"
+        return Judge(built, {"context": context}, {metric.name: metric.title for metric in built})
+
+    def draft(
+        self, model: Any, items: Sequence[tuple[Window, Sequence[Any]]], check: Check
+    ) -> list[Forecast]:
+        check()
+        return self.answer(model, self.encode([example for example, _ in items]), None)
+
+    def mistakes(self, judge: Judge, items: Sequence[Item[Window, Forecast]]) -> list[Mistake]:
+        """Rank windows by their squared error e in scaled units: a share of e / (1 + e)."""
+        found = []
+        for item in items:
+            expected, output = item.references[0], item.output
+            error = float(np.nanmean(((output.mean - expected.values) / expected.scale) ** 2))
+            error = error if math.isfinite(error) else 0.0
+            found.append(Mistake(expected, 1, error / (1 + error), ()))
+        return found
+
+    def buckets(
+        self, items: Sequence[Item[Window, Forecast]], folder: Path | None
+    ) -> dict[str, tuple[Bucket, ...]]:
+        """Group by the time of the forecast."""
+        ticks = np.array([item.output.first for item in items])
+        if len(np.unique(ticks)) < 2 * SPANS:
+            return {}
+        cuts = np.linspace(ticks.min(), ticks.max() + 1, SPANS + 1)
+        spans = np.searchsorted(cuts, ticks, side="right") - 1
+        groups = [np.flatnonzero(spans == span) for span in range(SPANS)]
+        return {
+            "time": tuple(
+                Bucket(f"{items[int(group[0])].output.times[0][:16]} …", tuple(group.tolist()))
+                for group in groups
+                if len(group)
+            )
+        }
+
+    def baseline(self, example: Window) -> Trajectory:
+        """The last season again."""
+        return self.baselines([example])["seasonal_naive"][0]
+
+    def baselines(self, examples: Sequence[Window]) -> dict[str, list[Trajectory]]:
+        """Return the forecasts of the baselines, with intervals calibrated like those of the model."""
+        found: dict[str, list[Trajectory]] = {name: [] for name in BASELINES}
+        most = max(NUMBERS // ((self.lookback + self.horizon) * len(self.channels)), 1)
+        for first in range(0, len(examples), most):
+            windows = examples[first : first + most]
+            for name, mean in self._baseline_means(self._past(windows)).items():
+                margin = self._margin(name, self.horizon)
+                found[name] += [
+                    self._forecast(*each, self.horizon).value
+                    for each in zip(windows, mean, mean - margin, mean + margin, strict=True)
+                ]
+        return found
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        if config.tokenizer.joint:
+            raise ConfigError("tokenizer.joint is for texts; a forecaster reads numbers: remove it")
+
+
+# Sizes of windows ----------------------------------------------------------------------------------------
+
+
+class WindowSizes(NamedTuple):
+    horizon: int
+    lookback: int
+    season: int
+
+
+USUAL_LOOKBACK = 336  # steps: two weeks of hours
+UNSEASONAL = 12  # steps of a forecast where the calendar suggests no season
+
+
+def window_sizes(frequency: Frequency, steps: int, data: DataConfig) -> WindowSizes:
+    """Choose what a forecast covers and reads, for `steps` training steps of a frequency."""
+    seasons = [season for season in frequency.seasons if 3 * season <= steps]
+    season = seasons[0] if seasons else 1
+    horizon = data.horizon or max(min(season if season > 1 else UNSEASONAL, steps // 8), 1)
+    room = max((steps - horizon) // 2, 1)
+    wanted = min(max(USUAL_LOOKBACK, 2 * season), room)
+    if season > 1 and wanted >= 2 * season:
+        wanted -= wanted % season
+    lookback = data.lookback or wanted
+    return WindowSizes(horizon, lookback, min(season, lookback))
+
+
+# Arrays --------------------------------------------------------------------------------------------------
+
+
+class _Usable(NamedTuple):
+    mask: np.ndarray
+    rows: np.ndarray
+
+
+class _Index:
+    """Where the rows of a store are. table (T, C): all steps; places (N,): the step of each row; segments
+    (N,): its segment, a run of steps of one series; begins, ends: of segments, in steps; firsts: their first
+    rows.
+    """
+
+    def __init__(self, store: Store, channels: int):
+        values = store.column("values")
+        self.table = values.flat.reshape(-1, channels)
+        self.places = values.offsets[1:] // channels - 1
+        keys = store.column("key").flat.reshape(-1, 2)[:, 0]
+        new = np.concatenate([[True], keys[1:] != keys[:-1]])
+        self.segments, self.firsts = np.cumsum(new) - 1, np.flatnonzero(new)
+        self.begins = values.offsets[self.firsts] // channels
+        self.ends = np.append(self.begins[1:], len(self.table))
+        self.series: dict[int, Series] = {}
+        self._usable: dict[tuple[int, int], _Usable] = {}
+
+    def usable(self, lookback: int, horizon: int) -> _Usable:
+        """Return the rows with a whole history and a whole future; if there are none, those with any."""
+        if (lookback, horizon) not in self._usable:
+            before, after = self.places - self.begins[self.segments], self.ends[self.segments] - self.places
+            mask = (before >= lookback) & (after >= horizon)
+            for least in (lookback, lookback // 2, 1, 0):
+                mask = (before >= least) & (after >= min(horizon, int(after.max())))
+                if mask.any():
+                    break
+            self._usable[lookback, horizon] = _Usable(mask, np.flatnonzero(mask))
+        return self._usable[lookback, horizon]
+
+
+_INDEXES: WeakKeyDictionary[Store, _Index] = WeakKeyDictionary()
+
+
+def _index(store: Store, channels: int) -> _Index:
+    found = _INDEXES.get(store)
+    if found is None:
+        found = _INDEXES[store] = _Index(store, channels)
+    return found
+
+
+def _by_channel(values: np.ndarray) -> np.ndarray:
+    """(W, T, C) -> (W · C, T) float32."""
+    return np.ascontiguousarray(values.transpose(0, 2, 1), dtype=np.float32).reshape(-1, values.shape[1])
+
+
+def _filled_past(past: np.ndarray) -> np.ndarray:
+    """Fill missing values with the last one before them, or the first one after; (W, L, C)."""
+    return past if not np.isnan(past).any() else np.apply_along_axis(_filled, 1, past)
+
+
+def _filled(column: np.ndarray) -> np.ndarray:
+    missing = np.isnan(column)
+    if not missing.any():
+        return column
+    if missing.all():
+        return np.zeros_like(column)
+    last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(column))))
+    return column[np.where(last < 0, int(np.flatnonzero(~missing)[0]), last)]
+
+
+def _deviation(values: np.ndarray) -> np.ndarray:
+    """The standard deviation of each column; 1 for a column that does not vary."""
+    with np.errstate(all="ignore"):
+        found = np.nan_to_num(np.nanstd(values, axis=0)) if len(values) else np.ones(values.shape[1])
+    return np.where(found > 0, found, 1.0)
+
+
+def _scales(values: np.ndarray, season: int) -> np.ndarray:
+    """Return mean, deviation and seasonal error of each column (3, channels); values (steps, channels)."""
+    if not len(values):
+        return np.stack([np.zeros(values.shape[1]), *[np.ones(values.shape[1])] * 2])
+    scale = _deviation(values)
+    season = min(season, max(len(values) - 1, 1))
+    real = ~np.isnan(values)
+    center = np.where(real, values, 0.0).sum(0) / np.maximum(real.sum(0), 1)
+    apart = np.abs(values[season:] - values[:-season])
+    known = ~np.isnan(apart)
+    naive = np.where(known, apart, 0.0).sum(0) / np.maximum(known.sum(0), 1)
+    return np.stack([center, scale, np.where(naive > 0, naive, scale)])

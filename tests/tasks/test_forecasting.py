@@ -1,0 +1,335 @@
+"""Forecasting: no leak from the future, baselines, intervals, long horizons, files, and comparisons."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import seqwright
+from seqwright import cli
+from seqwright.config import parse
+from seqwright.data.corpus import Corpus
+from seqwright.data.readers.series import Window
+from seqwright.data.series_results import Trajectory
+from seqwright.errors import ConfigError, InputError
+from seqwright.evaluation.metrics import METRICS
+from seqwright.models.building import build_model
+from seqwright.prediction.predictor import Predictor
+from seqwright.tasks.forecasting import Forecasting
+from seqwright.training.preparation import prepare
+
+FAST = ["--quiet", "threads=1", "training.validations=2", "model.size=16", "horizon=12", "lookback=48"]
+
+
+def waves(path: Path, steps: int = 600, seed: int = 0, future: float = 0.0, rows: int = 600) -> str:
+    """Two columns with a season of a day; `future` is added from row `rows` on."""
+    draw, first = np.random.default_rng(seed), np.datetime64("2024-01-01T00", "h")
+    hours = np.arange(steps)
+    one = np.sin(hours * 2 * np.pi / 24) + 0.1 * draw.standard_normal(steps)
+    other = 50 + 10 * np.cos(hours * 2 * np.pi / 24) + draw.standard_normal(steps)
+    one[rows:] += future
+    lines = (
+        f"{first + hour},{a:.6f},{b:.6f}".replace("T", " ")
+        for hour, a, b in zip(hours, one, other, strict=True)
+    )
+    path.write_text(
+        "date,small,large\n" + "\n".join(f"{line}".replace(",", ":00,", 1) for line in lines) + "\n"
+    )
+    return str(path)
+
+
+def configured(path: str, **data):
+    table = {"train": [path], "horizon": 12, "lookback": 48, "rows": [400, 100, 100], **data}
+    return parse({"task": "forecasting", "data": table, "model": "tiny-forecaster", "training": {"steps": 3}})
+
+
+def fitted(path: str, **data) -> tuple[Forecasting, Corpus]:
+    config = configured(path, **data)
+    corpus = Corpus.of(config)
+    return Forecasting.fit(config, lambda: corpus.examples("train")), corpus
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("forecasting")
+    path = waves(folder / "waves.csv")
+    assert cli.main(["train", path, "--out", str(folder / "run"), "--steps=40", *FAST]) == 0
+    return folder
+
+
+# Leaks ---------------------------------------------------------------------------------------------------
+
+
+def test_the_future_changes_nothing_that_is_fitted_or_trained_on(tmp_path):
+    """Other values after the training part: the same task, the same store, the same batches."""
+    found = []
+    for name, future in (("a", 0.0), ("b", 1000.0)):
+        (tmp_path / name).mkdir()
+        path = waves(tmp_path / name / "x.csv", future=future, rows=400)
+        found.append(prepare(configured(path, calendar=True), tmp_path / name))
+    one, other = found
+    assert one.task.fingerprint == other.task.fingerprint
+    for column in ("values", "key", "known"):
+        assert np.array_equal(one.train.column(column).flat, other.train.column(column).flat)
+    numbers = np.arange(len(one.train))
+    batches = [each.task.batch(each.train, numbers, seed=1, epoch=2) for each in found]
+    assert torch.equal(batches[0].source.values, batches[1].source.values)
+    assert torch.equal(batches[0].expected, batches[1].expected)
+    assert float(batches[0].source.values.abs().max()) < 10
+
+
+def test_a_window_that_reaches_into_the_next_part_has_no_truth_there(tmp_path):
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    last = list(corpus.examples("train"))[-1]
+    assert np.isnan(task.truth(last).values[1:]).all()
+    assert not np.isnan(task.truth(last).values[0]).any()
+    tested = list(task.labelled(corpus.examples("test")))
+    assert len(tested) == 100 - 12 + 1
+    assert tested[0].at == 500  # its history reaches back into the validation part
+
+
+def test_a_forecast_depends_on_the_past_alone(tmp_path):
+    task, corpus = fitted(waves(tmp_path / "x.csv"), calendar=True)
+    model = build_model("tiny-forecaster", **task.facts()).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.1)
+    window = list(corpus.examples("test"))[20]
+    values = window.series.values.copy()
+    values[window.at :] = 1e6
+    changed = window._replace(series=replace(window.series, values=values))
+    one, other = (Predictor(model, task).predict([each])[0] for each in (window, changed))
+    assert np.array_equal(one.mean, other.mean)
+    values[window.at - 1] += 1
+    assert not np.array_equal(Predictor(model, task).predict([changed])[0].mean, one.mean)
+
+
+# Baselines and models ------------------------------------------------------------------------------------
+
+
+def test_the_linear_baseline_is_the_least_squares_solution(tmp_path, monkeypatch):
+    monkeypatch.setattr("seqwright.tasks.forecasting.RIDGE", 1e-9)
+    task, corpus = fitted(waves(tmp_path / "x.csv"), lookback=24)
+    series = next(corpus.examples("train")).series
+    scaled = (series.values[:400] - task.scales[0, 0]) / task.scales[1, 0]
+    windows = np.concatenate([np.lib.stride_tricks.sliding_window_view(c, 36) for c in scaled.T])
+    past, future = windows[:, :24] - windows[:, 23:24], windows[:, 24:] - windows[:, 23:24]
+    best, *_ = np.linalg.lstsq(past, future, rcond=None)
+    np.testing.assert_allclose(past @ task.weights, past @ best, atol=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["repeat_last", "seasonal_naive"])
+def test_models_that_repeat_are_the_baselines_of_that_name(tmp_path, preset):
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    windows = list(task.labelled(corpus.examples("test")))[:5]
+    predicted = Predictor(build_model(preset, **task.facts()), task).predict(windows)
+    wanted = task.baselines(windows)[preset]
+    for one, other in zip(predicted, wanted, strict=True):
+        np.testing.assert_allclose(one.mean, other.values, rtol=1e-5, atol=1e-5)
+
+
+def test_the_default_model_begins_as_the_linear_baseline(tmp_path):
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    windows = list(task.labelled(corpus.examples("test")))[:5]
+    predicted = Predictor(build_model("tiny-forecaster", **task.facts()), task).predict(windows)
+    for one, other in zip(predicted, task.baselines(windows)["nlinear"], strict=True):
+        np.testing.assert_allclose(one.mean, other.values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("preset", ["nie2023", "dlinear", "nlinear", "lstm", "transformer-series"])
+@pytest.mark.parametrize("calendar", [False, True])
+def test_every_preset_trains(tmp_path, preset, calendar):
+    config = configured(waves(tmp_path / "x.csv"), calendar=calendar)
+    prepared = prepare(config, tmp_path)
+    torch.manual_seed(0)
+    model = build_model(preset, **prepared.task.facts())
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    batch = prepared.task.batch(prepared.train, np.arange(100, 164), seed=1, epoch=0)
+    losses = []
+    for _ in range(8):
+        loss = model.loss(batch)
+        losses.append(float(loss.total.detach()) / loss.count)
+        optimizer.zero_grad()
+        (loss.total / loss.count).backward()
+        optimizer.step()
+    assert losses[-1] < losses[0]
+
+
+def test_metrics_against_their_formulas():
+    draw = np.random.default_rng(0)
+    truth, output = draw.standard_normal((2, 5, 3)), draw.standard_normal((2, 5, 3))
+    scale, naive = np.array([1.0, 2.0, 4.0]), np.array([0.5, 1.0, 1.5])
+    outputs = [Trajectory(each, scale, naive, each - 1, each + 1) for each in output]
+    references = [[Trajectory(each, scale, naive)] for each in truth]
+    error = np.abs(output - truth)
+    wanted = {
+        "mse": ((error / scale) ** 2).mean(),
+        "mae": (error / scale).mean(),
+        "mase": (error / naive).mean(),
+        "smape": (200 * error / (np.abs(output) + np.abs(truth))).mean(),
+        "coverage_80": 100 * (error <= 1).mean(),
+        "interval_width": (2 / scale).mean(),
+    }
+    for name, value in wanted.items():
+        assert METRICS.build(name).score(outputs, references).value == pytest.approx(value)
+        assert METRICS.build(name).name == name
+    truth[0, 0, 0] = np.nan  # an unknown outcome does not count
+    assert METRICS.build("mae").score(outputs, references).value == pytest.approx(
+        np.nanmean(np.abs(output - truth) / scale)
+    )
+
+
+# The commands --------------------------------------------------------------------------------------------
+
+
+def test_predict_writes_times_and_intervals(trained, capsys):
+    assert cli.main(["predict", str(trained / "run")]) == 0
+    out = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(out.out)))
+    assert len(rows) == 12 * 2
+    assert (rows[0]["ds"], rows[-1]["ds"]) == ("2024-01-26 00:00:00", "2024-01-26 11:00:00")
+    assert all(float(row["low_80"]) <= float(row["mean"]) <= float(row["high_80"]) for row in rows)
+    assert 30 < float(rows[1]["mean"]) < 70
+    assert rows[1]["column"] == "large"
+    assert "│" in out.err
+
+
+def test_a_longer_horizon_is_recursive_and_says_so(trained, capsys):
+    run = str(trained / "run")
+    assert cli.main(["predict", run, "--horizon", "30", "--json"]) == 0
+    out = capsys.readouterr()
+    longer = json.loads(out.out)
+    assert len(longer["times"]) == len(longer["output"]["small"]) == 30
+    assert longer["recursive"] == 18
+    assert "the last 18 are recursive" in out.err
+    (short,) = seqwright.load(run).predict(json.dumps({"target": [[0.1, 50.0]] * 50}), horizon=5)
+    assert short.mean.shape == (5, 2)
+    width = np.array(longer["high_80"]["small"]) - np.array(longer["low_80"]["small"])
+    assert width[12:24].mean() > width[:12].mean()
+
+
+def test_a_history_of_another_frequency_or_without_a_column_is_refused(trained, tmp_path, capsys):
+    days = tmp_path / "days.csv"
+    days.write_text("date,small,large\n" + "".join(f"2024-01-{d:02d},1,2\n" for d in range(1, 29)))
+    assert cli.main(["predict", str(trained / "run"), str(days)]) == 2
+    assert "has one step per day, but the model was trained with one per hour" in capsys.readouterr().err
+    other = tmp_path / "other.csv"
+    other.write_text(Path(waves(other)).read_text().replace("large", "huge"))
+    assert cli.main(["predict", str(trained / "run"), str(other)]) == 2
+    assert "has no column 'large', only date, small, huge" in capsys.readouterr().err
+    assert cli.main(["predict", str(trained / "run"), "--horizon", "0"]) == 2
+    assert "--horizon is 0" in capsys.readouterr().err
+
+
+def test_columns_in_another_order_and_more_of_them_change_nothing(trained, tmp_path):
+    rows = list(csv.DictReader((trained / "waves.csv").open()))
+    path = tmp_path / "other.csv"
+    path.write_text(
+        "extra,large,date,small\n" + "".join(f"7,{r['large']},{r['date']},{r['small']}\n" for r in rows)
+    )
+    outputs = []
+    for file in (trained / "waves.csv", path):
+        assert (
+            cli.main(["predict", str(trained / "run"), str(file), "--output", str(tmp_path / "o.csv")]) == 0
+        )
+        outputs.append((tmp_path / "o.csv").read_text())
+    assert outputs[0] == outputs[1]
+
+
+def test_evaluate_reports_the_baselines_with_the_same_keys(trained, capsys):
+    assert cli.main(["evaluate", str(trained / "run"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["metrics"]) == {"mse", "mae", "mase", "smape", "coverage_80", "interval_width"}
+    assert found["baselines"].keys() == {"repeat_last", "seasonal_naive", "nlinear"}
+    assert all(scores.keys() == found["metrics"].keys() for scores in found["baselines"].values())
+    assert found["metrics"]["mse"] < 0.5 * found["baselines"]["repeat_last"]["mse"]
+    assert 60 < found["metrics"]["coverage_80"] < 95
+
+
+def test_a_better_baseline_is_named(trained, capsys):
+    path = str(trained / "waves.csv")
+    options = ["--out", str(trained / "naive"), "--steps=1", *FAST[:3], *FAST[4:], "model=repeat_last"]
+    assert cli.main(["train", path, *options]) == 0
+    assert cli.main(["evaluate", str(trained / "naive")]) == 0
+    assert "! a nlinear forecast is better: MSE" in (out := capsys.readouterr().out)
+    assert "! a seasonal naive forecast is better: MSE" in out
+    assert cli.main(["compare", str(trained / "naive"), str(trained / "run"), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["metrics"]["mse"]["difference"] < 0
+    assert compared["wins"] > compared["losses"]
+
+
+def test_long_format_with_covariates_known_in_advance(tmp_path, capsys):
+    """y follows a random price of the same hour: only a model that reads it can know."""
+    draw, lines = np.random.default_rng(0), ["unique_id,ds,y,price"]
+    for name in ("a", "b"):
+        for hour in range(400):
+            price = draw.integers(0, 2)
+            y = "" if hour >= 388 else 5 * price + 0.1 * draw.standard_normal()
+            lines.append(f"{name},{np.datetime64('2024-01-01T00', 'h') + hour}:00,{y},{price}")
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(lines) + "\n")
+    run = str(tmp_path / "run")
+    options = [
+        "data.known=['price']",
+        "--steps=150",
+        "model.base=none",
+        *FAST,
+        "training.optimizer.rate=0.01",
+    ]
+    assert cli.main(["train", str(path), "--out", run, *options]) == 0
+    assert cli.main(["predict", run, str(path)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["unique_id"] for row in rows] == ["a"] * 12 + ["b"] * 12
+    table = list(csv.DictReader(path.open()))
+    prices = [float(row["price"]) for row in table[388:400] + table[788:800]]
+    means = np.array([float(row["mean"]) for row in rows])
+    assert np.corrcoef(prices, means)[0, 1] > 0.8
+
+
+def test_horizon_and_lookback_are_short_for_keys_of_data(tmp_path, capsys):
+    path = waves(tmp_path / "x.csv")
+    assert cli.main(["train", path, "horizon=6", "lookback=30", "--print-config", "--steps=1"]) == 0
+    assert "horizon = 6\nlookback = 30" in capsys.readouterr().out
+    assert cli.main(["train", path, "horizon=6", "data.horizon=7", "--print-config"]) == 2
+    assert "horizon and data.horizon set the same option" in capsys.readouterr().err
+    assert cli.main(["train", path, "horizon=0", "--print-config"]) == 2
+    assert cli.main(["train", path, "--print-config", "--steps=1"]) == 0
+    assert "horizon = 24\nlookback = 192" in (out := capsys.readouterr()).out, out.out
+
+
+def test_what_cannot_be_forecast_is_refused_in_one_line(tmp_path):
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    with pytest.raises(InputError, match="horizon of 500 needs at least 502: lower horizon, or add data"):
+        fitted(str(tmp_path / "x.csv"), horizon=500, lookback=10)
+    for line, words in (
+        ("[1, 2", "is not JSON"),
+        ('{"target": ["a"]}', "needs a target of numbers, 2 for each step"),
+        ('{"target": {"small": [1]}}', "the history has no 'large'"),
+        ('{"start": "soon", "target": [[1, 2]]}', "start: “soon” is not a time"),
+    ):
+        with pytest.raises(InputError, match=words):
+            task.from_line(line)
+    with pytest.raises(ConfigError, match="beam: a forecast has no such option"):
+        task.request(parse({"training": {"steps": 1}}).search, beam=3)
+    assert isinstance(next(corpus.examples("train")), Window)
+
+
+def test_missing_values_are_read_as_the_last_one_and_never_expected(tmp_path):
+    path = Path(waves(tmp_path / "x.csv"))
+    lines = path.read_text().splitlines()
+    lines[100] = lines[100].rsplit(",", 2)[0] + ",,"
+    path.write_text("\n".join(lines) + "\n")
+    prepared = prepare(configured(str(path)), tmp_path)
+    batch = prepared.task.batch(prepared.train, np.array([95, 110]), seed=1, epoch=0)
+    assert batch.source.values.isfinite().all()
+    past = batch.source.values[2]  # the first column of the window from step 110 on; step 99 is missing
+    assert past[48 - 110 + 99] == past[48 - 110 + 98]
+    assert int(batch.expected.isnan().sum()) == 2
+    assert batch.count == batch.expected.numel() - 2
