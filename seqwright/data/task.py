@@ -285,13 +285,6 @@ class Task(ABC, Generic[E, P]):
     def to_line(self, example: E) -> str:
         """Return the input of an example as one line."""
 
-    def readout(self, model: Any, example: E) -> Any:
-        """Return an input with its prediction as `look` traces them: a `Readout` of `lens.trace.readout`.
-
-        Tasks that search for their outputs are traced by their search instead.
-        """
-        raise NotImplementedError
-
     @property
     def one_text(self) -> bool:
         """Whether an input is one text, so that a tab in it is suspicious."""
@@ -320,6 +313,18 @@ class Task(ABC, Generic[E, P]):
         self, model: Any, rows: Sequence[Row[E]], request: Any, numbers: Sequence[int] = ()
     ) -> list[P]:
         """Answer encoded inputs in one batch, in order. `numbers` seed what is drawn at random."""
+
+    def drafts(
+        self, model: Any, rows: Sequence[Row[E]], request: Any, numbers: Sequence[int]
+    ) -> list[Any] | None:
+        """Return the answers as drafts (`search.drafts`), which a server lets grow together with those of
+        other requests; None where only `answer` can compute them.
+        """
+        return None
+
+    def legs(self, model: Any, drafts: Sequence[Any]) -> list[Any]:
+        """Return searches that begin drafts, or continue those whose last search is over."""
+        raise NotImplementedError
 
     def score(self, model: Any, examples: Sequence[E]) -> list[float]:
         """Return the log-probability of the target of each example."""

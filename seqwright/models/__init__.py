@@ -111,6 +111,21 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
 
+def same_width(states: Sequence[Any]) -> Sequence[Any]:
+    """States whose groups are equally wide: as they are, or with each row in a group of its own."""
+    if len({state.width for state in states}) == 1:
+        return states
+    return [state.spread() for state in states]
+
+
+def join_lengths(lengths: Sequence[tuple[int | Tensor, int]]) -> int | Tensor:
+    """The tokens so far of several states, each of so many rows: one number, or (rows,)."""
+    first = lengths[0][0]
+    if all(isinstance(length, int) and length == first for length, _ in lengths):
+        return first
+    return torch.cat([torch.as_tensor(length).expand(rows) for length, rows in lengths])
+
+
 class Head(nn.Module):
     """An output layer: vectors (B, T, D) become predictions. `places` marks the real ones; None: all."""
 

@@ -28,6 +28,10 @@ class EnsembleState:
     def select(self, rows: Sequence[int]) -> EnsembleState:
         return EnsembleState(tuple(member.select(rows) for member in self.members))
 
+    def join(self, others: Sequence[EnsembleState]) -> EnsembleState:
+        rest = [[other.members[number] for other in others] for number in range(len(self.members))]
+        return EnsembleState(tuple(map(lambda own, more: own.join(more), self.members, rest)))
+
 
 class Ensemble(Generative):
     """p = 1/M Σ_m p_m, token by token, of M models of one description (Hansen & Salamon 1990).

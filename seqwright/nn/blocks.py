@@ -270,6 +270,7 @@ class BoundStack:
         self.nothing = (None,) * len(self.blocks)
         growths: list[Any] = [block.growth for block in home.blocks]
         self.shares_keys = all(growth.shared for growth in growths)  # among the rows of a group
+        self.keys_by_place = any(growth.by_place for growth in growths)
         unhooked = all(type(block) is BoundBlock for block in self.blocks)
         self.fast_step = fast_step(home, self.blocks) if unhooked else None
 

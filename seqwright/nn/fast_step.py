@@ -121,9 +121,7 @@ class FastStep:
             return False
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return False
-        if new.seen is not None or new.first is None or bool(self.crosses) != (memory is not None):
-            return False
-        if self.rotary is not None and new.first != new.last:
+        if new.seen is not None or bool(self.crosses) != (memory is not None):
             return False
         if memory is not None and self._memory_bias(context, memory, hidden.dtype).blind is not None:
             return False
@@ -147,8 +145,9 @@ class FastStep:
         bias, _ = context.mask_bias(self.own.mask, places, hidden.dtype)  # each token sees itself
         hidden = hidden.reshape(rows, size)
         turns = None if self.rotary is None else self.rotary.turns(context.queries, hidden)
-        if turns is not None:  # the new tokens are all at one place; a query and its key turn together
-            turns = torch.cat([turns, turns], -1)
+        if turns is not None:  # all new tokens are at one place or, after a join, each at its own
+            turns = turns if turns.dim() == 2 else turns.reshape(rows, 1, -1)
+            turns = torch.cat([turns, turns], -1)  # a query and its key turn together
         each = zip(self.layers, slots, keys.unbind(), values.unbind(), prepared.layers, strict=True)
         for layer, slot, k, v, across in each:
             joint = layer.joint(layer.norm(hidden))
@@ -175,8 +174,7 @@ class FastStep:
         if past is not None and past[0] is not None:
             return StackedCache.of(past)  # type: ignore[arg-type]
         shape = (len(self.layers), hidden.shape[0], self.heads, LEAST, sum(self.sizes))
-        assert context.queries.first is not None  # checked by `suits`
-        nowhere = Places.run(context.queries.first, 0, device=hidden.device)
+        nowhere = Places.run(context.queries.first or 0, 0, device=hidden.device)
         return StackedCache(CacheBuffer(hidden.new_empty(shape), 0), 0, self.sizes, nowhere)
 
     def _across(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 GROWTHS = Registry("growth", "seqwright.nn.kv_cache", "seqwright.nn.kv_cache:Growth")
 LEAST = 32  # places of a buffer
+EMPTY = Places.run(0, 0)
 Sizes = tuple[int, int]  # of a key and of a value
 
 
@@ -154,14 +155,55 @@ def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int],
     return tuple(keys and keys.select(groups, moved[id(keys.places)]) for keys in layers)
 
 
+def join_keys(
+    parts: Sequence[Past | None], groups: Sequence[int], width: int, *, by_place: bool = False
+) -> tuple[Keys, ...] | None:
+    """The keys of several layers for the rows of several states, each of so many groups of `width` rows.
+
+    States with fewer keys get hidden ones, one without keys, before its first token, only such: see
+    `Places.join` and, for `by_place`, `Growth`. Layers that shared their places still do.
+    """
+    known = next((part for part in parts if part is not None and part[0] is not None), None)
+    if known is None:
+        return None
+    joined: dict[tuple[int, ...], tuple[Places, int]] = {}
+    layers = []
+    for number, shape in enumerate(known):
+        assert shape is not None  # a state has the keys of all layers, or none
+        keys = [_layer(part, number, shape, own) for part, own in zip(parts, groups, strict=True)]
+        longest = max(keys, key=lambda each: each.count)
+        if by_place:
+            both = [F.pad(each.both, (0, 0, 0, longest.count - each.count)) for each in keys]
+            layers.append(Keys(torch.cat(both), shape.sizes, longest.places))
+            continue
+        among = tuple(id(each.places) for each in keys)
+        if among not in joined:
+            joined[among] = Places.join([each.places for each in keys], groups, width)
+        places, unused = joined[among]
+        both = [F.pad(each.both, (0, 0, longest.count - each.count, 0)) for each in keys]
+        layers.append(Keys(torch.cat(both)[:, :, unused:], shape.sizes, places))
+    return tuple(layers)
+
+
+def _layer(part: Past | None, number: int, shape: Keys, groups: int) -> Keys:
+    """The keys of a layer; of a state without keys none, in the shape of another state's."""
+    found = None if part is None else part[number]
+    if found is not None:
+        return found
+    _, heads, _, size = shape.both.shape
+    return Keys(shape.both.new_empty(groups, heads, 0, size), shape.sizes, EMPTY)
+
+
 class Growth(nn.Module):
     """Base: how the keys of an attention grow from call to call. Keys that exist are never changed.
 
     causal: it makes sense only where the future is hidden. shared: rows of a group, such as the hypotheses of
     a beam, can share their keys. windowed: its keys stand for one place each, so that a window can hide them.
+    by_place: where a key is kept follows from its position, so that states that have read more or fewer
+    tokens are laid together by their first keys, otherwise by their last ones.
     """
 
-    causal, shared, windowed = True, True, True
+    causal, shared, windowed, by_place = True, True, True, False
 
     def forward(
         self, past: Keys | None, new: Keys, context: AttentionContext, position: Position | None = None
@@ -235,6 +277,7 @@ class Compressed(Growth):
     """
 
     causal = shared = windowed = False
+    by_place = True
 
     def __init__(self, *, key_size: int, value_size: int, stride: Count = 3):
         super().__init__()

@@ -14,6 +14,7 @@ from functools import lru_cache, reduce
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 Value = TypeVar("Value")
@@ -111,6 +112,30 @@ class Places:
         if self.by_group:
             return Places(take(self.pos, groups), seen, self.first, self.last)
         return self.with_seen(seen)
+
+    @classmethod
+    def join(cls, parts: Sequence[Places], groups: Sequence[int], width: int) -> tuple[Places, int]:
+        """The places of several states, each of so many groups, one behind the other, and how many of the
+        first ones no row sees any more, so that they are left out.
+
+        Fewer places get hidden ones in front, so that the next token has the same place in all groups.
+        """
+        first, count = parts[0], max(part.count for part in parts)
+        alike = not any(part.by_group or part.seen is not None or part.count < count for part in parts)
+        if alike and all(part is first or torch.equal(part.pos, first.pos) for part in parts):
+            return first.with_seen(None), 0
+        pos, seen = [], []
+        by_row = any(part.by_row for part in parts)
+        for part, own in zip(parts, groups, strict=True):
+            missing = count - part.count
+            pos.append(F.pad(part.pos.expand(own, part.count), (missing, 0)))
+            visible = part._seen_by(own, width if by_row else 1)
+            seen.append(F.pad(visible, (missing, 0), value=False))
+        both = torch.cat(seen)  # (G, width or 1, K)
+        used = both.flatten(0, 1).any(0)
+        unused = int(used.long().argmax()) if used.numel() and bool(used.any()) else 0
+        both = both[..., unused:]
+        return cls(torch.cat(pos)[:, unused:], both if by_row else both[:, 0]), unused
 
     def append(self, new: Places, groups: int, width: int) -> Places:
         """These places followed by the new ones; each row of a group sees its own new ones."""

@@ -137,7 +137,7 @@ class Predictor:
 
     def answer(self, rows: Sequence[Row[Any]], request: Any, numbers: Sequence[int]) -> list[Any]:
         """Answer encoded inputs in one batch, in order: `Task.answer` with the model of this predictor."""
-        with self._computing(len(rows) * self.task.width(request)):
+        with self.computing(len(rows) * self.task.width(request)):
             return self.task.answer(self.model, rows, request, numbers)
 
     @cached_property
@@ -145,7 +145,7 @@ class Predictor:
         return sum(weight.numel() for weight in self.model.weights().values())
 
     @contextmanager
-    def _computing(self, rows: int) -> Iterator[None]:
+    def computing(self, rows: int) -> Iterator[None]:
         """Compute alone inside the block, with as many threads as pay for so many rows."""
         with self._lock, threads(inference_threads(self.parameters, rows, self.threads)):
             self.threads_used = torch.get_num_threads()
@@ -158,7 +158,7 @@ class Predictor:
         log-probability of each token.
         """
         labelled = list(self.task.labelled(examples))
-        with self._computing(len(labelled)):
+        with self.computing(len(labelled)):
             found = self.task.score(self.model, labelled)
         return found[0] if isinstance(examples, str) else found
 
@@ -166,9 +166,8 @@ class Predictor:
         """Yield the text that a language model writes after a prompt, as it grows."""
         task: Any = self.task
         (row,) = task.encode(list(task.inputs(prompt)))
-        with self._computing(1):
-            for _, _, text, _ in task.emissions(self.model, row, task.request(self.search, **options)):
-                yield text
+        with self.computing(1):
+            yield from task.typed(self.model, row, task.request(self.search, **options))
 
     def evaluate(self, examples: Any, **options: Any) -> Evaluation:
         """Evaluate on files, or on examples with their targets; `options` are those of `evaluate` and
@@ -214,31 +213,32 @@ class Predictor:
         ablate: bool = True,
         member: int = 1,
     ) -> Trace:
-        """Return the trace of one input: what happens inside on the way to its output; of an ensemble inside
-        one `member`. If the output is searched for, with a `beam`, a `reference` is scored as well.
+        """Return the trace of one input: what happens inside on the way to its output, and to a reference if
+        one is given; of an ensemble inside one `member`.
 
         `ablate` decodes again without each head, where that is quick enough.
         """
-        from seqwright.lens.trace.build import look, look_at
+        from seqwright.lens.trace.build import look
 
         if not self.task.traced:
             raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
-        (example,) = self.task.inputs(given)
-        config = None if self.folder is None else Run.open(self.folder).config
-        rest: dict[str, Any] = {"ablate": ablate, "config": config, "member": self.numbered(member)}
-        with self._lock:
-            watched = self._with(shared_copy(self.model)).member(member)
-        if not self.task.generates:
-            if wrong := [name for name, value in (("beam", beam), ("reference", reference)) if value]:
-                raise ConfigError(f"{' and '.join(wrong)}: this task does not search; leave it out")
-            with watched._computing(1):
-                return look_at(watched.model, self.task.readout(watched.model, example), **rest)
         if not isinstance(reference, str | None):
             raise InputError(f"the reference is {brief(reference)}; it must be a text")
+        (example,) = self.task.inputs(given)
         width = self.task.width(self.task.request(self.search, beam=beam))
         request = self.task.request(self.search, beam=beam, n_best=width)
-        with watched._computing(width):
-            return look(watched, example.source, options=request.options, reference=reference, **rest)
+        with self._lock:
+            watched = self._with(shared_copy(self.model))
+        with watched.computing(self.task.width(request)):
+            return look(
+                watched.member(member),
+                example.source,
+                options=request.options,
+                reference=reference,
+                ablate=ablate,
+                config=None if self.folder is None else Run.open(self.folder).config,
+                member=self.numbered(member),
+            )
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:
         """Search for ids with the model of this predictor: `TextToText.search`."""

@@ -1,12 +1,15 @@
-"""Greedy search and sampling: one loop that yields the tokens of each step."""
+"""Greedy search and sampling: one loop that yields the tokens of each step.
+
+Rows need not start together: a pool steps all of its rows at once, and between two steps others join and
+finished ones leave.
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -28,6 +31,147 @@ class Emission(NamedTuple):
     finish_reason: FinishReason | None
 
 
+class Cohort:
+    """Rows that start together: they are equally long and have the same options.
+
+    rows: the open ones. given: the tokens of the prompts, step by step. Each row draws from its own random
+    stream, so that it does not depend on its neighbours.
+    """
+
+    def __init__(self, step: Step[S], state: S, start: Start, options: SamplingOptions):
+        self.start, self.options = start, options
+        self.rules, self.limits = options.rules(start), options.limits(start)
+        derived = (f"{options.seed}/{row}" for row in range(start.rows))
+        self.generators = [random.Random(seed) for seed in start.seeds or derived]
+        self.state: Any
+        prompt, self.state = read_prompts(step, state, start, options)
+        self.rows, self.length, self.history = list(range(start.rows)), prompt.length, prompt.tokens  # (R, t)
+        self.given = [  # none of them is the last token of its row
+            [Emission(row, token, prompt.scores[row][place], None) for row, token in enumerate(tokens)]
+            for place, tokens in enumerate(prompt.tokens.T.tolist())
+        ]
+        if options.temperature:  # what follows must not depend on how a prompt was read
+            for generator in self.generators:
+                generator.getrandbits(32 * prompt.length)  # as so many calls for 32 bits
+        first = torch.full((start.rows, 1), start.first, device=start.device)
+        self.tokens = prompt.tokens[:, -1:] if prompt.length else first  # (R, 1)
+
+    def filter(self, log_probs: Tensor) -> None:
+        """Apply the rules in place to log_probs (R, V)."""
+        self.length += 1
+        if self.length == 1:
+            self.options.check_vocabulary(self.start, log_probs.shape[1])
+        if self.rules:
+            self.rules.apply(log_probs, self.history, self.rows)
+
+    def advance(self, tokens: Tensor, chosen: Sequence[tuple[int, float]]) -> list[Emission]:
+        """Take the tokens (R, 1) of a step, with their log-probabilities."""
+        emitted = []
+        for row, (token, score) in zip(self.rows, chosen, strict=True):
+            if math.isnan(score):
+                raise not_numbers(self.length, row)
+            cut: FinishReason | None = "length" if self.length >= self.limits[row] else None
+            emitted.append(Emission(row, token, score, "end" if token == self.start.end else cut))
+        self.tokens = tokens
+        if self.rules:
+            self.history = torch.cat([self.history, tokens], 1)
+        return emitted
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Keep the open rows at these places."""
+        self.rows = [self.rows[place] for place in places]
+        self.tokens = self.tokens[places]
+        self.history = self.history[places]
+
+
+class Pool:
+    """Cohorts that step together. No result depends on what else is in the pool."""
+
+    def __init__(self, step: Step[Any]):
+        self._step, self._state = step, cast(Any, None)
+        self.cohorts: list[Cohort] = []
+
+    def __len__(self) -> int:
+        return sum(len(cohort.rows) for cohort in self.cohorts)
+
+    @torch.inference_mode()
+    def join(self, cohorts: Sequence[Cohort]) -> None:
+        """Add cohorts of the same model."""
+        states = [cohort.state for cohort in cohorts]
+        if self._state is not None:
+            states = [self._state, *states]
+        self._state = states[0].join(states[1:]) if len(states) > 1 else states[0]
+        self.cohorts += cohorts
+        for cohort in cohorts:
+            cohort.state = None  # its rows belong to the state of the pool now
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[Cohort, list[Emission]]]:
+        """Take one token for every open row."""
+        stepped, places, begin = list(self.cohorts), [], 0
+        for cohort in stepped:
+            places.append(slice(begin, begin := begin + len(cohort.rows)))
+        logits, self._state = self._step(torch.cat([cohort.tokens for cohort in stepped]), self._state)
+        silent = stepped[0].start.silent_index()  # the same for all searches with one model
+        log_probs = log_probabilities(logits, silent)
+        for cohort, own in zip(stepped, places, strict=True):
+            cohort.filter(log_probs[own])
+        scores, tokens = self._choose(log_probs)
+        chosen = list(zip(tokens.flatten().tolist(), scores.flatten().tolist(), strict=True))
+        found = [
+            (cohort, cohort.advance(tokens[own], chosen[own]))
+            for cohort, own in zip(stepped, places, strict=True)
+        ]
+        ended = [{place for place, each in enumerate(emitted) if each.finish_reason} for _, emitted in found]
+        if any(ended):
+            self._drop(ended)
+        return found
+
+    @torch.inference_mode()
+    def drop(self, unwanted: dict[Cohort, set[int]]) -> None:
+        """Remove open rows, by their numbers."""
+        self._drop(
+            [
+                {place for place, row in enumerate(cohort.rows) if row in unwanted.get(cohort, ())}
+                for cohort in self.cohorts
+            ]
+        )
+
+    def _drop(self, places: Sequence[set[int]]) -> None:
+        """Remove the rows at some places of each cohort."""
+        kept, begin = [], 0
+        for cohort, gone in zip(self.cohorts, places, strict=True):
+            stay = [place for place in range(len(cohort.rows)) if place not in gone]
+            kept += [begin + place for place in stay]
+            begin += len(cohort.rows)
+            if gone:
+                cohort.keep(stay)
+        self.cohorts = [cohort for cohort in self.cohorts if cohort.rows]
+        if len(kept) < begin:
+            self._state = self._state.select(kept) if kept else None
+
+    def _choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """log_probs (R, V) -> the log-probabilities and the tokens that the rows take, (R, 1) each.
+
+        Rows that are drawn in the same way are drawn together.
+        """
+        ways: dict[tuple[float, int, float], tuple[SamplingOptions, list[int]]] = {}
+        generators: list[random.Random] = []
+        for cohort in self.cohorts:
+            first, way = len(generators), cohort.options
+            generators += [cohort.generators[row] for row in cohort.rows]
+            key = (way.temperature, way.top_k, way.top_p)
+            ways.setdefault(key, (way, []))[1].extend(range(first, len(generators)))
+        if len(ways) == 1:
+            return draw(log_probs, self.cohorts[0].options, generators)
+        scores, tokens = log_probs.max(-1, keepdim=True)
+        for way, places in ways.values():
+            if way.temperature:
+                own = draw(log_probs[places], way, [generators[place] for place in places])
+                scores[places], tokens[places] = own
+        return scores, tokens
+
+
 @torch.inference_mode()
 def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
     """Yield the tokens of each step, ends included. A finished row leaves the batch."""
@@ -35,40 +179,14 @@ def stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> I
 
 
 def _stream(step: Step[S], state: S, start: Start, options: SamplingOptions) -> Iterator[list[Emission]]:
-    rules, limits, sampler = options.rules(start), options.limits(start), Sampler(options, start)
-    rows, silent = list(range(start.rows)), start.silent_index()
-    prompt, state = read_prompts(step, state, start, options)
-    history = prompt.tokens  # (R, t)
-    for place, given in enumerate(history.T.tolist()):  # none of them is the last token of its row
-        yield [Emission(row, token, prompt.scores[row][place], None) for row, token in enumerate(given)]
-    sampler.skip(prompt.length)
-    first = torch.full((start.rows, 1), start.first, device=start.device)
-    tokens = history[:, -1:] if prompt.length else first  # (R, 1)
-    for length in itertools.count(prompt.length + 1):
-        if not rows:
-            return
-        logits, state = step(tokens, state)
-        if length == 1:
-            options.check_vocabulary(start, logits.shape[1])
-        log_probs = log_probabilities(logits, silent)
-        if rules:
-            rules.apply(log_probs, history, rows)
-        scores, tokens = sampler.choose(log_probs, rows)
-        emitted = []
-        for row, token, score in zip(rows, tokens.flatten().tolist(), scores.flatten().tolist(), strict=True):
-            if math.isnan(score):
-                raise not_numbers(length, row)
-            cut: FinishReason | None = "length" if length >= limits[row] else None
-            reason = "end" if token == start.end else cut
-            emitted.append(Emission(row, token, score, reason))
+    if not start.rows:
+        return
+    pool, cohort = Pool(step), Cohort(step, state, start, options)
+    yield from cohort.given
+    pool.join([cohort])
+    while pool:
+        ((_, emitted),) = pool.step()
         yield emitted
-        if rules:
-            history = torch.cat([history, tokens], 1)
-        stay = [place for place, emission in enumerate(emitted) if emission.finish_reason is None]
-        if len(stay) < len(rows):
-            rows = [rows[place] for place in stay]
-            tokens, history = tokens[stay], history[stay]
-            state = state.select(stay) if stay else state
 
 
 @torch.inference_mode()
@@ -78,41 +196,31 @@ def generate(step: Step[S], state: S, start: Start, options: SamplingOptions) ->
     for emitted in _stream(step, state, start, options):
         for emission in emitted:
             emissions[emission.row].append(emission)
-    results = []
-    for of_row in emissions:
-        _, tokens, scores, reasons = map(list, zip(*of_row, strict=True))
-        total, ended = math.fsum(scores), reasons[-1] == "end"
-        results.append(Hypothesis(tokens[:-1] if ended else tokens, scores, total, total, reasons[-1]))
-    return results
+    return [hypothesis(of_row) for of_row in emissions]
 
 
-class Sampler:
-    """Draws each row from its own random stream, so that a row does not depend on its neighbours."""
+def hypothesis(emissions: Sequence[Emission]) -> Hypothesis:
+    """Return the output that consists of all emissions of a row."""
+    _, tokens, scores, reasons = map(list, zip(*emissions, strict=True))
+    total, ended = math.fsum(scores), reasons[-1] == "end"
+    return Hypothesis(tokens[:-1] if ended else tokens, scores, total, total, reasons[-1])
 
-    def __init__(self, options: SamplingOptions, start: Start):
-        self.options = options
-        derived = (f"{options.seed}/{row}" for row in range(start.rows))
-        self.generators = [random.Random(seed) for seed in start.seeds or derived]
 
-    def skip(self, count: int) -> None:
-        """Draw for tokens that are given, so that what follows does not depend on how they were read."""
-        if self.options.temperature:
-            for generator in self.generators:
-                generator.getrandbits(32 * count)  # as `count` calls for 32 bits
-
-    def choose(self, log_probs: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
-        """log_probs (R, V) -> the log-probabilities and the tokens that the rows take, (R, 1) each."""
-        if self.options.temperature == 0:
-            return log_probs.max(-1, keepdim=True)
-        mass = kept_weights(log_probs, self.options).cumsum(-1)
-        total = mass[:, -1:]
-        # 32 bits: in float64 the product then stays below the whole mass and never points past the last token
-        parts = [[self.generators[row].getrandbits(32) / 2**32] for row in rows]
-        points = total * torch.tensor(parts, dtype=mass.dtype, device=mass.device)
-        # right: a token without weight is an empty interval, and no point lies in it
-        tokens = torch.searchsorted(mass, points, right=True).clamp_(max=mass.shape[1] - 1)
-        # a row of NaN must not pass for the token where the search stopped
-        return torch.where(total.isnan(), torch.nan, log_probs.gather(1, tokens)), tokens
+def draw(
+    log_probs: Tensor, options: SamplingOptions, generators: Sequence[random.Random]
+) -> tuple[Tensor, Tensor]:
+    """log_probs (R, V) and a generator per row -> the log-probabilities and tokens that are drawn, (R, 1)."""
+    if options.temperature == 0:
+        return log_probs.max(-1, keepdim=True)
+    mass = kept_weights(log_probs, options).cumsum(-1)
+    total = mass[:, -1:]
+    # 32 bits: in float64 the product then stays below the whole mass and never points past the last token
+    parts = [[generator.getrandbits(32) / 2**32] for generator in generators]
+    points = total * torch.tensor(parts, dtype=mass.dtype, device=mass.device)
+    # right: a token without weight is an empty interval, and no point lies in it
+    tokens = torch.searchsorted(mass, points, right=True).clamp_(max=mass.shape[1] - 1)
+    # a row of NaN must not pass for the token where the search stopped
+    return torch.where(total.isnan(), torch.nan, log_probs.gather(1, tokens)), tokens
 
 
 def kept_weights(log_probs: Tensor, options: SamplingOptions) -> Tensor:

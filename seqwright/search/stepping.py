@@ -17,10 +17,13 @@ BLOCK = 64  # tokens whose maximum is taken first; of 32 to 160 the fastest at 8
 
 
 class State(Protocol):
-    """The memory of a decoder. `select` leaves the old state as it was."""
+    """The memory of a decoder. `select` and `join` leave the old states as they were."""
 
     def select(self, rows: Sequence[int]) -> Self:
         """Row i of the result is row rows[i]; rows may repeat, vanish and change places."""
+
+    def join(self, others: Sequence[Self]) -> Self:
+        """The rows of this state, then those of others, which may have read more or fewer tokens."""
 
 
 S = TypeVar("S", bound=State)

@@ -49,7 +49,8 @@ def read_input(task: Task[Any, Any], given: Any, number: int) -> Any:
         needs = " and ".join(names)
         what = "a text, or an object" if _one_text(roles) else "an object"
         raise Refusal(400, f"input {number} must be {what} with {needs}", fields={"param": "inputs"})
-    return {role.name: _value(given[role.name], role, number) for role in roles}
+    values = {role.name: _value(given[role.name], role, number) for role in roles}
+    return values[names[0]] if _one_text(roles) else values
 
 
 def _one_text(roles: tuple[Role, ...]) -> bool:

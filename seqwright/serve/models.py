@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from seqwright.prediction.examples import EXAMPLES, read_examples
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.limits import Limits, Refusal
 from seqwright.serve.metrics import Metrics
-from seqwright.serve.worker import Ticket, Worker
+from seqwright.serve.worker import Piece, Ticket, Worker
 
 PAIR = re.compile(r"(?:^|[^a-z])([a-z]{2,3})[-_]([a-z]{2,3})$")
 BOUNDS = {  # the options that decide how long a prediction takes, and the limit of each
@@ -115,17 +116,28 @@ class Served:
         return rows
 
     async def predict(
-        self, inputs: Sequence[Any], options: Mapping[str, Any], deadline: float
+        self,
+        inputs: Sequence[Any],
+        options: Mapping[str, Any],
+        deadline: float,
+        grown: Callable[[int, Piece], None] | None = None,
     ) -> list[Prediction]:
-        """Return the predictions in order. Cancelling the call cancels the work."""
+        """Return the predictions in order. Cancelling the call cancels the work.
+
+        grown: called in the event loop with the number of an input and each new token of its output, where
+        the task can produce it token by token.
+        """
         request = self.request(options, len(inputs))
         rows = await self.encode(inputs)
+        drafts = self.task.drafts(self.predictor.model, rows, request, range(len(rows))) or [None] * len(rows)
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in rows]
-        tickets = [
-            Ticket(row, request, number, deadline, _resolve(loop, future))
-            for number, (row, future) in enumerate(zip(rows, futures, strict=True))
-        ]
+        tickets = []
+        for number, (row, draft, future) in enumerate(zip(rows, drafts, futures, strict=True)):
+            ticket = Ticket(row, request, number, deadline, _resolve(loop, future), draft)
+            if grown is not None:
+                ticket.grown = _later(loop, partial(grown, number))
+            tickets.append(ticket)
         self.worker.submit(tickets)
         try:
             async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
@@ -235,6 +247,18 @@ def _characters(given: Any) -> int:
     return 8
 
 
+def _later(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a function for other threads that lets the loop call another one."""
+
+    def later(value: Any) -> None:
+        try:
+            loop.call_soon_threadsafe(call, value)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    return later
+
+
 def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> Callable[[Any], None]:
     """Return a function for other threads that sets the result of a future, or its exception."""
 
@@ -246,10 +270,4 @@ def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> Ca
         else:
             future.set_result(outcome)
 
-    def done(outcome: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(settle, outcome)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    return done
+    return _later(loop, settle)

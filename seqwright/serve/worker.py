@@ -4,6 +4,10 @@ Batches. An idle worker does not wait for more inputs: a lone input starts at on
 is the next batch. Only after a batch of several inputs does it wait until as many are there again, for at
 most `WINDOW` seconds, because their clients tend to return together. A batch holds inputs of similar length
 that have the same options, always the oldest one, and at most `TOKENS` tokens, padding included.
+
+Drafts. An output that grows token by token, by greedy search or sampling, does not wait for a batch. It joins
+the drafts that are being computed before their next step, up to `ROWS` of them, whatever its options. Batches
+are computed between two steps.
 """
 
 from __future__ import annotations
@@ -12,26 +16,38 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.task import Row
 from seqwright.errors import SeqwrightError
 from seqwright.prediction.predictor import TOKENS, Predictor
+from seqwright.search.drafts import Draft
+from seqwright.search.generate import Cohort, Emission, Pool
 from seqwright.serve.limits import Limits, Refusal
 from seqwright.serve.metrics import Metrics
 
 WINDOW = 0.005  # seconds
+ROWS = 64  # drafts that grow together
 FIRST_RATE = 1000.0  # tokens per second that are assumed before the first batch
 MEMORY = 0.8  # share of the former rate in the next one
+
+
+class Piece(NamedTuple):
+    """A draft after one more token: its text so far, and the token with its log-probability."""
+
+    text: str
+    token: str
+    log_prob: float
 
 
 @dataclass(eq=False)
 class Ticket:
     """One input on its way through a worker.
 
-    number: its place in its request, which seeds what is drawn. done: called in the thread of the worker with
-    a prediction or an exception; it must not block.
+    number: its place in its request, which seeds what is drawn. draft: its output, if it can grow token by
+    token. done: called in the thread of the worker with a prediction or an exception; grown: with each
+    token of a draft. Neither may block.
     """
 
     row: Row[Any]
@@ -39,6 +55,9 @@ class Ticket:
     number: int
     deadline: float  # of time.monotonic()
     done: Callable[[Any], None]
+    draft: Draft | None = None
+    grown: Callable[[Piece], None] | None = None
+    begun: bool = False  # its draft has a token
     cancelled: bool = False  # set by anyone; the worker drops the input before its next step
     admitted: float = field(default_factory=time.monotonic)
 
@@ -60,8 +79,13 @@ class Worker:
         self.waiting: list[Ticket] = []
         self.running: list[Ticket] = []
         self.closed = False
+        self._model: Any = predictor.model.eval()
+        self._pool = Pool(self._step)
+        self._growing: dict[Draft, Ticket] = {}
+        self._drafts: dict[Cohort, Sequence[Draft]] = {}  # one for each row that the cohort started with
         self._changed = threading.Condition()
         self._latest = 1  # inputs of the latest batch
+        self._stepped = 0.0  # time of the latest step
         self._thread = threading.Thread(target=self._run, name=f"serve {name}", daemon=True)
         self._thread.start()
 
@@ -105,28 +129,46 @@ class Worker:
     # The thread -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while batch := self._next():
-            began = time.monotonic()
-            for ticket in batch:
-                self.metrics.queue_wait.labels(self.name).observe(began - ticket.admitted)
-            self._compute(batch)
-            self._measure(batch, time.monotonic() - began)
+        while True:
+            work = self._next()
+            if work is None:
+                return
+            starting, batch = work
+            try:
+                self._start(starting)
+                if self._growing:
+                    self._grow()
+            except Exception as error:  # damaged weights, or a bug: the drafts were in one computation
+                self._fail(error)
+            if batch:
+                began = time.monotonic()
+                self._compute(batch)
+                self._measure(batch, time.monotonic() - began)
 
-    def _next(self) -> list[Ticket]:
-        """Wait for tickets and return those of the next batch; none at the end."""
+    def _next(self) -> tuple[list[Ticket], list[Ticket]] | None:
+        """Return the drafts that start now, and the next batch. Wait while nothing grows; None at the end."""
         with self._changed:
-            while True:
+            while not self._growing:
                 self._changed.wait_for(lambda: self.waiting or self.closed)
                 if self._latest > 1:
                     self._changed.wait_for(lambda: len(self.waiting) >= self._latest or self.closed, WINDOW)
                 self._drop_unwanted()
-                if self.waiting or self.closed:
+                if self.waiting:
                     break
-            batch = self._together()
-            self.waiting = [ticket for ticket in self.waiting if ticket not in batch]
-            self.running, self._latest = batch, len(batch)
+                if self.closed:
+                    return None
+            self._drop_unwanted()
+            room = ROWS - len(self._growing)
+            starting = [ticket for ticket in self.waiting if ticket.draft is not None][: max(room, 0)]
+            batch = self._together([ticket for ticket in self.waiting if ticket.draft is None])
+            taken = {*starting, *batch}
+            self.waiting = [ticket for ticket in self.waiting if ticket not in taken]
+            self.running += [*starting, *batch]
+            self._latest = len(batch) or 1
             self._count()
-            return batch
+        for ticket in taken:
+            self.metrics.queue_wait.labels(self.name).observe(time.monotonic() - ticket.admitted)
+        return starting, batch
 
     def _drop_unwanted(self) -> None:
         unwanted = [ticket for ticket in self.waiting if ticket.unwanted]
@@ -138,12 +180,12 @@ class Worker:
             self.metrics.cancelled.labels(self.name).inc()
             ticket.done(Refusal(503, "the deadline of the request is over; try again", 1, "deadline"))
 
-    def _together(self) -> list[Ticket]:
+    def _together(self, waiting: Sequence[Ticket]) -> list[Ticket]:
         """Return the oldest ticket and those that are computed with it."""
-        if not self.waiting:
+        if not waiting:
             return []
-        oldest = self.waiting[0]
-        like = [ticket for ticket in self.waiting if ticket.request == oldest.request]
+        oldest = waiting[0]
+        like = [ticket for ticket in waiting if ticket.request == oldest.request]
         width = self.predictor.task.width(oldest.request)
         lengths = [ticket.tokens * width for ticket in like]
         for numbers in cut_by_tokens(sorted(range(len(like)), key=lengths.__getitem__), lengths, TOKENS):
@@ -167,17 +209,117 @@ class Worker:
         except Exception as error:  # a bug: the client gets a 500, and the worker serves the next batch
             outputs = [error] * len(batch)
         for ticket, output in zip(batch, outputs, strict=True):
-            self.metrics.tokens_out.labels(self.name).inc(getattr(output, "output_tokens", 0))
-            ticket.done(output)
+            self._finish(ticket, output)
+
+    def _finish(self, ticket: Ticket, outcome: Any) -> None:
+        with self._changed:
+            self.running.remove(ticket)
+            self._count()
+        self.metrics.tokens_out.labels(self.name).inc(getattr(outcome, "output_tokens", 0))
+        ticket.done(outcome)
+
+    # Drafts -----------------------------------------------------------------------------------------
+
+    def _start(self, tickets: Sequence[Ticket]) -> None:
+        for ticket in tickets:
+            assert ticket.draft is not None
+            self._growing[ticket.draft] = ticket
+        self._begin([ticket.draft for ticket in tickets if ticket.draft is not None])
+
+    def _begin(self, drafts: Sequence[Draft]) -> None:
+        """Let drafts join those that grow; those that are done already leave."""
+        self._leave([draft for draft in drafts if draft.done])
+        drafts = [draft for draft in drafts if not draft.done]
+        if not drafts:
+            return
+        predictor = self.predictor
+        try:
+            with predictor.computing(len(drafts)):
+                legs = predictor.task.legs(predictor.model, drafts)
+                cohorts = [Cohort(self._step, leg.state, leg.start, leg.options) for leg in legs]
+                self._pool.join(cohorts)
+        except Exception as error:
+            if len(drafts) > 1 and isinstance(error, SeqwrightError):
+                for draft in drafts:
+                    self._begin([draft])
+                return
+            for draft in drafts:
+                self._finish(self._growing.pop(draft), error)
+            return
+        for leg, cohort in zip(legs, cohorts, strict=True):
+            self._drafts[cohort] = leg.drafts
+            for emitted in cohort.given:
+                self._take(leg.drafts, emitted)
+
+    def _grow(self) -> None:
+        """Drop drafts that nobody waits for, take one step, and continue drafts whose search is over."""
+        unwanted: dict[Cohort, set[int]] = {}
+        for cohort in self._pool.cohorts:
+            drafts = self._drafts[cohort]
+            rows = {row for row in cohort.rows if self._growing[drafts[row]].unwanted}
+            for row in rows:
+                ticket = self._growing.pop(drafts[row])
+                with self._changed:
+                    self.running.remove(ticket)
+                self.cancel([ticket])
+            unwanted[cohort] = rows
+        if any(unwanted.values()):
+            self._pool.drop(unwanted)
+        began = time.monotonic()
+        with self.predictor.computing(len(self._pool)):
+            found = self._pool.step() if self._pool else []
+        self._observe_step(began, sum(len(emitted) for _, emitted in found))
+        paused: list[Draft] = []
+        for cohort, emitted in found:
+            drafts = self._drafts[cohort]
+            self._take(drafts, emitted)
+            early = {each.row for each in emitted if drafts[each.row].done and each.finish_reason is None}
+            if early:
+                self._pool.drop({cohort: early})
+            over = (each.row for each in emitted if each.finish_reason is not None)
+            paused += [drafts[row] for row in (*over, *sorted(early))]
+        self._drafts = {cohort: self._drafts[cohort] for cohort in self._pool.cohorts}
+        self._begin(paused)
+
+    def _step(self, tokens: Any, state: Any) -> Any:
+        return self._model.step(tokens, state)
+
+    def _fail(self, error: Exception) -> None:
+        """End all drafts, and begin with an empty pool."""
+        for ticket in list(self._growing.values()):
+            self._finish(ticket, error)
+        self._growing, self._drafts, self._pool = {}, {}, Pool(self._step)
+
+    def _take(self, drafts: Sequence[Draft], emitted: Sequence[Emission]) -> None:
+        for emission in emitted:
+            draft = drafts[emission.row]
+            draft.take(emission)
+            ticket = self._growing[draft]
+            if not ticket.begun:
+                ticket.begun = True
+                self.metrics.first_token.labels(self.name).observe(time.monotonic() - ticket.admitted)
+            if ticket.grown is not None:
+                ticket.grown(Piece(draft.text, draft.token_text(emission), emission.log_prob))
+
+    def _leave(self, drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
+            ticket = self._growing.pop(draft)
+            seconds = max(time.monotonic() - ticket.admitted, 1e-6)
+            self.rate = MEMORY * self.rate + (1 - MEMORY) * ticket.tokens * (len(self._growing) + 1) / seconds
+            self._finish(ticket, draft.result())
+
+    def _observe_step(self, began: float, rows: int) -> None:
+        now = time.monotonic()
+        if began - self._stepped < 1:
+            self.metrics.next_token.labels(self.name).observe(now - self._stepped)
+        self._stepped = now
+        self.metrics.batch_rows.labels(self.name).observe(rows)
 
     def _measure(self, batch: Sequence[Ticket], seconds: float) -> None:
         lengths = [ticket.tokens for ticket in batch]
         self.rate = MEMORY * self.rate + (1 - MEMORY) * sum(lengths) / max(seconds, 1e-6)
         self.metrics.batch_rows.labels(self.name).observe(len(batch))
         self.metrics.batch_pad.labels(self.name).observe(1 - sum(lengths) / (max(lengths) * len(lengths)))
-        with self._changed:
-            self.running = []
-            self._count()
 
     def _count(self) -> None:
         self.metrics.queue_depth.labels(self.name).set(len(self.waiting))

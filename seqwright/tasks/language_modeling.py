@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Claim, Item, Judge, Mistake, Row
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Piece
+from seqwright.data.tokenizer import BEGIN, END, PAD, UNK
 from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.evaluation.text_outputs import metric_label
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from seqwright.data.batch import Tokens
-    from seqwright.lens.trace.readout import Readout
-    from seqwright.search import SamplingOptions
+    from seqwright.search import Emission, SamplingOptions
+    from seqwright.search.drafts import Leg
 
 LENGTH = 200  # tokens of a continuation, unless the search of the run allows fewer
 TOKENS = 8192  # tokens that are scored together, padding included
@@ -88,6 +87,49 @@ class Windows:
         return replace(self, target=self.target.rolled())
 
 
+class ContinuationDraft:
+    """A continuation that grows. What is drawn depends on the seed, the prompt and the number of the sample
+    alone.
+    """
+
+    def __init__(self, task: LanguageModeling, row: Row[Passage], request: Writing, sample: int = 0):
+        self.task, self.row, self.request = task, row, request
+        self.context = [*task.start, *row.columns["text"]]
+        self.own = text_hash(f"{sample} {row.example.text}")
+        self.written: list[int] = []
+        self.scores: list[float] = []
+        self.text, self.reason, self.done = "", "length", False
+
+    def take(self, emission: Emission) -> None:
+        self.scores.append(emission.log_prob)
+        if emission.finish_reason == "end":
+            self.written.append(emission.token)
+            self.reason, self.done = "end", True
+            return
+        self.written.append(emission.token)
+        self.context.append(emission.token)
+        self.text = self.task.text(self.written)
+        ends = [place for stop in self.request.stop if (place := self.text.find(stop)) >= 0]
+        if ends:
+            self.text, self.reason = self.text[: min(ends)], "stop"
+        self.done = bool(ends) or len(self.written) >= self.request.length
+
+    def token_text(self, emission: Emission) -> str:
+        return self.task.text([emission.token])
+
+    def result(self) -> Continuation:
+        ids = self.row.columns["text"]
+        return Continuation(
+            self.text,
+            math.fsum(self.scores),
+            tuple(self.task.text([token]) for token in self.written),
+            tuple(self.scores),
+            self.reason,
+            source=self.row.example.text,
+            reading=Reading(len(ids), ids.count(UNK), max(len(ids) - self.task.window, 0)),
+        )
+
+
 @dataclass(frozen=True)
 class LanguageModeling(RunningText[Any]):
     """A model of the next token."""
@@ -95,7 +137,6 @@ class LanguageModeling(RunningText[Any]):
     models = ("decoder_only",)
     part = "decoder"
     streams = True
-    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -202,63 +243,71 @@ class LanguageModeling(RunningText[Any]):
         return [self._continued(model, row, request) for row in rows]
 
     def _continued(self, model: Any, row: Row[Passage], request: Writing) -> Continuation:
-        ids = row.columns["text"]
-        reading = Reading(len(ids), ids.count(UNK), max(len(ids) - self.window, 0))
-        found = []
-        for sample in range(request.samples):
-            written = list(self.emissions(model, row, request, sample))
-            scores = tuple(score for _, score, _, _ in written)
-            tokens = tuple(self.text([token]) for token, *_ in written)
-            _, _, text, reason = written[-1]
-            found.append(
-                Continuation(
-                    text, math.fsum(scores), tokens, scores, reason, source=row.example.text, reading=reading
-                )
-            )
+        found = [self._written(model, row, request, sample) for sample in range(request.samples)]
         return replace(found[0], alternatives=tuple(found[1:]))
 
-    def emissions(
-        self, model: Any, row: Row[Passage], request: Writing, sample: int = 0
-    ) -> Iterator[tuple[int, float, str, str]]:
-        """Yield each token of a continuation with its log-probability, the text so far, and why it ends if
-        it does. When the window is full, its older half is dropped.
+    def _written(self, model: Any, row: Row[Passage], request: Writing, sample: int) -> Continuation:
+        draft = self._draft(row, request, sample)
+        for _ in self._growing(model, draft):
+            pass
+        return draft.result()
 
-        What is drawn depends on the seed and the prompt alone.
-        """
-        import torch
+    def typed(self, model: Any, row: Row[Passage], request: Writing) -> Iterator[str]:
+        """Yield the continuation of a prompt as it grows."""
+        draft = self._draft(row, request)
+        for _ in self._growing(model, draft):
+            yield draft.text
 
-        from seqwright.models import evaluating
-        from seqwright.search import Start, stream
+    def _growing(self, model: Any, draft: ContinuationDraft) -> Iterator[None]:
+        """Let a draft grow by one token at a time."""
+        from seqwright.search import stream
 
-        context, written, text = [*self.start, *row.columns["text"]], list[int](), ""
-        if not sample and len(context) + request.length > self.window:
+        while not draft.done:
+            (leg,) = self.legs(model, [draft])
+            for (emission,) in stream(model.step, leg.state, leg.start, leg.options):
+                draft.take(emission)
+                yield
+                if draft.done:
+                    return
+
+    def _draft(self, row: Row[Passage], request: Writing, sample: int = 0) -> ContinuationDraft:
+        if not sample and len(self.start) + len(row.columns["text"]) + request.length > self.window:
             logger.warning(
                 "the text is longer than the window of %d tokens that the model was trained with: each token "
                 "depends on the %d to %d tokens before it",
                 *(self.window, self.window // 2, self.window),
             )
-        own = text_hash(f"{sample} {row.example.text}")
+        return ContinuationDraft(self, row, request, sample)
+
+    def drafts(
+        self, model: Any, rows: Sequence[Row[Passage]], request: Writing | Scoring, numbers: Sequence[int]
+    ) -> list[ContinuationDraft] | None:
+        if isinstance(request, Scoring) or request.samples > 1:
+            return None
+        return [ContinuationDraft(self, row, request) for row in rows]
+
+    def legs(self, model: Any, drafts: Sequence[ContinuationDraft]) -> list[Leg]:
+        """Read the context of each draft. When the window is full, its older half is dropped."""
+        import torch
+
+        from seqwright.models import evaluating
+        from seqwright.search import Start
+        from seqwright.search.drafts import Leg
+
+        legs = []
         symbols: dict[str, Any] = {"end": END, "silent": (PAD, UNK, BEGIN)}
-        while len(written) < request.length:
+        for draft in drafts:
+            context, count = draft.context, len(draft.scores)
             kept = context[-self.window // 2 :] if len(context) >= self.window else context
-            room = min(self.window - len(kept) + 1, request.length - len(written))
-            seed = item_seed(request.options.seed, len(written), own)
+            room = min(self.window - len(kept) + 1, draft.request.length - count)
+            seed = item_seed(draft.request.options.seed, count, draft.own)
             with evaluating(model):
                 state = model.start(1)
                 if len(kept) > 1:
                     state = model.prefill(torch.tensor([kept]), state)[1]
-            first = Start(rows=1, first=kept[-1], limits=[room], seeds=[seed], **symbols)
-            for ((_, token, score, reason),) in stream(model.step, state, first, request.options):
-                if reason == "end":
-                    yield token, score, text, "end"
-                    return
-                written.append(token)
-                context.append(token)
-                text = self.text(written)
-                ends = [place for stop in request.stop if (place := text.find(stop)) >= 0]
-                yield token, score, text[: min(ends)] if ends else text, "stop" if ends else "length"
-                if ends:
-                    return
+            start = Start(rows=1, first=kept[-1], limits=[room], seeds=[seed], **symbols)
+            legs.append(Leg(state, start, draft.request.options, [draft]))
+        return legs
 
     def scored(self, model: Any, rows: Sequence[Row[Passage]]) -> list[Scored]:
         """Score texts in windows of which the first half is context, except at the beginning."""
@@ -306,38 +355,6 @@ class LanguageModeling(RunningText[Any]):
     def score(self, model: Any, examples: Sequence[Passage]) -> list[Scored]:  # type: ignore[override]
         """Return the log-probability of each text and of its tokens."""
         return self.scored(model, self.encode(examples))
-
-    def readout(self, model: Any, example: Passage) -> Readout:
-        """The text after `start`, and the token that the model puts after it."""
-        from seqwright.lens.trace.pieces import piece_entries, symbol_text
-        from seqwright.lens.trace.readout import NEXT, Readout, check_text
-        from seqwright.models import evaluating
-
-        (ids,), first = self.exact_ids([example.text]), self.start
-        check_text(example.text, len(ids), self.window - len(first))
-        batch = self._windows([([*first, *ids, PAD], len(first))], np.zeros(1, np.int64))
-        with evaluating(model):
-            following = int(model(batch)[0, -1].argmax())
-        shifted = self.tokenizer.pieces(f"\n{example.text}")[-len(ids) :]  # as in `exact_ids`
-        pieces = [Piece(text, start - 1, end - 1) for text, start, end in shifted]
-        entries = piece_entries(example.text, ids, pieces, ended=False)
-        end = len(example.text)
-        after = {"id": following, "text": "", "start": end, "end": end, "word": None, "special": NEXT}
-        symbol = partial(symbol_text, self.tokenizer)
-        return Readout(
-            batch,
-            example.text,
-            None,
-            {
-                "given": True,
-                "begin": symbol(first[-1]),
-                "text": example.text,
-                "pieces": [*entries["pieces"], after],
-                "words": entries["words"],
-            },
-            symbol,
-            {"output": "text", "step": "token"},
-        )
 
     # Judging ---------------------------------------------------------------------------------------
 

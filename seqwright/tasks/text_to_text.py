@@ -43,7 +43,8 @@ from seqwright.evaluation.text_outputs import (
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
     from seqwright.models import Model
-    from seqwright.search import BeamOptions, Hypothesis, Lattice, SamplingOptions
+    from seqwright.search import BeamOptions, Emission, Hypothesis, Lattice, SamplingOptions, Start
+    from seqwright.search.drafts import Leg
 
 Source = str | tuple[str, ...]
 
@@ -69,6 +70,47 @@ class TextRequest:
 
     options: BeamOptions | SamplingOptions
     prefix: str | Sequence[str] = ""
+
+
+class TextDraft:
+    """An output that grows by greedy search or sampling; that of a blank source is done at once."""
+
+    def __init__(
+        self,
+        task: TextToText,
+        model: Model,
+        row: Row[Pair],
+        request: TextRequest,
+        number: int,
+        options: SamplingOptions,
+    ):
+        self.task, self.row, self.request, self.number = task, row, request, number
+        self.options = options
+        self.nothing = task._nothing(row, task.input_limit(model))
+        self.done = not row.example.source.strip()
+        self.emissions: list[Emission] = []
+
+    @property
+    def text(self) -> str:
+        return self.task.text([each.token for each in self.emissions if each.finish_reason != "end"])
+
+    def take(self, emission: Emission) -> None:
+        self.emissions.append(emission)
+        self.done = emission.finish_reason is not None
+
+    def token_text(self, emission: Emission) -> str:
+        return "" if emission.finish_reason == "end" else self.task.target.decode([emission.token])
+
+    def result(self) -> Text:
+        from seqwright.search import BeamOptions
+        from seqwright.search.generate import hypothesis
+
+        if not self.emissions:
+            return self.nothing
+        found, options = hypothesis(self.emissions), self.request.options
+        if isinstance(options, BeamOptions):
+            found = replace(found, score=found.log_prob / options.penalty(len(self.emissions)))
+        return self.task._output(self.nothing, found)
 
 
 @dataclass(frozen=True)
@@ -407,21 +449,83 @@ class TextToText(Task[Pair, Text]):
         that the decoder has. The seed and `numbers` decide what is drawn. A `recorder` gets every candidate
         of a beam.
         """
+        from seqwright.models import Generative, evaluating
+        from seqwright.search import BeamOptions, beam_search, generate
+
+        assert isinstance(model, Generative)
+        with evaluating(model):
+            state, start = self._begin(model, sources, prefixes, options, numbers)
+            if isinstance(options, BeamOptions):
+                return beam_search(model.step, state, start, options, recorder)
+            return [[each] for each in generate(model.step, state, start, options)]
+
+    def _begin(
+        self,
+        model: Model,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        options: BeamOptions | SamplingOptions,
+        numbers: Sequence[int],
+    ) -> tuple[Any, Start]:
+        """Encode sources; return the state before the first token, and what the search needs to know."""
         from seqwright.data.batch import source_tokens
-        from seqwright.models import Generative, evaluating, table_length
-        from seqwright.search import BeamOptions, Start, beam_search, generate
+        from seqwright.models import Generative, table_length
+        from seqwright.search import Start
 
         assert isinstance(model, Generative)
         most = min(options.max_length, table_length(model, "decoder", options.max_length))
         limits = [min(most, 20 + 4 * len(row) + len(p)) for row, p in zip(sources, prefixes, strict=True)]
         symbols: dict[str, Any] = {"first": BEGIN, "end": END, "silent": (PAD, BEGIN)}
-        start = Start(rows=len(sources), prefixes=prefixes, limits=limits, prefill=model.prefill, **symbols)
-        with evaluating(model):
-            state = model.start(source_tokens(Ragged.of(sources)))
-            if isinstance(options, BeamOptions):
-                return beam_search(model.step, state, start, options, recorder)
-            start = replace(start, seeds=[item_seed(options.seed, 0, number) for number in numbers])
-            return [[each] for each in generate(model.step, state, start, options)]
+        seed = getattr(options, "seed", None)
+        seeds = () if seed is None else [item_seed(seed, 0, number) for number in numbers]
+        start = Start(
+            rows=len(sources),
+            prefixes=prefixes,
+            limits=limits,
+            seeds=seeds,
+            prefill=model.prefill,
+            **symbols,
+        )
+        return model.start(source_tokens(Ragged.of(sources))), start
+
+    def drafts(
+        self, model: Model, rows: Sequence[Row[Pair]], request: TextRequest, numbers: Sequence[int]
+    ) -> list[TextDraft] | None:
+        from seqwright.search import BeamOptions, SamplingOptions
+
+        options = request.options
+        if isinstance(options, BeamOptions):
+            if options.size > 1:
+                return None
+            shared = ("min_length", "max_length", "no_repeat", "banned", "filters")
+            chosen = {name: getattr(options, name) for name in shared}
+            greedy = SamplingOptions(temperature=0.0, **chosen)
+            return [
+                TextDraft(self, model, row, request, n, greedy) for row, n in zip(rows, numbers, strict=True)
+            ]
+        return [
+            TextDraft(self, model, row, request, n, options) for row, n in zip(rows, numbers, strict=True)
+        ]
+
+    def legs(self, model: Model, drafts: Sequence[TextDraft]) -> list[Leg]:
+        """Encode the sources of drafts; those with the same options start together."""
+        from seqwright.models import evaluating
+        from seqwright.search.drafts import Leg
+
+        alike: dict[Any, list[TextDraft]] = {}
+        for draft in drafts:
+            prefix = draft.request.prefix
+            own = prefix if isinstance(prefix, str) else id(draft.request)
+            alike.setdefault((draft.options, own), []).append(draft)
+        legs, limit = [], self.input_limit(model)
+        for group in alike.values():
+            sources = [draft.row.columns["source"][:limit] for draft in group]
+            numbers, options = [draft.number for draft in group], group[0].options
+            prefixes = self._prefixes(group[0].request.prefix, numbers)
+            with evaluating(model):
+                state, start = self._begin(model, sources, prefixes, options, numbers)
+            legs.append(Leg(state, start, options, group))
+        return legs
 
     def _nothing(self, row: Row[Pair], limit: int) -> Text:
         """Return the output of a blank source, and the beginning of any other."""

@@ -151,3 +151,45 @@ def test_rows_of_one_source_share_its_keys(rows):
     assert state.groups * state.width == len(rows)
     if len({row // 2 for row in rows}) == 1:
         assert state.groups == 1
+
+
+@pytest.mark.parametrize("case", DECODER_CASES)
+@settings(max_examples=settings.default.max_examples // 2)
+@given(data=st.data(), mode=st.sampled_from(sorted(MODES)))
+def test_joined_states_step_as_they_step_apart(case, data, mode):
+    """States of any lengths and widths join; then some rows leave, and others join once more."""
+    model = with_decoder(case)
+    tokens = st.lists(ids, min_size=1, max_size=1)
+
+    def drawn():
+        """A state, with the source and the tokens of each of its rows."""
+        sources = data.draw(st.lists(st.lists(ids, min_size=1, max_size=4), min_size=1, max_size=2))
+        width, owners = data.draw(st.integers(1, 2)), list(range(len(sources)))
+        state, prefixes = model.start(source(sources)), [[] for _ in sources]
+        for step in range(data.draw(st.integers(0, 3))):
+            if step == 1 and width > 1:
+                rows = [row for row in range(len(owners)) for _ in range(width)]
+                state, owners = state.select(rows), [owners[row] for row in rows]
+                prefixes = [prefixes[row] for row in rows]
+            new = [data.draw(tokens) for _ in owners]
+            _, state = model.step(torch.tensor(new), state)
+            prefixes = [old + own for old, own in zip(prefixes, new, strict=True)]
+        return state, [(sources[owner], prefix) for owner, prefix in zip(owners, prefixes, strict=True)]
+
+    def step(state, rows):
+        new = [data.draw(tokens) for _ in rows]
+        rows = [(text, prefix + own) for (text, prefix), own in zip(rows, new, strict=True)]
+        scores, state = model.step(torch.tensor(new), state)
+        assert_close(scores, torch.stack([alone(model, *row) for row in rows]), **TOLERANCE)
+        return state, rows
+
+    with MODES[mode]():
+        state, rows = drawn()
+        for _ in range(2):
+            others = [drawn() for _ in range(data.draw(st.integers(0, 2)))]
+            state = state.join([other for other, _ in others])
+            rows = [*rows, *(row for _, own in others for row in own)]
+            state, rows = step(*step(state, rows))
+            kept = data.draw(st.lists(st.sampled_from(range(len(rows))), min_size=1, unique=True))
+            state, rows = state.select(kept), [rows[place] for place in kept]
+        step(state, rows)

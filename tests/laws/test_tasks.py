@@ -5,9 +5,11 @@ A new task in seqwright/tasks is covered without an edit here, once `MODELS` has
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,14 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.read_report import ReadReport
 from seqwright.data.task import TASKS, group_items, task_class
 from seqwright.errors import ConfigError
-from seqwright.lens.trace.schema import TraceFile
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design, recipe_of
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.prediction.verification import verify
+from seqwright.serve.inputs import input_roles, read_input
+from seqwright.serve.limits import Limits
+from seqwright.serve.metrics import Metrics
+from seqwright.serve.models import Served
 from seqwright.training.preparation import prepare
 from seqwright.training.run import check_parts
 
@@ -180,19 +185,6 @@ def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
             predictor.look(inputs[0])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if task_class(name).traced])
-def test_a_trace_is_valid_and_its_page_too(name, tmp_path):
-    task = fitted(name, tmp_path)
-    torch.manual_seed(0)
-    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
-    trace = predictor.look(task.to_line(examples(name, tmp_path)[0]))
-    TraceFile.model_validate(trace.document)
-    for entry in trace.document["attention"]:
-        rows = trace.attention(entry["kind"], entry["layer"]).sum(-1)
-        np.testing.assert_allclose(rows, 1.0, atol=1e-3)
-    assert trace.page() == predictor.look(trace.text).page()
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_an_endless_iterator_streams(name, tmp_path, monkeypatch):
     monkeypatch.setattr("seqwright.prediction.predictor.BLOCK", 4)
@@ -246,3 +238,21 @@ def test_a_model_of_another_kind_is_refused(name, tmp_path):
     other = next(kind for kind in MODELS if kind not in task.models)
     with pytest.raises(ConfigError, match=f"model.kind is '{other}'; .* takes {task.models[0]}"):
         check_parts(replace(configuration(name, tmp_path), model=MODELS[other]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_server_answers_as_the_predictor(name, tmp_path):
+    """Inputs as JSON records of their roles; the options of a check, and greedy search where there is one."""
+    task = fitted(name, tmp_path)
+    predictor = Predictor(build_model(small_model(task), **task.facts()), task, threads=1)
+    roles = [role.name for role in input_roles(task)]
+    records = [{role: row[role] for role in roles} for row in task.toy(1)[:7]]
+    given = [read_input(task, record, 1) for record in records]
+    model = Served(name, predictor, Limits(), Metrics())
+    try:
+        for options in (dict(task.checking), {"beam": 1} if task.generates else {}):
+            wanted = [each.to_json() for each in predictor.predict(given, **options)]
+            found = asyncio.run(model.predict(given, options, time.monotonic() + 60))
+            assert [each.to_json()["output"] for each in found] == [each["output"] for each in wanted]
+    finally:
+        model.worker.close()

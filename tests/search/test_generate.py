@@ -13,7 +13,7 @@ from search_toys import END, FIRST, ToyModel, ToyState, check_scores, start
 
 from seqwright.errors import ConfigError, ModelError
 from seqwright.search import SamplingOptions, generate, stream
-from seqwright.search.generate import Sampler, kept_weights
+from seqwright.search.generate import draw, kept_weights
 
 SEEDS = st.integers(0, 10_000)
 
@@ -88,10 +88,8 @@ def test_the_ends_of_the_interval_hit_no_token_without_weight(bits, token):
         def getrandbits(self, count):
             return bits
 
-    sampler = Sampler(SamplingOptions(), start(1))
-    sampler.generators = [Fixed()]
     log_probs = torch.tensor([[-math.inf, -0.7, -0.7, -math.inf]])
-    assert sampler.choose(log_probs, [0])[1].item() == token
+    assert draw(log_probs, SamplingOptions(), [Fixed()])[1].item() == token
 
 
 @given(SEEDS, st.floats(0.01, 1, exclude_max=True), st.integers(2, 600), st.floats(0.2, 5), st.integers(0, 9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,46 @@ def test_many_clients_get_what_one_gets_alone(server, run):
         answers = list(pool.map(lambda word: predict(server, [word], options={"beam": 2}).json(), inputs))
     expected = [each["output"] for each in direct(run, inputs, beam=2)]
     assert [answer["predictions"][0]["output"] for answer in answers] == expected
+
+
+@pytest.mark.parametrize("options", [{"beam": 1}, {"temperature": 0.9, "seed": 4}, {"beam": 3}], ids=str)
+def test_an_output_does_not_depend_on_what_it_is_computed_with(server, options):
+    """One input alone, and in 32 random batches of other inputs, lengths and options."""
+    draw = random.Random(7)
+    alone = predict(server, ["facade"], options=options).json()["predictions"][0]
+
+    def noise(_):
+        other = draw.choice([{"beam": 1}, {"temperature": 1.1, "seed": draw.randint(0, 9)}, {"beam": 2}])
+        return predict(server, words(draw.randint(1, 9), seed=draw.randint(0, 99)), options=other).status_code
+
+    with ThreadPoolExecutor(9) as pool:
+        for _ in range(32):
+            others = [pool.submit(noise, number) for number in range(8)]
+            found = predict(server, ["facade"], options=options).json()["predictions"][0]
+            assert found["tokens"] == alone["tokens"]
+            assert found["token_scores"] == pytest.approx(alone["token_scores"], abs=1e-5)
+            assert {each.result() for each in others} == {200}
+
+
+def test_a_draft_that_nobody_waits_for_leaves_at_the_next_step(run, monkeypatch):
+    with client(run) as server:
+        worker = models_of(server).find(None).worker
+        whole, steps = worker._model.step, []
+
+        def slow(tokens, state):
+            steps.append(len(tokens))
+            time.sleep(0.05)
+            return whole(tokens, state)
+
+        monkeypatch.setattr(worker._model, "step", slow)
+        late = server.post(
+            "/v1/predict",
+            json={"inputs": ["abcdefgh"], "options": {"beam": 1}},
+            headers={"X-Request-Timeout": "0.12"},
+        )
+        assert late.status_code == 503
+        until(lambda: not queued(server))
+        assert len(steps) <= 5
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import Count, check_options, unknown
 from seqwright.errors import ConfigError
-from seqwright.models import Decoder, Encoded
+from seqwright.models import Decoder, Encoded, join_lengths, same_width
 from seqwright.nn.attention import Attention
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.kv_cache import Keys, select_keys
+from seqwright.nn.kv_cache import Keys, join_keys, select_keys
 from seqwright.nn.masks import AttentionContext, Places, regroup, take
 from seqwright.nn.pooling import masked_mean
 from seqwright.nn.recurrent import Cell, Cells, Recurrent
@@ -53,6 +53,24 @@ class RnnState:
         cells = tuple(part.index_select(1, index) for part in self.cells)
         output, context = self.output.index_select(0, index), take(self.context, groups)
         return RnnState(len(rows) // width, cells, output, memory, context, take(self.length, rows), width)
+
+    def join(self, others: Sequence[RnnState]) -> RnnState:
+        states = same_width([self, *others])
+        groups, width = [state.groups for state in states], states[0].width
+        keys = join_keys([[state.memory] for state in states], groups, width)
+        cells = tuple(torch.cat(parts, 1) for parts in zip(*(state.cells for state in states), strict=True))
+        output = torch.cat([state.output for state in states])
+        contexts = [state.context for state in states if state.context is not None]
+        context = torch.cat(contexts) if contexts else None
+        length = join_lengths([(state.length, state.groups * width) for state in states])
+        return RnnState(sum(groups), cells, output, None if keys is None else keys[0], context, length, width)
+
+    def spread(self) -> RnnState:
+        """Each row in a group of its own."""
+        rows = range(self.groups * self.width)
+        groups = [row // self.width for row in rows]
+        (memory,) = select_keys([self.memory], groups, rows, 1)
+        return replace(self, groups=len(rows), memory=memory, context=take(self.context, groups), width=1)
 
 
 class Rnn(Decoder):

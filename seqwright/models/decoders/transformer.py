@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqwright.models import Decoder, Encoded
+from seqwright.models import Decoder, Encoded, join_lengths, same_width
 from seqwright.nn.blocks import BoundStack, Stack
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.kv_cache import Keys, Past, select_keys
+from seqwright.nn.kv_cache import Keys, Past, join_keys, select_keys
 from seqwright.nn.masks import Places, regroup, take
 
 
@@ -33,6 +33,22 @@ class TransformerState:
         memory: Any = self.memory and select_keys(self.memory, groups, rows, width)
         past = self.past and select_keys(self.past, groups, rows, width)
         return TransformerState(len(rows) // width, self.stack, memory, past, take(self.length, rows), width)
+
+    def join(self, others: Sequence[TransformerState]) -> TransformerState:
+        states = same_width([self, *others])
+        groups, width = [state.groups for state in states], states[0].width
+        memory = join_keys([state.memory for state in states], groups, width)
+        past = join_keys([state.past for state in states], groups, width, by_place=self.stack.keys_by_place)
+        length = join_lengths([(state.length, state.groups * width) for state in states])
+        return TransformerState(sum(groups), self.stack, memory, past, length, width)
+
+    def spread(self) -> TransformerState:
+        """Each row in a group of its own."""
+        rows = range(self.groups * self.width)
+        groups = [row // self.width for row in rows]
+        memory: Any = self.memory and select_keys(self.memory, groups, rows, 1)
+        past = self.past and select_keys(self.past, groups, rows, 1)
+        return TransformerState(len(rows), self.stack, memory, past, self.length)
 
 
 class Transformer(Decoder):
@@ -59,8 +75,10 @@ class Transformer(Decoder):
         if real is None and isinstance(length, int):
             places = Places.run(length, count, width=state.width, device=tokens.device)
             length = length + count
+        elif real is None:
+            pos = length[:, None] + torch.arange(count, device=tokens.device)  # type: ignore[index]
+            places, length = Places(pos.view(groups, -1)), length + count
         else:
-            real = torch.ones_like(tokens, dtype=torch.bool) if real is None else real
             before = torch.as_tensor(length, device=tokens.device).expand(rows)
             pos = Places.padded(real, before).pos
             places, length = Places(pos.view(groups, -1), real.view(groups, -1)), before + real.sum(-1)
