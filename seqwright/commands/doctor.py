@@ -37,11 +37,8 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.data.split import parts_in
 
     paths, changes = _paths_and_changes(options)
-    if len(paths) == 1 and os.path.isdir(paths[0]) and (parts := parts_in(paths[0])):
-        paths, options.test = (
-            [parts["train"]],
-            options.test or [parts[part] for part in parts if part == "test"],
-        )
+    if len(paths) == 1 and (parts := parts_in(paths[0])):
+        paths, options.test = parts["train"], options.test or parts.get("test", [])
     data, drop, pipe = _data_config(changes), _drop(options), any(Input(path).single_pass for path in paths)
     task = recognise(paths, data, "text_to_text").task if options.task is None else options.task
     found = diagnose(paths, data, options.test, task_class(task))

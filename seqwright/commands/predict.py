@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from seqwright.data.readers.files import Input
     from seqwright.data.readers.lines import Decoding
     from seqwright.prediction.bulk.blocks import Shard
     from seqwright.prediction.predictor import Predictor
@@ -24,10 +25,10 @@ WRITING = ("length", "samples", "stop", "horizon")  # options of language models
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
     source = (
-        "Input file (default: standard input), or a prompt. Tabs separate the fields of a source. "
+        "File of inputs (default: standard input), a prompt, or images and folders of them. "
         "For series: a history, by default the training data."
     )
-    parser.add_argument("input", nargs="?", metavar="INPUT", help=source)
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=source)
     output = "Output file. Running the same command again resumes an unfinished one."
     parser.add_argument("--output", metavar="F", help=output)
     parser.add_argument("--json", action="store_true", help="Write one JSON object per line, with scores.")
@@ -68,12 +69,15 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.prediction.predictor import load
     from seqwright.runs.folder import check_order
 
-    named, options.input = options.input, options.input or "-"
+    named = options.inputs[0] if options.inputs else None
+    options.input = named or "-"
     check_order(options.folder, options.input)
     output = None if options.output is None else Path(options.output)
     if output is not None:
-        check_output(output if shard is None else shard.path(output), [options.input])
+        check_output(output if shard is None else shard.path(output), options.inputs)
     predictor = load(options.folder, threads=options.threads)
+    if len(options.inputs) > 1 and not predictor.task.reads_files:
+        raise ConfigError(f"predict got {len(options.inputs)} inputs; name one file, or quote the text")
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
     given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
     if predictor.task.whole_file and not _is_jsonl(named):
@@ -87,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     try:
-        source, json = Input(options.input), options.json
+        source, json = _named(predictor, options.inputs) or Input(options.input), options.json
         job = Job(predictor, source, given, json=json, decoding=decoding, shard=shard, report=_report)
         if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")
@@ -95,11 +99,21 @@ def run(options: argparse.Namespace) -> None:
     except ConfigError as error:
         raise ConfigError(_with_flags(str(error.renamed(_flags(*given, "sample"))))) from error
     except InputError as error:
-        raise InputError(_with_flags(str(error)) + _hint_for_text(options)) from error
+        hint = "" if predictor.task.reads_files else _hint_for_text(options)
+        raise InputError(_with_flags(str(error)) + hint) from error
     except KeyboardInterrupt:
         if options.output and options.input != "-":
             _report("stopped; run the same command again to resume")
         raise
+
+
+def _named(predictor: Predictor, inputs: list[str]) -> Input | None:
+    """Return the images that are inputs, with those in folders, as lines; None for a file of lines."""
+    from seqwright.data.readers.files import GivenLines, is_text
+
+    if not predictor.task.reads_files or not inputs or inputs == ["-"] or is_text(inputs[0]):
+        return None
+    return GivenLines(predictor.task.to_line(each) for each in predictor.task.inputs(inputs))
 
 
 def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:

@@ -105,6 +105,14 @@ def _masked(encoder: dict[str, Any], **head: Any) -> dict[str, Any]:
     return {"kind": "encoder_only", "encoder": reader, "head": output, "tie": True}
 
 
+def _vit(pooling: str = "mean", **options: Any) -> dict[str, Any]:
+    """Describe a vision Transformer: GELU, layer normalisation first."""
+    gelu = {"kind": "plain", "activation": "gelu"}
+    return _classifier({"kind": "patches", "feed_forward": gelu, **options}, pooling)
+
+
+_DOSOVITSKIY = {"patch": 16, "class_token": True, "layers": 12, "dropout": 0.1}
+
 PRESETS: dict[str, Preset] = {
     "sutskever2014": Preset(
         "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks, 3.4",
@@ -228,6 +236,43 @@ PRESETS: dict[str, Preset] = {
             },
             "attention",
         ),
+    ),
+    "resnet20": Preset(
+        "He et al. 2016, Deep Residual Learning for Image Recognition, 4.2 (0.27 M parameters)",
+        {
+            "kind": "encoder_only",
+            "encoder": {"kind": "resnet", "size": 64, "stages": 3, "layers": 3, "shortcut": "pad"},
+            "head": {"kind": "classes", "pooling": "mean", "dropout": 0.0},
+        },
+    ),
+    "tiny-vit": Preset(
+        "ours: Dosovitskiy et al. 2021 for small images, with patches of 4 × 4 pixels and their mean",
+        _vit(patch=4, layers=4, size=128, hidden=256, heads=4, dropout=0.0),
+    ),
+    "hybrid-tiny": Preset(
+        "ours: tiny-vit with two convolutions of stride 2 in place of the patches (Xiao et al. 2021)",
+        _classifier(
+            {
+                "kind": "hybrid",
+                "halvings": 2,
+                "feed_forward": {"kind": "plain", "activation": "gelu"},
+                "layers": 4,
+                "size": 128,
+                "hidden": 256,
+                "heads": 4,
+                "dropout": 0.0,
+            },
+            "mean",
+        ),
+    ),
+    "dosovitskiy2021-tiny": Preset(
+        "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words; the sizes of Touvron et al. 2021 (tiny)",
+        _vit("first", **_DOSOVITSKIY, size=192, hidden=768, heads=3),
+    ),
+    "dosovitskiy2021-base": Preset(
+        "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words, table 1 (ViT-Base, 86 M parameters)",
+        _vit("first", **_DOSOVITSKIY, size=768, hidden=3072, heads=12),
+        "the head is one linear layer, as in fine-tuning",
     ),
     "tiny-lm": Preset(
         "ours: rotary positions (Su et al. 2021), squared ReLU (So et al. 2021), blocks that start as the "

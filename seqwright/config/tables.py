@@ -14,6 +14,7 @@ Spec = str | dict[str, Any]
 Files = tuple[str, ...]
 Format = Literal["parallel", "tsv", "csv", "jsonl"]
 Character = Annotated[str, Len(1, 1)]
+Augmentation = Literal["crop", "flip", "colour", "erase", "mixup"]
 HeldOut = Annotated[float, Gt(0), Lt(0.5)]
 Rows = tuple[Count, Count, Count]
 Clip = Annotated[float, Gt(0)]
@@ -41,6 +42,11 @@ class DataConfig:
         HeldOut, Doc("Share of the sources for validation, with all their pairs, and as many for the test.")
     ] = 0.05
     split: Annotated[Seed, Doc("Seed of the split; the seed of the training does not change it.")] = 1
+    images: Annotated[
+        str | None, Doc("Folder or archive of the images that a table names; default: the table's folder.")
+    ] = None
+    image_size: Annotated[Count, Doc("Height and width in pixels at which a model sees an image.")] = 32
+    augment: Annotated[tuple[Augmentation, ...], Doc("Random changes of the training images.")] = ()
     max_length: Annotated[
         Count, Doc("Tokens per side, longer pairs are excluded; the window of a language model.")
     ] = 512

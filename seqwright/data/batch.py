@@ -86,6 +86,21 @@ def within(lengths: Tensor, width: int) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Images:
+    """Images of one size: pixels (B, H, W, C) uint8."""
+
+    pixels: Tensor
+
+    @property
+    def count(self) -> int:
+        return len(self.pixels)
+
+    def rolled(self) -> Images:
+        """Return the images moved by one row."""
+        return Images(self.pixels.roll(1, 0))
+
+
+@dataclass(frozen=True)
 class Batch:
     """Examples side by side. For a target y the decoder reads `BEGIN` y, and y `END` is expected.
 

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from seqwright.config import Config, DataConfig
 from seqwright.data.read_report import ReadReport
-from seqwright.data.readers.files import files_in
 from seqwright.data.split import (
     Fractions,
     Part,
@@ -85,4 +84,4 @@ class Corpus:
 
     @property
     def paths(self) -> list[str]:
-        return files_in([*self.data.train, *self.data.valid, *self.data.test])
+        return self.task.files([*self.data.train, *self.data.valid, *self.data.test], self.data)

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
+from seqwright.data.images import is_archive, is_packed, open_home
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.files import Input, files_in, is_text
 from seqwright.data.readers.lines import Decoding, first_lines, read_blocks, read_text
@@ -29,12 +30,13 @@ from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, SeqwrightError
 from seqwright.files import uncompressed
 
-Shape = Literal["folder", "jsonl", "tsv", "csv", "text", "parquet"]
+Shape = Literal["folder", "json", "jsonl", "tsv", "csv", "text", "parquet"]
 
 CAP = 1001  # distinct values of a column that are counted
 SAMPLE = 5000  # rows that are kept
 WIDEST = 100  # columns that are kept
 LONGEST = 200  # characters of a cell that are kept
+METADATA = ("metadata.jsonl", "metadata.csv")  # tables that describe the other files of a folder
 HEAD = 200  # lines that decide the format
 PARQUET = (".parquet", ".pq")  # the endings of binary tables, which have names and types themselves
 OPENED = 50  # texts of a folder, spread over it, whose words are counted
@@ -118,7 +120,9 @@ class FolderGlance:
 
 @dataclass(frozen=True)
 class Glance:
-    """What the files of a training look like. `rows` counts all rows, `lines` those of each file."""
+    """What the files of a training look like. `rows` counts all rows, `lines` those of each file; `keys` are
+    those of a JSON document.
+    """
 
     files: tuple[str, ...]
     shape: Shape
@@ -126,6 +130,7 @@ class Glance:
     rows: int
     lines: tuple[int, ...]
     folder: FolderGlance | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -174,8 +179,13 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
 
 def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     """Return a glance, or None for what cannot be read twice."""
-    if any(Path(path).is_dir() for path in paths):
+    if any(Path(path).is_dir() or is_archive(path) or is_packed(path) for path in paths):
+        if tables := [table for path in paths for table in _metadata(path)]:
+            glance = look_at(tables, data)
+            return glance and replace(glance, files=tuple(paths))
         return Glance(tuple(paths), "folder", (), 0, (), _folder(paths, data))
+    if len(paths) == 1 and (keys := _json_keys(paths[0])):
+        return Glance(tuple(paths), "json", (), 0, (), keys=keys)
     inputs = [Input(path) for path in paths]
     if not inputs or any(file.single_pass for file in inputs):
         return None
@@ -194,10 +204,33 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts))
 
 
+def _metadata(path: str) -> list[str]:
+    """Return the tables that describe the files of a folder, or of its sub-folders."""
+    places = (Path(path), *(each for each in sorted(Path(path).glob("*")) if each.is_dir()))
+    return [str(place / name) for place in places for name in METADATA if (place / name).is_file()]
+
+
+def _json_keys(path: str) -> tuple[str, ...]:
+    """Return the keys of a JSON object that is a whole file, not one of several lines."""
+    if uncompressed(path).suffix.lower() != ".json" or Input(path).single_pass:
+        return ()
+    try:
+        document = json.loads(b"".join(Input(path).blocks()))
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(document) if isinstance(document, dict) else ()
+
+
 def _folder(paths: Sequence[str], data: DataConfig) -> FolderGlance:
-    inside = [(os.path.relpath(file, path), file) for path in paths for file in files_in([path])]
-    found = FolderGlance(tuple(name for name, _ in inside), 0.0)
-    texts = [file for name, file in inside if name in set(found.texts)]
+    archived = [name for path in paths if is_archive(path) for name in open_home(path).names]
+    inside = {
+        os.path.relpath(file, path) if file != path else os.path.basename(path): file
+        for path in paths
+        if not is_archive(path)
+        for file in files_in([path])
+    }
+    found = FolderGlance((*inside, *archived), 0.0)
+    texts = [inside[name] for name in found.texts if name in inside]
     decoding, counts = Decoding(data.encoding, "replace", data.max_line), []
     for file in texts[:: max(len(texts) // OPENED, 1)][:OPENED]:
         _, text = next(read_text(Input(file), decoding, ReadReport()), (1, ""))

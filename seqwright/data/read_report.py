@@ -12,13 +12,13 @@ EXAMPLES_KEPT = 2
 
 
 class Place(NamedTuple):
-    """A line of a file, counted from 1."""
+    """A line of a file, counted from 1; 0: the whole file."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 class Pair(NamedTuple):
@@ -45,6 +45,10 @@ class Reason(StrEnum):
     BLANK_TEXT = "skipped: blank text"
     TOO_LONG = "skipped: too long"
     BAD_ROW = "skipped: bad row"
+    MISSING_IMAGE = "skipped: the image does not exist"
+    OUTSIDE_IMAGE = "skipped: the image is outside of the data folder"
+    LARGE_IMAGE = "skipped: the image is too large"
+    BAD_IMAGE = "skipped: the image is damaged, or is not an image"
     BYTE_ORDER_MARK = "changed: byte order mark removed"
     CARRIAGE_RETURN = "changed: carriage return at the end of the line removed"
     LINE_BREAK = "changed: carriage return or line break inside a text replaced with a space"

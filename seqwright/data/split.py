@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Collection, Iterable
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from seqwright.data.images import is_archive, is_packed, open_home
 from seqwright.data.read_report import PLACES_KEPT, Place
 from seqwright.errors import ConfigError
 
@@ -26,20 +28,32 @@ NAMES: dict[str, str] = {"train": "training", "valid": "validation", "test": "te
 PARTS: dict[str, Part] = {  # names of files and folders
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("valid", "validation", "dev", "val"), "valid"),
-    **dict.fromkeys(("test", "eval"), "test"),
+    **dict.fromkeys(("test", "eval", "t10k"), "test"),
 }
 ENOUGH = 20  # distinct groups: with fewer, a part of the split may be empty
 
 
-def parts_in(folder: str) -> dict[Part, str]:
-    """Return the parts that the files or sub-folders of a folder are named after, such as `train` and `test`.
+def parts_in(folder: str) -> dict[Part, list[str]]:
+    """Return the parts that the files or sub-folders of a folder or an archive are named after, such as
+    `train` and `test`; of images in packed files, their parts.
 
     Nothing without a part to hold out, because `train` can be a label, or if two names mean the same part.
     """
-    named = [(PARTS.get(name.lower().split(".")[0]), name) for name in sorted(os.listdir(folder))]
-    known = [(part, os.path.join(folder, name)) for part, name in named if part is not None]
-    found = dict(known)
-    clear = "train" in found and 1 < len(found) == len(known)
+    if os.path.isdir(folder):
+        names = sorted(os.listdir(folder))
+    elif is_archive(folder) and os.path.isfile(folder):
+        names = sorted({name.partition("/")[0] for name in open_home(folder).names if "/" in name})
+    else:
+        return {}
+    packed = [name for name in names if is_packed(name)]
+    found: dict[Part, list[str]] = {}
+    for name in packed or names:
+        words = re.split(r"[-_.]" if packed else r"[.]", name.lower())
+        part = PARTS.get(words[0], "train" if packed else None)  # data_batch_1.bin
+        if part is not None:
+            found.setdefault(part, []).append(os.path.join(folder, name))
+    once = packed or all(len(paths) == 1 for paths in found.values())
+    clear = "train" in found and len(found) > 1 and once
     return dict(sorted(found.items(), key=lambda item: list(NAMES).index(item[0]))) if clear else {}
 
 

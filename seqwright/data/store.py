@@ -1,7 +1,8 @@
 """Examples as numbers on disk, mapped into memory: built once, opened at once, however many there are.
 
 A store is a folder. Each column of rows is two files, `NAME.flat` (all rows end to end) and `NAME.offsets`
-(n + 1 int64: where each row begins, and where the last ends); `store.json` lists the columns, with the size
+(n + 1 int64: where each row begins, and where the last ends). A column that stores equal rows once has a
+third, `NAME.rows` (n int64: the stored row of each example). `store.json` lists the columns, with the size
 and SHA-256 of every file. All numbers are little-endian. A store is written into a neighbouring folder, which
 is renamed when it is complete: a folder of the right name is always whole.
 """
@@ -49,7 +50,8 @@ class Ragged:
     def of(cls, rows: Sequence[Sequence[float] | np.ndarray], dtype: type[np.number] = np.int64) -> Ragged:
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         if rows and all(isinstance(row, np.ndarray) for row in rows):
-            return cls(np.concatenate(rows).astype(dtype), lengths)
+            flat = np.concatenate(rows)
+            return cls(flat if flat.dtype == BYTE else flat.astype(dtype), lengths)
         return cls(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(lengths.sum())), lengths)
 
     @classmethod
@@ -62,11 +64,15 @@ class Ragged:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """A column of rows: its name, the numpy type of its values, and the limit that ids stay below."""
+    """A column of rows: its name, the numpy type of its values, and the limit that ids stay below.
+
+    shared: equal rows, such as the image of several captions, are stored once.
+    """
 
     name: str
     dtype: str
     limit: int | None = None
+    shared: bool = False
 
     @classmethod
     def ids(cls, name: str, vocabulary: int) -> ColumnSpec:
@@ -76,6 +82,11 @@ class ColumnSpec:
     @classmethod
     def text(cls, name: str) -> ColumnSpec:
         return cls(name, BYTE.str)
+
+    @classmethod
+    def pixels(cls, name: str) -> ColumnSpec:
+        """Return a column of images, all of one size."""
+        return cls(name, BYTE.str, shared=True)
 
 
 class StoredRow(NamedTuple):
@@ -107,14 +118,23 @@ class Header(BaseModel):
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """Rows on disk: row i is flat[offsets[i] : offsets[i + 1]]."""
+    """Rows on disk: row i is flat[offsets[k] : offsets[k + 1]], where k is rows[i], or i without `rows`."""
 
     flat: np.ndarray
     offsets: np.ndarray
+    rows: np.ndarray | None = None
 
     def row(self, number: int) -> np.ndarray:
-        start, stop = self.offsets[number : number + 2]
+        stored = self._stored(number)
+        start, stop = self.offsets[stored : stored + 2]
         return self.flat[start:stop]
+
+    def equal_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return these rows of a column whose rows all have one length, (B, length)."""
+        return self.flat.reshape(len(self.offsets) - 1, -1)[self._stored(numbers)]
+
+    def _stored(self, numbers: Any) -> Any:
+        return numbers if self.rows is None else self.rows[numbers]
 
     def text(self, number: int) -> str:
         try:
@@ -125,19 +145,21 @@ class StoredColumn:
     def lengths(self) -> np.ndarray:
         """Return the length of every row (n,) int32."""
         lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
-        return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
+        np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
+        return lengths if self.rows is None else lengths[self.rows]
 
     def gather(self, numbers: np.ndarray) -> Ragged:
         """Return these rows, in this order."""
-        starts = self.offsets[numbers]
-        lengths = self.offsets[numbers + 1] - starts
+        stored = self._stored(numbers)
+        starts = self.offsets[stored]
+        lengths = self.offsets[stored + 1] - starts
         before = np.cumsum(lengths) - lengths  # where each row begins in the result
         places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
         return Ragged(self.flat[places], lengths)
 
     def blocks(self, rows: int = 1 << 16) -> Iterator[Ragged]:
         """Yield all rows, so many at a time."""
-        count = len(self.offsets) - 1
+        count = len(self.offsets) - 1 if self.rows is None else len(self.rows)
         for start in range(0, count, rows):
             yield self.gather(np.arange(start, min(start + rows, count)))
 
@@ -234,14 +256,18 @@ class Store:
         file, line = self._places[2 * number : 2 * number + 2]
         if file >= len(self.header.inputs):
             raise InputError(f"{self.folder / 'places'} names an input file that {HEADER} lacks; {AGAIN}")
-        return f"{self.header.inputs[file]}:{line}"
+        return f"{self.header.inputs[file]}:{line}" if line else self.header.inputs[file]
 
     def _column(self, name: str, dtype: np.dtype) -> StoredColumn:
         flat = self._file(f"{name}.flat", dtype)
-        offsets = self._file(f"{name}.offsets", OFFSET, len(self) + 1)
+        shared = f"{name}.rows" in self.header.files
+        rows = self._file(f"{name}.rows", OFFSET, len(self)) if shared else None
+        offsets = self._file(f"{name}.offsets", OFFSET, None if shared else len(self) + 1)
         if offsets[0] or offsets[-1] != len(flat) or (offsets[1:] < offsets[:-1]).any():
             raise InputError(f"{self.folder / name}.offsets does not fit {name}.flat; {AGAIN}")
-        return StoredColumn(flat, offsets)
+        if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < len(offsets) - 1:
+            raise InputError(f"{self.folder / name}.rows does not fit {name}.offsets; {AGAIN}")
+        return StoredColumn(flat, offsets, rows)
 
     def _file(self, name: str, dtype: np.dtype, count: int | None = None) -> np.ndarray:
         """Map the numbers of a file, `count` of them if it is given."""
@@ -371,7 +397,7 @@ class _Writer:
 
     def close(self) -> dict[str, dict[str, Any]]:
         """Flush everything to disk; return name -> bytes and sha256 of each file."""
-        files = [file for _, column in self.columns for file in (column.flat, column.offsets)]
+        files = [file for _, column in self.columns for file in column.files]
         return {file.name: file.finish() for file in (*files, *filter(None, [self.places]))}
 
     def _check_ids(self, spec: ColumnSpec, rows: Ragged) -> None:
@@ -388,16 +414,35 @@ class _Writer:
 
 
 class _ColumnFiles:
-    """The two files of a column."""
+    """The files of a column."""
 
     def __init__(self, folder: Path, spec: ColumnSpec, opened: ExitStack):
         self.flat, self.offsets = (
             opened.enter_context(HashedFile(folder / f"{spec.name}.{end}")) for end in ("flat", "offsets")
         )
+        self.files = [self.flat, self.offsets]
+        if spec.shared:
+            self.files.append(opened.enter_context(HashedFile(folder / f"{spec.name}.rows")))
+        self.known: dict[bytes, int] = {}  # the hashes of stored rows -> their numbers
         self.dtype, self.end = np.dtype(spec.dtype), 0
         self.offsets.write(np.zeros(1, OFFSET).tobytes())
 
     def write(self, rows: Ragged) -> None:
-        self.flat.write(rows.flat.astype(self.dtype).tobytes())
+        if len(self.files) == 3:
+            rows = self._new(rows)
+        self.flat.write(rows.flat.astype(self.dtype, copy=False).tobytes())
         self.offsets.write((self.end + np.cumsum(rows.lengths)).astype(OFFSET).tobytes())
         self.end += len(rows.flat)
+
+    def _new(self, rows: Ragged) -> Ragged:
+        """Note the stored row of each example, and return the rows that are not stored yet."""
+        ends, numbers, new = np.cumsum(rows.lengths), [], []
+        for i, (end, length) in enumerate(zip(ends.tolist(), rows.lengths.tolist(), strict=True)):
+            digest = hashlib.sha256(rows.flat[end - length : end].tobytes()).digest()
+            if digest not in self.known:
+                self.known[digest] = len(self.known)
+                new.append(i)
+            numbers.append(self.known[digest])
+        self.files[2].write(np.array(numbers, dtype=OFFSET).tobytes())
+        kept = [rows.flat[ends[i] - rows.lengths[i] : ends[i]] for i in new]
+        return Ragged(np.concatenate(kept) if kept else rows.flat[:0], rows.lengths[new])

@@ -114,7 +114,7 @@ def survey(config: Config) -> Survey:
     parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
     waiting = HeldOut(*(corpus.examples(part, tally) for part in parts), key=corpus.task.group)
     for place, example in corpus.placed(reader, tally):
-        builder.add(tuple(corpus.task.texts(example)), example.place)
+        builder.add(tuple(corpus.task.texts(example)), example.place, corpus.task.identity(example))
         waiting.meet(corpus.task.group(example))
         places.append(place)
         if (label := corpus.task.label(example)) is not None:

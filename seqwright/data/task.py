@@ -18,6 +18,7 @@ import numpy as np
 
 from seqwright.config.registry import Registry
 from seqwright.data.plan import cut_by_tokens
+from seqwright.data.readers.files import files_in
 from seqwright.data.results import Prediction
 from seqwright.data.split import SplitRule
 from seqwright.errors import ConfigError
@@ -133,7 +134,9 @@ class Task(ABC, Generic[E, P]):
     evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
     that names no file is the input itself. streams: in a terminal, the answer to it is shown while it grows.
     whole_file: a file is one input, which the reader reads, not a line. generates: answers are searched for,
-    with the options of a beam.
+    with the options of a beam. reads_files: an INPUT of the command `predict` is an input itself, such as an
+    image, and there may be several. speed_noun: what training speed is counted in. block: examples that are
+    encoded together.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -148,6 +151,9 @@ class Task(ABC, Generic[E, P]):
     whole_file: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     generates: ClassVar[bool] = False
+    reads_files: ClassVar[bool] = False
+    speed_noun: ClassVar[str] = "token"
+    block: ClassVar[int] = 20_000
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -162,6 +168,11 @@ class Task(ABC, Generic[E, P]):
         """Open files with the options of `data`."""
 
     @classmethod
+    def files(cls, paths: Sequence[str], data: DataConfig) -> list[str]:
+        """Return every file that reading these paths depends on; a training resumes only with the same."""
+        return files_in(paths)
+
+    @classmethod
     @abstractmethod
     def group(cls, example: E) -> str:
         """Return the key that decides the part of the split: equal keys stay together."""
@@ -170,6 +181,11 @@ class Task(ABC, Generic[E, P]):
     def texts(cls, example: E) -> Sequence[str]:
         """Return the texts of an example, one per role of kind TEXT, for the survey and the doctor."""
         return ()
+
+    @classmethod
+    def identity(cls, example: E) -> str | None:
+        """Return what identifies an input that is not a text, to find duplicates."""
+        return None
 
     @classmethod
     def label(cls, example: E) -> str | None:
@@ -284,6 +300,14 @@ class Task(ABC, Generic[E, P]):
     @abstractmethod
     def to_line(self, example: E) -> str:
         """Return the input of an example as one line."""
+
+    def portable_line(self, example: E) -> str:
+        """Return the input of an example as one line that depends on no other file."""
+        return self.to_line(example)
+
+    def is_one(self, given: Any) -> bool:
+        """Whether what a user gives to `predict` is one input, not an iterable of inputs."""
+        return isinstance(given, str | tuple | Mapping | bytes) or not isinstance(given, Iterable)
 
     @property
     def one_text(self) -> bool:

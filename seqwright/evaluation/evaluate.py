@@ -20,7 +20,7 @@ from seqwright.data.fingerprints import check_run_data
 from seqwright.data.plan import evenly
 from seqwright.data.read_report import ReadReport
 from seqwright.data.results import Prediction
-from seqwright.data.split import NAMES, Part
+from seqwright.data.split import NAMES, Part, parts_in
 from seqwright.data.task import Bucket, Item, Judge, Mistake, Table, group_items
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import Interval, Measured
@@ -267,7 +267,7 @@ def evaluate_files(
     if paths:
         data = replace(
             data,
-            test=paths,
+            test=tuple(parts_in(paths[0]).get("test", paths)) if len(paths) == 1 else paths,
             columns=columns or data.columns,
             encoding=encoding or data.encoding,
         )

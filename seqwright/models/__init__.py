@@ -52,6 +52,8 @@ class Encoded:
     places: Places
     final: tuple[Tensor, ...] | None = None  # states of a recurrent encoder, each (layers, B, size)
     words: Words | None = None  # what each vector of a hierarchical encoder was pooled from
+    # rows and columns of the cells of an image, which are the last places, row by row
+    grid: tuple[int, int] | None = None
 
 
 class Encoder(nn.Module):
@@ -73,6 +75,10 @@ class Encoder(nn.Module):
         """
         ids = sample_ids(lengths, seeds, FIRST, self.embedding.vocabulary, padding=FIRST)
         return Tokens(ids, None if len(set(lengths)) == 1 else torch.tensor(lengths))
+
+    def sampled_lengths(self, lengths: Sequence[int]) -> Sequence[int]:
+        """Return how many places the samples of these lengths have."""
+        return lengths
 
 
 class SequenceEncoder(Encoder):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from seqwright.config.validation import Positive
+from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS, DecoderModel
 from seqwright.models.heads.tokens import TokenScores
@@ -14,15 +17,16 @@ from seqwright.nn.attention import Spec
 class EncoderDecoder(DecoderModel):
     """p(target | source), token by token.
 
-    share: source and target have one embedding. tie: the output layer is the target's embedding. logit_cap:
-    no score of a symbol is larger.
+    facts: properties of the data for the encoder, such as the size of images. share: source and target have
+    one embedding. tie: the output layer is the target's embedding. logit_cap: no score of a symbol is larger.
     """
 
     def __init__(
         self,
         *,
-        source_vocabulary: int,
         target_vocabulary: int,
+        source_vocabulary: int = 0,
+        facts: Mapping[str, Any] = MappingProxyType({}),
         encoder: Spec = "transformer",
         decoder: Spec = "transformer",
         share: bool = False,
@@ -31,8 +35,10 @@ class EncoderDecoder(DecoderModel):
         logit_cap: Positive | None = None,
     ):
         super().__init__()
-        self.encoder = ENCODERS.build(encoder, vocabulary=source_vocabulary)
+        self.encoder = ENCODERS.build(encoder, **{**facts, "vocabulary": source_vocabulary})
         self.decoder = DECODERS.build(decoder, vocabulary=target_vocabulary, memory_size=self.encoder.size)
+        if share and self.encoder.reads is not Tokens:
+            raise ConfigError("share is for two texts, but this encoder reads no text; set share = false")
         if share:
             one, other = ("×".join(map(str, p.embedding.weight.shape)) for p in (self.encoder, self.decoder))
             if one != other:

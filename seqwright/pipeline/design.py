@@ -126,14 +126,14 @@ def _with_parts(requested: dict[str, Any]) -> tuple[dict[str, Any], tuple[Choice
     """Replace a folder that holds the parts of a data set by these; parts that are requested stay."""
     data = requested.get("data", {})
     files = data.get("train") if isinstance(data, dict) else None
-    if not isinstance(files, list | tuple) or len(files) != 1 or not os.path.isdir(files[0]):
+    if not isinstance(files, list | tuple) or len(files) != 1:
         return requested, ()
-    found = {
-        part: [path] for part, path in parts_in(files[0]).items() if part == "train" or not data.get(part)
-    }
+    parts = parts_in(files[0])
+    found = {part: paths for part, paths in parts.items() if part == "train" or not data.get(part)}
     if not found:
         return requested, ()
-    what = ", ".join(f"{os.path.basename(path)} for {NAMES[part]}" for part, (path,) in found.items())
+    names = {part: ", ".join(map(os.path.basename, paths)) for part, paths in found.items()}
+    what = ", ".join(f"{name} for {NAMES[part]}" for part, name in names.items())
     choice = Choice(f"parts of {files[0]}: {what}", {}, "by their names; --valid and --test override")
     return merged(requested, {"data": found}), (choice,)
 

@@ -36,6 +36,8 @@ def next_commands(
     if task is not None and task.prompted:
         prompt, effect = task.prompt(example)
         predict = f"  seqwright predict {run} {shell_word(prompt)}  # {effect}"
+    if task is not None and task.reads_files:
+        predict = f"  seqwright predict {run} photo.jpg folder  # one line for each image"
     return [
         "next:",
         predict,

@@ -77,7 +77,9 @@ class Examples(NamedTuple):
 def write_examples(folder: str | os.PathLike[str], predictor: Predictor, inputs: Iterable[Any]) -> None:
     """Record the outputs of the model of a run folder for these inputs, with its default search."""
     task = predictor.task
-    lines = [task.to_line(example) for example in task.inputs(list(inputs))]  # a replay has nothing else
+    lines = [
+        task.portable_line(example) for example in task.inputs(list(inputs))
+    ]  # a replay has nothing else
     examples = [asdict(output) for output in _outputs(predictor, lines)]
     table = {"format": FORMAT, "weights": sha256(Path(folder, WEIGHTS)), "examples": examples}
     write_json(Path(folder, EXAMPLES), table)

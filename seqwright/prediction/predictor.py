@@ -12,7 +12,7 @@ import copy
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
@@ -85,8 +85,7 @@ class Predictor:
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Return the plain answer to one input, or a list of them to several; options as in `predict`."""
         values = [prediction.value for prediction in self.predict(inputs, **options)]
-        one = isinstance(inputs, str | tuple | Mapping | bytes) or not isinstance(inputs, Iterable)
-        return values[0] if one else values
+        return values[0] if self.task.is_one(inputs) else values
 
     def predict(self, inputs: Any, **options: Any) -> Predictions[Any]:
         """Return one prediction per input, in order.

@@ -41,7 +41,8 @@ class Console:
         elif self.moves and not report.findings:
             filled = round(min(report.done, 1.0) * BAR)
             bar = f"{'━' * filled}{'─' * (BAR - filled)} {report.done:4.0%}  step {report.step:,}"
-            speed = f"{report.tokens_per_second:,.0f} tokens/s  {clock(report.seconds_left)} left"
+            noun = self._forecast.noun if self._forecast else "token"
+            speed = f"{report.tokens_per_second:,.0f} {noun}s/s  {clock(report.seconds_left)} left"
             self.line(f"{bar}  loss {report.loss:.3f}  {speed}", end="")
         for finding in report.findings:
             kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # report it once, not again with other numbers

@@ -42,6 +42,7 @@ class Forecast:
     seconds: float
     memory: int | None  # the peak in bytes, if the system reports it
     left_out: tuple[Finding, ...] = ()  # findings about pairs that are not used
+    noun: str = "token"  # what the speed is counted in
 
     @property
     def epochs(self) -> float:
@@ -53,7 +54,7 @@ class Forecast:
         parameters = f"{million:.1f} M" if million >= 0.1 else f"{self.parameters:,}"
         few = self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
         cost = (
-            f"{parameters} parameters; {self.tokens_per_second:,.0f} tokens/s with {workers}: "
+            f"{parameters} parameters; {self.tokens_per_second:,.0f} {self.noun}s/s with {workers}: "
             f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
             + ("; so few steps teach little: raise --minutes" if few else "")
@@ -96,6 +97,7 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         seconds=steps * step / (1 - VALIDATIONS),
         memory=memory,
         left_out=prepared.left_out,
+        noun=prepared.task.speed_noun,
     )
 
 

@@ -26,7 +26,6 @@ from seqwright.errors import InputError, ModelError
 from seqwright.files import reached, read_json, sync, write_json
 from seqwright.runs.folder import CHECKPOINTS, Run
 
-BLOCK = 20_000  # examples that are encoded together
 AGAIN = "wait until it is complete, then train again"
 
 Check = Callable[[], None]
@@ -131,7 +130,7 @@ class _Preparation:
 
     def _examples(self) -> Iterator[Any]:
         for count, example in enumerate(self.corpus.examples("train")):
-            if count % BLOCK == 0:
+            if count % self.corpus.task.block == 0:
                 self.check()
             yield example
 
@@ -153,7 +152,7 @@ class _Preparation:
         limit, numbers = self.config.data.max_length, {path: k for k, path in enumerate(self.corpus.paths)}
         examples = self.corpus.examples(part)
         kept, lengths, seen = 0, Counter[int](), Occurrences()
-        while block := list(islice(examples, BLOCK)):
+        while block := list(islice(examples, task.block)):
             self.check()
             for row in task.encode(block):
                 place = row.example.place

@@ -28,6 +28,7 @@ from seqwright.data.plan import Cursor, Plan, batching_of
 from seqwright.errors import DivergedError, ModelError, SeqwrightError, WriteError, brief
 from seqwright.files import reached
 from seqwright.models import Model
+from seqwright.nn.batch_norm import tracking_statistics
 from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.nn.loss import collected_terms
 from seqwright.runs.checkpoint import Checkpoint
@@ -430,7 +431,8 @@ def build_compute(config: Config, prepared: Prepared, model: Model) -> Compute:
         numbers = np.asarray(micro_batch.numbers)
         batch = prepared.task.batch(prepared.train, numbers, seed=config.seed, epoch=micro_batch.epoch)
         torch.manual_seed(derived_seed(*micro_batch.seed))
-        with collected_terms() as terms:
+        first = micro_batch.seed[-1] == 0
+        with collected_terms() as terms, tracking_statistics(first):
             loss = learners[micro_batch.learner].train().loss(batch, smoothing=config.training.smoothing)
         sum(terms, loss.objective).backward()
         tokens = 0 if micro_batch.learner else batch.tokens  # counted once for all learners

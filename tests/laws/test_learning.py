@@ -11,7 +11,7 @@ import torch
 from cases import HEAD_CASES, example, with_head
 from torch import Tensor
 
-from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
+from seqwright.data.batch import BEGIN, END, PAD, Batch, Images, Tokens
 from seqwright.models import DECODERS, ENCODERS
 from seqwright.models.building import build_model
 from seqwright.models.decoders.rnn import RECIPES
@@ -86,7 +86,9 @@ def recipe(name: str, feed: str) -> dict[str, Any]:
     return part("rnn", attention=name, feed=feed, readout="state" if name == "none" else "tanh")
 
 
-ORDERED = [name for name in ENCODERS.names() if name != "ngrams"]  # an n-gram does not know its place
+ORDERED = [  # an n-gram does not know its place, and an image is no string
+    name for name in ENCODERS.names() if name != "ngrams" and ENCODERS.get(name).reads is not Images
+]
 PAIRS = {(e, d) for e in ORDERED for d in DECODERS.names()} - {("rnn", "rnn")}  # that one: see below
 
 

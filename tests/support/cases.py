@@ -30,6 +30,8 @@ FACTS = {  # facts about data, for the parts that ask for them
     "values": 2,
     "lookback": 12,
     "horizon": 3,
+    "channels": 3,
+    "image_size": 8,
 }
 SIZE, HEAD_COUNT, LAYERS = 8, 2, 2
 MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
@@ -208,7 +210,7 @@ def example(model: Any, lengths: Sequence[int], seeds: Sequence[int]) -> SimpleN
     """A batch for an encoder with a head, or a forecaster. Row i is decided by its length and its seed."""
     if hasattr(model, "sample"):
         return model.sample(lengths, seeds)
-    expected = model.head.sample(lengths, seeds)
+    expected = model.head.sample(model.encoder.sampled_lengths(lengths), seeds)
     return SimpleNamespace(source=model.encoder.sample(lengths, seeds), expected=expected)
 
 

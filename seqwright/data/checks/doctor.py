@@ -112,7 +112,7 @@ def diagnose(
     first: set[float] = set()  # split positions of the first distinct groups, until there are enough
     for example in files.read(report):
         group = task.group(example)
-        builder.add(tuple(task.texts(example)), example.place)
+        builder.add(tuple(task.texts(example)), example.place, task.identity(example))
         if others is not None:
             waiting.meet(group)
         if len(first) < ENOUGH:

@@ -141,7 +141,8 @@ class StatisticsBuilder:
         self._duplicates = DuplicateCounter()
         self._comparison = _Comparison(self._seen) if len(self.columns) == 2 else None
 
-    def add(self, texts: tuple[str, ...], place: Place) -> None:
+    def add(self, texts: tuple[str, ...], place: Place, source: str | None = None) -> None:
+        """Count an example; `source` identifies its input where that is not a text."""
         self.examples += 1
         if not texts:
             return
@@ -155,6 +156,8 @@ class StatisticsBuilder:
         if self._comparison is not None:
             self._comparison.add(row)
             repeated = self._duplicates.add(*texts)
+        elif source is not None:
+            repeated = self._duplicates.add(source, "\t".join(texts))
         else:
             repeated = self._duplicates.add("\t".join(texts), "")
         if repeated:

@@ -5,6 +5,7 @@ A block has at most BLOCK bytes, whatever a few compressed bytes expand to (zstd
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import lzma
 import os
@@ -15,11 +16,12 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from seqwright.data.text_display import visible
 from seqwright.errors import InputError
-from seqwright.files import uncompressed
+from seqwright.files import sha256, uncompressed
 
 BLOCK = 1 << 20
 COMPRESSED_BLOCK = 1 << 16
@@ -51,6 +53,10 @@ class Input:
     def is_terminal(self) -> bool:
         """Whether it is standard input, and a person types it."""
         return self.path == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the bytes of a file."""
+        return sha256(Path(self.path))
 
     def peek(self) -> Iterator[bytes]:
         """Yield the decompressed bytes; `blocks` yields them again. Those of a pipe are kept in memory."""
@@ -85,6 +91,22 @@ class Input:
     def _check_unused(self) -> None:
         if self._used:
             raise InputError(f"{self.name} is a pipe and can be read only once; save it to a file first")
+
+
+class GivenLines(Input):
+    """Lines in memory, such as the images that a command names."""
+
+    def __init__(self, lines: Iterable[str], name: str = "input"):
+        super().__init__("-")
+        self.path = self.name = name
+        self.single_pass = False
+        self._content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+    def _open_blocks(self) -> Iterator[bytes]:
+        yield self._content
+
+    def digest(self) -> str:
+        return hashlib.sha256(self._content).hexdigest()
 
 
 def files_in(paths: Iterable[str]) -> list[str]:

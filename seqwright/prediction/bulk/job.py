@@ -57,7 +57,7 @@ class Job:
         depends_on = {
             "weights": sha256(self.predictor.folder / WEIGHTS),
             "tokenizers": self.predictor.task.fingerprint,
-            "input": sha256(Path(self.source.path)),
+            "input": self.source.digest(),
             "options": {"request": asdict(self.request), "json": self.json, **asdict(self.decoding)},
             "shard": None if self.shard is None else asdict(self.shard),
             "version": __version__,

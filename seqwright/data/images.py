@@ -1,0 +1,511 @@
+"""Images: where their bytes are, how they are decoded, and which are refused.
+
+A home of images is a folder, an archive (.zip, .tar) or a packed file (IDX, CIFAR-10). Decoding needs pillow,
+the extra `images`. Shapes: H rows, W columns, C channels (1 grey, 3 colours); pixels are uint8.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import os
+import re
+import tarfile
+import tempfile
+import warnings
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+import numpy as np
+
+from seqwright.data.read_report import Reason
+from seqwright.data.readers.files import Input, files_in
+from seqwright.errors import InputError
+from seqwright.files import uncompressed
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+ARCHIVES = (".zip", ".tar", ".tgz")
+URI = "data:image/"  # an image inside a cell of a table: data:image/png;base64,…
+PIXELS = 50_000_000  # of one image
+BYTES = 1 << 28  # of one file
+LARGE = 50  # megapixels, in messages
+TOGETHER = 256  # images that are decoded before the first of them is used
+RUN = 16  # images of one task of a thread
+CIFAR = 1 + 3 * 32 * 32  # bytes of a record: a label, then the planes of red, green and blue
+IDX = re.compile(r"images?[-.]idx[34]-ubyte(\.gz)?$")
+BATCH = re.compile(r"(data_batch_\d+|test_batch)\.bin$")
+
+Content = bytes | np.ndarray
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class ImageFault(InputError):
+    """An image that cannot be used, and the reason under which it is counted."""
+
+    def __init__(self, message: str, reason: Reason = Reason.BAD_IMAGE):
+        super().__init__(message)
+        self.reason = reason
+
+
+class Facts(NamedTuple):
+    """The size of an image, whether it has colours, and a hash of its content."""
+
+    width: int
+    height: int
+    colour: bool
+    digest: int
+
+
+class Picture(NamedTuple):
+    """An image: its name, and its place in a home, or its content where it has none."""
+
+    name: str
+    home: str = ""
+    member: str = ""
+    content: Any = None
+    facts: Facts = Facts(0, 0, True, 0)
+
+    def read(self) -> Content:
+        return self.content if self.content is not None else open_home(self.home).read(self.member)
+
+
+# Homes ---------------------------------------------------------------------------------------------
+
+
+class Home(ABC):
+    """Images by name. `place` numbers them where they are not files of their own."""
+
+    path: str
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all files, sorted; hidden ones are left out."""
+
+    @abstractmethod
+    def read(self, member: str) -> Content:
+        """Return the content of an image; one that is missing is an ImageFault."""
+
+    @abstractmethod
+    def stamp(self, member: str) -> object:
+        """Return what changes when the image changes."""
+
+    def label(self, member: str) -> str | None:
+        """Return the label of an image in a packed file."""
+        return None
+
+    def full_name(self, member: str) -> str:
+        """Return a name by which `find_picture` finds the image."""
+        return f"{self.path}/{member}"
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names, start=1)}
+
+
+@dataclass(frozen=True)
+class Folder(Home):
+    path: str
+
+    @property
+    def names(self) -> list[str]:
+        return [os.path.relpath(file, self.path) for file in files_in([self.path])]
+
+    def read(self, member: str) -> bytes:
+        path = os.path.join(self.path, member)
+        try:
+            size = os.stat(path).st_size
+            if size > BYTES:
+                raise ImageFault(f"{path} has {size:,} bytes, more than {BYTES:,}", Reason.LARGE_IMAGE)
+            return Path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ImageFault(f"{os.path.normpath(path)} does not exist", Reason.MISSING_IMAGE) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ImageFault(f"{path} cannot be read: {reason}") from error
+
+    def stamp(self, member: str) -> object:
+        try:
+            status = os.stat(os.path.join(self.path, member))
+        except (OSError, ValueError):
+            return None
+        return status.st_mtime_ns, status.st_size
+
+    def full_name(self, member: str) -> str:
+        return os.path.join(self.path, member)
+
+
+class Zip(Home):
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            self.file = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} is not a complete zip archive: {error}; copy it again") from error
+
+    @cached_property
+    def names(self) -> list[str]:
+        return sorted(name for name in self.file.namelist() if not name.endswith("/") and _visible(name))
+
+    def read(self, member: str) -> bytes:
+        try:
+            info = self.file.getinfo(member)
+            if info.file_size > BYTES:
+                fault = f"{self.full_name(member)} has {info.file_size:,} bytes, more than {BYTES:,}"
+                raise ImageFault(fault, Reason.LARGE_IMAGE)
+            return self.file.read(info)
+        except KeyError as error:
+            raise ImageFault(f"{self.path} has no file {member}", Reason.MISSING_IMAGE) from error
+        except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile, EOFError) as error:
+            raise ImageFault(f"{self.full_name(member)} cannot be read: {error}") from error
+        except Exception as error:  # zlib.error and LZMAError have no common base
+            raise ImageFault(f"{self.full_name(member)} is damaged: {error}") from error
+
+    def stamp(self, member: str) -> object:
+        return None  # the archive itself is opened again when it changes
+
+
+class Tar(Home):
+    """An archive that is read in place; a compressed one is first written to a temporary file."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self.file = self._plain()
+        self.members: dict[str, tuple[int, int]] = {}
+        try:
+            with tarfile.open(fileobj=self.file) as archive:
+                for member in archive:
+                    if member.isfile() and _visible(member.name):
+                        self.members[member.name.removeprefix("./")] = member.offset_data, member.size
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise InputError(f"{path} is not a complete tar archive: {error}; copy it again") from error
+
+    def _plain(self) -> BinaryIO:
+        if self.path.lower().endswith(".tar"):
+            return open(self.path, "rb")
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        for block in Input(self.path).blocks():
+            file.write(block)
+        file.seek(0)
+        return file
+
+    @cached_property
+    def names(self) -> list[str]:
+        return sorted(self.members)
+
+    def read(self, member: str) -> bytes:
+        if member not in self.members:
+            raise ImageFault(f"{self.path} has no file {member}", Reason.MISSING_IMAGE)
+        start, size = self.members[member]
+        if size > BYTES:
+            fault = f"{self.full_name(member)} has {size:,} bytes, more than {BYTES:,}"
+            raise ImageFault(fault, Reason.LARGE_IMAGE)
+        return os.pread(self.file.fileno(), size, start)
+
+    def stamp(self, member: str) -> object:
+        return None
+
+
+class Packed(Home):
+    """Images of one size in one file, numbered from 0: IDX, or a batch of CIFAR-10 in binary form."""
+
+    labels: list[str] | None
+
+    def __init__(self, path: str):
+        self.path, self.labels = path, None
+        content = b"".join(Input(path).blocks())
+        if BATCH.search(os.path.basename(path)):
+            self.images, self.labels = self._cifar(content)
+        else:
+            self.images = _idx(content, path, (3, 4))
+            self.labels = self._idx_labels()
+        if self.images.ndim == 3:
+            self.images = self.images[..., None]
+        if self.labels is not None and len(self.labels) != len(self.images):
+            counts = f"{len(self.images):,} images and {len(self.labels):,} labels"
+            raise InputError(f"{path} has {counts}; copy both files again")
+
+    def _cifar(self, content: bytes) -> tuple[np.ndarray, list[str]]:
+        if len(content) % CIFAR:
+            rule = f"a batch of CIFAR-10 has {CIFAR:,} bytes per image"
+            raise InputError(f"{self.path} has {len(content):,} bytes; {rule}: copy it again")
+        rows = np.frombuffer(content, np.uint8).reshape(-1, CIFAR)
+        images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        names, meta = [], Path(self.path).with_name("batches.meta.txt")
+        if meta.exists():
+            names = meta.read_text(encoding="utf-8", errors="replace").split()
+        return images, [names[i] if i < len(names) else str(i) for i in rows[:, 0].tolist()]
+
+    def _idx_labels(self) -> list[str] | None:
+        path = Path(self.path)
+        name = re.sub(r"images?([-.])idx[34]", r"labels\1idx1", path.name)
+        for file in (path.with_name(name), path.with_name(name.removesuffix(".gz"))):
+            if file.exists() and file != path:
+                labels = _idx(b"".join(Input(file).blocks()), str(file), (1,))
+                return [str(label) for label in labels.tolist()]
+        return None
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [str(number) for number in range(len(self.images))]
+
+    def read(self, member: str) -> np.ndarray:
+        if not member.isdecimal() or int(member) >= len(self.images):
+            raise ImageFault(
+                f"{self.path} has {len(self.images):,} images, no {member}", Reason.MISSING_IMAGE
+            )
+        return self.images[int(member)]
+
+    def stamp(self, member: str) -> object:
+        return None
+
+    def label(self, member: str) -> str | None:
+        return None if self.labels is None else self.labels[int(member)]
+
+    def full_name(self, member: str) -> str:
+        return f"{self.path}#{member}"
+
+
+def _idx(content: bytes, path: str, dimensions: tuple[int, ...]) -> np.ndarray:
+    """Return the array of an IDX file: 0, 0, type 8 (bytes), dimensions, then their sizes (big-endian)."""
+    count = content[3] if len(content) > 3 else 0
+    if content[:3] != b"\x00\x00\x08" or count not in dimensions:
+        raise InputError(f"{path} is not an IDX file of bytes with {dimensions[0]} dimensions; copy it again")
+    start = 4 + 4 * count
+    shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
+    needed = int(np.prod([*shape], dtype=object))
+    if len(content) - start != needed:
+        raise InputError(f"{path} has {len(content) - start:,} bytes of data, not {needed:,}; copy it again")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _visible(name: str) -> bool:
+    return not any(part.startswith((".", "__MACOSX")) for part in name.removeprefix("./").split("/"))
+
+
+def is_image(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES)
+
+
+def is_archive(path: str) -> bool:
+    return uncompressed(path).suffix.lower() in ARCHIVES
+
+
+def is_packed(path: str) -> bool:
+    name = os.path.basename(path)
+    return bool(IDX.search(name) or BATCH.search(name))
+
+
+def open_home(path: str) -> Home:
+    """Open a folder, an archive or a packed file; one that has not changed is opened once."""
+    if os.path.isdir(path):
+        return Folder(path)
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise InputError(f"{path} does not exist; name a folder or an archive of images") from error
+    return _opened(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=16)
+def _opened(path: str, *stamp: int) -> Home:
+    if is_packed(path):
+        return Packed(path)
+    if not is_archive(path):
+        raise InputError(f"{path} is neither a folder nor a .zip or .tar archive; name one of them")
+    return Zip(path) if path.lower().endswith(".zip") else Tar(path)
+
+
+def find_picture(name: str) -> Picture:
+    """Return the picture of a name: a file, a data URI, ARCHIVE/MEMBER, or PACKED#NUMBER."""
+    if name.startswith(URI):
+        return Picture(name, content=_of_uri(name))
+    packed, mark, number = name.rpartition("#")
+    if mark and number.isdecimal() and is_packed(packed) and os.path.isfile(packed):
+        return Picture(name, packed, number)
+    if not os.path.exists(name):
+        for parent in Path(name).parents:
+            if parent.is_file() and is_archive(str(parent)):
+                return Picture(name, str(parent), Path(name).relative_to(parent).as_posix())
+    folder, member = os.path.split(name)
+    return Picture(name, folder or ".", member)
+
+
+def _of_uri(uri: str) -> bytes:
+    head, comma, text = uri.partition(",")
+    try:
+        if not comma or not head.endswith(";base64"):
+            raise ValueError("it is not in base64")
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise ImageFault(f"{uri[:40]}… is not an image in a data URI: {error}") from error
+
+
+def to_uri(pixels: np.ndarray) -> str:
+    """Return an image (H, W, C) as a data URI of a PNG file."""
+    file = io.BytesIO()
+    _pillow().fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(file, "PNG", optimize=True)
+    return f"{URI}png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+# Decoding ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError("reading images needs pillow; install seqwright[images]") from error
+    # larger images are refused by their size, with file and line
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+    return Image
+
+
+def checked(picture: Picture) -> Picture:
+    """Return the picture with its facts, after decoding it once; a picture that cannot be used is an
+    ImageFault. The result is remembered as long as the file stays the same.
+    """
+    content = picture.content
+    if content is not None:
+        return picture._replace(facts=_facts(content, picture.name))
+    home = open_home(picture.home)
+    key = (home, picture.member, home.stamp(picture.member))
+    known = _KNOWN.get(key)
+    if known is None:
+        try:
+            known = _facts(home.read(picture.member), picture.name)
+        except ImageFault as fault:
+            known = fault
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    if isinstance(known, ImageFault):
+        raise ImageFault(str(known), known.reason)
+    return picture._replace(facts=known)
+
+
+_KNOWN: dict[tuple[Home, str, object], Facts | ImageFault] = {}
+MOST_KNOWN = 1 << 21
+
+
+def _facts(content: Content, name: str) -> Facts:
+    if isinstance(content, np.ndarray):
+        height, width, channels = content.shape
+        return Facts(width, height, channels > 1, _digest(np.ascontiguousarray(content).tobytes()))
+    with _open(content, name) as image:
+        width, height, colour = image.width, image.height, image.mode not in GREY
+        image.draft(image.mode, (64, 64))  # JPEG only: all of the file is read, few pixels are computed
+        _loading(name, image.load)
+        return Facts(width, height, colour, _digest(content))
+
+
+GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+
+
+def _digest(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") >> 1
+
+
+def _open(content: bytes, name: str) -> Any:
+    """Open an image and check its size, before anything is decoded."""
+    pillow = _pillow()
+    try:
+        image = pillow.open(io.BytesIO(content), formats=FORMATS)
+    except pillow.DecompressionBombError as error:
+        raise ImageFault(f"{name} has more than {LARGE} megapixels", Reason.LARGE_IMAGE) from error
+    except Exception as error:  # the readers of damaged files raise anything
+        what = "is empty" if not content else "is not an image, or is damaged"
+        raise ImageFault(f"{name} {what}") from error
+    if image.width * image.height > PIXELS:
+        size = f"{image.width:,} × {image.height:,} pixels"
+        raise ImageFault(f"{name} has {size}, more than {LARGE} megapixels", Reason.LARGE_IMAGE)
+    return image
+
+
+def _loading(name: str, load: Callable[[], R]) -> R:
+    try:
+        return load()
+    except Exception as error:  # the decoders of damaged files raise anything
+        raise ImageFault(f"{name} is damaged: {error}") from error
+
+
+def decoded(picture: Picture, size: int, channels: int) -> np.ndarray:
+    """Return the pixels of a whole image at the training size (size, size, channels), uint8.
+
+    The aspect ratio is not kept. Transparent pixels are laid over white, EXIF rotations are applied, 16-bit
+    images lose their lower byte, and of an animation the first frame counts.
+    """
+    content, pillow = picture.read(), _pillow()
+    if isinstance(content, np.ndarray):
+        if content.shape == (size, size, channels):
+            return content
+        image = pillow.fromarray(content[..., 0] if content.shape[-1] == 1 else content)
+        return _resized(image, size, channels)
+    with _open(content, picture.name) as image:
+        return _loading(picture.name, lambda: _resized(_upright(image, size), size, channels))
+
+
+def _upright(image: Any, size: int) -> Any:
+    from PIL import ImageOps
+
+    image.draft(image.mode, (2 * size, 2 * size))  # JPEG only: decodes at a fraction of the size
+    return ImageOps.exif_transpose(image) if image.format != "GIF" else image
+
+
+def _resized(image: Any, size: int, channels: int) -> np.ndarray:
+    pillow, mode = _pillow(), "L" if channels == 1 else "RGB"
+    if image.mode.startswith("I"):
+        image = pillow.fromarray((np.asarray(image, np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = pillow.new("RGBA", image.size, (255, 255, 255, 255))
+        image = pillow.alpha_composite(white, image)
+    if image.mode != mode:
+        image = image.convert(mode)
+    if image.size != (size, size):
+        image = image.resize((size, size), pillow.Resampling.BICUBIC, reducing_gap=3.0)
+    return np.asarray(image, np.uint8).reshape(size, size, channels)
+
+
+def in_parallel(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield function(item) in order, computed by as many threads as there are cores, a few items ahead.
+
+    The codecs of pillow release Python's lock.
+    """
+    rest = iter(items)
+    with ThreadPoolExecutor(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    ) as pool:
+        while block := list(islice(rest, TOGETHER)):
+            runs = [block[start : start + RUN] for start in range(0, len(block), RUN)]
+            for done in pool.map(lambda run: [function(item) for item in run], runs):
+                yield from done
+
+
+def as_array(given: Any) -> np.ndarray:
+    """Return pixels (H, W, C) of an array: bytes, or numbers from 0 to 1."""
+    array = np.asarray(given)
+    if array.ndim == 2:
+        array = array[..., None]
+    if array.ndim != 3 or array.shape[-1] not in (1, 3, 4) or 0 in array.shape:
+        shape = " × ".join(map(str, np.shape(given)))
+        raise InputError(f"an array of {shape} is not an image; give height × width × 1, 3 or 4 channels")
+    if np.issubdtype(array.dtype, np.floating):
+        if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+            raise InputError("an image of fractions has numbers from 0 to 1; give whole numbers to 255")
+        array = np.round(255 * array)
+    elif array.dtype != np.uint8 and not (array.min() >= 0 and array.max() <= 255):
+        raise InputError("an image of whole numbers has numbers from 0 to 255; scale it")
+    return array.astype(np.uint8)

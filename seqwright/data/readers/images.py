@@ -1,0 +1,449 @@
+"""Images with labels or captions, in the layouts in which people have them.
+
+| layout | text |
+|---|---|
+| a folder or an archive with a sub-folder for each class | the name of the sub-folder |
+| a folder with metadata.jsonl or metadata.csv (`file_name`, then `label` or `text`) | that column |
+| a folder in which images have a .txt file of the same name | its content |
+| TSV, CSV, JSONL with a column of paths or data URIs; Flickr8k's `x.jpg#0<TAB>caption` | the other column |
+| captions of COCO in JSON | each caption |
+| IDX (MNIST), batches of CIFAR-10 | the label |
+
+Every image is decoded once when it is read. An image that cannot be used is counted with its place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from seqwright.data.glance import METADATA, ColumnGlance, Glance, look_at
+from seqwright.data.images import (
+    URI,
+    Folder,
+    Home,
+    ImageFault,
+    Packed,
+    Picture,
+    checked,
+    find_picture,
+    in_parallel,
+    is_archive,
+    is_image,
+    is_packed,
+    open_home,
+)
+from seqwright.data.read_report import Place, ReadReport, Reason
+from seqwright.data.readers.files import Input, files_in
+from seqwright.data.readers.labelled import LABELS
+from seqwright.data.readers.lines import Decoding
+from seqwright.data.readers.pairs import PairFiles, SkipRules
+from seqwright.data.readers.sniffing import FormatOptions
+from seqwright.data.text_display import pluralize
+from seqwright.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
+
+Kind = Literal["labels", "captions"]
+
+NAMES = ("file_name", "filename", "file", "path", "image", "img", "image_path", "photo", "picture")
+CAPTIONS = ("text", "caption", "captions", "description", "title", "comment", "sentence")
+NUMBERED = re.compile(r"(\.\w+)#\d+$")  # x.jpg#0: the captions of an image in Flickr8k
+SHARE = 0.9  # of cells that name images, or of images that have a text
+WORDS = 3  # on average, below which texts that come again and again are labels
+ENDLESS = 1 << 62  # code points of a caption: it is cut when it is encoded
+
+
+class ImageExample(NamedTuple):
+    """An image, its label or caption (None for an input without one), and where it comes from."""
+
+    image: Picture
+    text: str | None
+    place: Place
+
+    @property
+    def label(self) -> str | None:
+        return self.text
+
+
+class Found(NamedTuple):
+    """An image of the files before it is read; `home` None: the name is a data URI."""
+
+    home: Home | None
+    member: str
+    text: str
+    place: Place
+
+
+class Layout(NamedTuple):
+    """What the texts of images are, and the evidence for it in one sentence."""
+
+    kind: Kind
+    evidence: str
+
+
+# Recognition ---------------------------------------------------------------------------------------
+
+
+def image_layout(glance: Glance) -> Layout | None:
+    """Return the layout of images in a glance, or None."""
+    if glance.shape == "folder" and glance.folder is not None:
+        return _folder_layout(glance.folder.files, glance.name)
+    if glance.shape == "json":
+        known = {"images", "annotations"} <= set(glance.keys)
+        return (
+            Layout("captions", f"{glance.name}: JSON with images and annotations (COCO)") if known else None
+        )
+    found = image_columns(glance)
+    if found is None:
+        return None
+    image, text = found
+    kind: Kind = "labels" if _are_labels(glance, text) else "captions"
+    column = f"column {image.name} names images"
+    return Layout(kind, f"{glance.name}: {column}, column {text.name} has {kind}")
+
+
+def _are_labels(glance: Glance, column: ColumnGlance) -> bool:
+    name = _heading(glance, column)
+    if name in CAPTIONS:
+        return False
+    few = column.distinct <= max(glance.rows // 2, 3)
+    return few and (name in LABELS or (column.repeated >= SHARE and column.words < WORDS))
+
+
+def _heading(glance: Glance, column: ColumnGlance) -> str:
+    """Return the name of a column; without names, its first cell."""
+    head = column.name if glance.shape == "jsonl" else next(iter(column.sample), "")
+    return head.strip().lower()
+
+
+def image_columns(glance: Glance) -> tuple[ColumnGlance, ColumnGlance] | None:
+    """Return the column that names images, and the column of their texts."""
+    for image in glance.columns:
+        cells = image.sample[1:] if _heading(glance, image) in NAMES else image.sample
+        others = [column for column in glance.columns if column is not image]
+        if others and cells and sum(map(names_image, cells)) >= SHARE * len(cells):
+            ranks = {name: rank for rank, name in enumerate((*LABELS, *CAPTIONS))}
+            return image, min(others, key=lambda other: ranks.get(_heading(glance, other), len(ranks)))
+    return None
+
+
+def names_image(cell: str) -> bool:
+    return cell.startswith(URI) or is_image(NUMBERED.sub(r"\1", cell.strip()))
+
+
+def _folder_layout(names: Sequence[str], where: str) -> Layout | None:
+    paths = [PurePosixPath(Path(name).as_posix()) for name in names]
+    if any(is_packed(path.name) for path in paths):
+        return Layout("labels", f"{where}: images and labels in packed files (IDX or CIFAR-10)")
+    images = [path for path in paths if is_image(path.name)]
+    if not images:
+        return None
+    texts = {path.with_suffix("") for path in paths if path.suffix.lower() == ".txt"}
+    if sum(path.with_suffix("") in texts for path in images) >= SHARE * len(images):
+        return Layout("captions", f"{where}: images have text files of the same name")
+    classes = {path.parts[0] for path in images if len(path.parts) > 1}
+    if len(classes) < 2:
+        return None
+    return Layout("labels", f"{where}: images in {pluralize(len(classes), 'folder')}, one per class")
+
+
+# Reading -------------------------------------------------------------------------------------------
+
+
+def open_images(paths: Sequence[str], data: DataConfig) -> ImageFiles:
+    """Open images with their labels or captions, in any layout."""
+    if not paths:
+        raise ConfigError("no file to read; name one")
+    return ImageFiles(tuple(paths), data)
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Images in the order in which their files are named."""
+
+    paths: tuple[str, ...]
+    data: DataConfig
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.paths)
+
+    @property
+    def columns(self) -> str | None:
+        return self.data.columns
+
+    @property
+    def named_twice(self) -> str | None:
+        real = [os.path.realpath(path) for path in self.paths]
+        named = zip(self.paths, real, strict=True)
+        return next((path for path, whole in named if real.count(whole) > 1), None)
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        forms = dict.fromkeys(form for layout in self.layouts for form in layout.form)
+        return (*forms, "images are resized as a whole; transparent ones are laid over white")
+
+    @cached_property
+    def layouts(self) -> list[_Files]:
+        return [self._layout(path) for path in self.paths]
+
+    def _layout(self, path: str) -> _Files:
+        if os.path.isdir(path) or is_archive(path) or is_packed(path) or _archive_in(path):
+            return _in_home(path, self.data)
+        if Path(path).suffix.lower() == ".json" and _is_coco(path):
+            return _Coco(path, self.data)
+        return _Table(path, self.data)
+
+    def read(self, report: ReadReport) -> Iterator[ImageExample]:
+        """Yield the images that can be used. If most of the others are missing, the first is an error."""
+        seen = faults = 0
+        first: ImageFault | None = None
+        entries = (entry for layout in self.layouts for entry in layout.entries(report))
+        for found, picture in in_parallel(_checked, entries):
+            seen += 1
+            if isinstance(picture, Picture):
+                yield ImageExample(picture, found.text, found.place)
+                continue
+            faults += 1
+            first = first or ImageFault(f"{found.place}: {picture}", picture.reason)
+            report.add(picture.reason, found.place, str(first))
+        if not seen:
+            raise InputError(f"{self.name} has no images; expected {', '.join(self.form[:1])}")
+        if first is not None and 2 * faults > seen:
+            count = f"{faults:,} of {seen:,} images cannot be used"
+            raise InputError(f"{first}; {count}: fix them, or name their folder with data.images=FOLDER")
+
+
+def _checked(found: Found) -> tuple[Found, Picture | ImageFault]:
+    try:
+        return found, checked(_picture(found))
+    except ImageFault as fault:
+        return found, fault
+
+
+def _picture(found: Found) -> Picture:
+    if found.home is None:
+        return find_picture(found.member)
+    member = found.member
+    if os.path.isabs(member) and isinstance(found.home, Folder):
+        member = os.path.relpath(member, os.path.abspath(found.home.path))
+    member = os.path.normpath(member) if isinstance(found.home, Folder) else member.removeprefix("./")
+    if member.split(os.sep)[0] == ".." or os.path.isabs(member):
+        fault = f"{found.member} is outside of {found.home.path}"
+        raise ImageFault(f"{fault}; name its folder with data.images=FOLDER", Reason.OUTSIDE_IMAGE)
+    return Picture(found.home.full_name(member), found.home.path, member)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """One path of the data: how it is read, and the images that it names."""
+
+    path: str
+    data: DataConfig
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def entries(self, report: ReadReport) -> Iterator[Found]:
+        raise NotImplementedError
+
+    @property
+    def images(self) -> Home:
+        """The home of the images that a table names."""
+        return open_home(self.data.images or os.path.dirname(self.path) or ".")
+
+    @property
+    def decoding(self) -> Decoding:
+        return Decoding(self.data.encoding, self.data.on_bad_bytes, self.data.max_line)
+
+
+def _archive_in(path: str) -> str | None:
+    """Return the archive that a path like photos.zip/train leads into."""
+    if os.path.exists(path):
+        return None
+    return next((str(each) for each in Path(path).parents if each.is_file() and is_archive(str(each))), None)
+
+
+def _in_home(path: str, data: DataConfig) -> _Files:
+    if os.path.isdir(path):
+        for name in METADATA:
+            if os.path.isfile(os.path.join(path, name)):
+                return _Table(os.path.join(path, name), data)
+    return _Members(path, data)
+
+
+@dataclass(frozen=True)
+class _Members(_Files):
+    """The images of a folder, an archive or packed files."""
+
+    @cached_property
+    def homes(self) -> list[tuple[Home, list[str]]]:
+        """Homes with the names of their images."""
+        if archive := _archive_in(self.path):
+            prefix = Path(self.path).relative_to(archive).as_posix() + "/"
+            home = open_home(archive)
+            return [(home, [name for name in home.names if name.startswith(prefix)])]
+        home = open_home(self.path)
+        if isinstance(home, Packed):
+            return [(home, home.names)]
+        if packed := [name for name in home.names if is_packed(name)]:
+            found = [open_home(home.full_name(name)) for name in packed]
+            return [(each, each.names) for each in found]
+        return [(home, home.names)]
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        homes = self.homes
+        if any(isinstance(home, Packed) for home, _ in homes):
+            return (f"{pluralize(sum(len(names) for _, names in homes), 'image')} in packed files",)
+        entries = list(self.entries(ReadReport()))
+        if self._twins:
+            return (f"{pluralize(len(entries), 'image')} with text files of the same name",)
+        labels = pluralize(len({entry.text for entry in entries}), "class", "classes")
+        return (f"{pluralize(len(entries), 'image')} in folders of {labels}",)
+
+    @cached_property
+    def _twins(self) -> set[str]:
+        """The names of text files, without their ending, if nearly every image has one."""
+        names = {name for _, names in self.homes for name in names}
+        texts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".txt")}
+        images = [os.path.splitext(name)[0] for name in names if is_image(name)]
+        return texts if images and sum(name in texts for name in images) >= SHARE * len(images) else set()
+
+    def entries(self, report: ReadReport) -> Iterator[Found]:
+        for home, names in self.homes:
+            for name in names:
+                yield from self._entry(home, name, report)
+
+    def _entry(self, home: Home, name: str, report: ReadReport) -> Iterator[Found]:
+        inside = isinstance(home, Folder)
+        place = Place(home.full_name(name), 0) if inside else Place(home.path, home.numbers[name])
+        if isinstance(home, Packed):
+            yield Found(home, name, home.label(name) or "", place)
+            return
+        if not is_image(name):
+            return
+        if self._twins:
+            stem = os.path.splitext(name)[0]
+            content = home.read(f"{stem}.txt") if stem in self._twins else b""
+            for line in bytes(content).decode(self.data.encoding, "replace").splitlines():
+                if line.strip():
+                    yield Found(home, name, line.strip(), place)
+            return
+        folders = self._own(home, name).parts[:-1]
+        if folders:
+            yield Found(home, name, folders[0], place)
+        else:
+            report.add(Reason.BAD_ROW, place, f"{place}: the image is in no folder of a class")
+
+    def _own(self, home: Home, name: str) -> PurePosixPath:
+        """Return the path of an image below the folder that the user named."""
+        path = PurePosixPath(Path(name).as_posix())
+        if archive := _archive_in(self.path):
+            return path.relative_to(Path(self.path).relative_to(archive).as_posix())
+        return path
+
+
+@dataclass(frozen=True)
+class _Table(_Files):
+    """Rows of an image and its text. Paths are relative to the table, or to `data.images`."""
+
+    @cached_property
+    def pairs(self) -> PairFiles:
+        data, glance = self.data, look_at([self.path], self.data)
+        found = None if glance is None else image_columns(glance)
+        if data.columns is None and (found is None or glance is None):
+            raise InputError(
+                f"{self.path}: no column has the names of images; name the columns, as in "
+                "--columns file:label or --columns 1:2"
+            )
+        header, columns = data.header, data.columns
+        if found is not None and glance is not None and columns is None:
+            columns = ":".join(column.name for column in found)
+            if header is None and glance.shape != "jsonl":
+                header = _heading(glance, found[0]) in NAMES or not names_image(found[0].sample[0])
+        options = FormatOptions(data.format, data.delimiter, header, columns, data.quoting)
+        rules = SkipRules(data.skip_bad_rows, ENDLESS)
+        return PairFiles([self.path], options=options, decoding=self.decoding, rules=rules)
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        return (*self.pairs.form, f"images in {self.images.path}")
+
+    def entries(self, report: ReadReport) -> Iterator[Found]:
+        for cell, text, place in self.pairs.read(report):
+            home = None if cell.startswith(URI) else self.images
+            yield Found(home, NUMBERED.sub(r"\1", cell.strip()), str(text).strip(), place)
+
+
+@dataclass(frozen=True)
+class _Coco(_Files):
+    """Captions of COCO: {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}."""
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        return ("captions of COCO", f"images in {self.images.path}")
+
+    def entries(self, report: ReadReport) -> Iterator[Found]:
+        document = _json(self.path)
+        files: dict[Any, str] = {}
+        for number, image in enumerate(document["images"], start=1):
+            if not isinstance(image, dict) or not isinstance(image.get("file_name"), str):
+                report.add(Reason.BAD_ROW, Place(self.path, number), f"image {number} has no file_name")
+                continue
+            files[image.get("id")] = image["file_name"]
+        for number, note in enumerate(document["annotations"], start=1):
+            place, fields = Place(self.path, number), note if isinstance(note, dict) else {}
+            caption, file = fields.get("caption"), files.get(fields.get("image_id"))
+            if isinstance(caption, str) and caption.strip() and file is not None:
+                yield Found(self.images, file, " ".join(caption.split()), place)
+            else:
+                report.add(Reason.BAD_ROW, place, f"annotation {number} has no image or no caption")
+
+
+def _json(path: str) -> Any:
+    try:
+        return json.loads(b"".join(Input(path).blocks()))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON document: {error}") from error
+
+
+def _is_coco(path: str) -> bool:
+    document, keys = _json(path), ("images", "annotations")
+    return isinstance(document, dict) and all(isinstance(document.get(key), list) for key in keys)
+
+
+def files_of(paths: Sequence[str], data: DataConfig) -> list[str]:
+    """Return every file that reading depends on: tables, archives, and the images themselves."""
+    found = [file for path in paths for file in files_in([_archive_in(path) or path])]
+    if data.images is not None:
+        found += files_in([data.images])
+    else:
+        tables = (each for each in ImageFiles(tuple(paths), data).layouts if not isinstance(each, _Members))
+        found += [file for table in tables for file in _named(table)]
+    return list(dict.fromkeys(found))
+
+
+def _named(layout: _Files) -> list[str]:
+    """Return the existing files that a table names."""
+    entries = layout.entries(ReadReport())
+    files = (entry.home.full_name(entry.member) for entry in entries if entry.home is not None)
+    return [file for file in dict.fromkeys(files) if os.path.isfile(file)]
+
+
+def images_in(path: str) -> Iterator[Picture]:
+    """Yield the images of a folder, an archive or a packed file, in order."""
+    home = open_home(path)
+    names = home.names if isinstance(home, Packed) else [name for name in home.names if is_image(name)]
+    if not names:
+        raise InputError(f"{path} has no images")
+    yield from (Picture(home.full_name(name), home.path, name) for name in names)

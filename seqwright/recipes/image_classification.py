@@ -1,0 +1,124 @@
+"""A configuration for images with labels, chosen by their number and size, with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.data.images import decoded
+from seqwright.data.readers.images import ImageExample
+from seqwright.data.survey import Survey
+from seqwright.data.text_display import pluralize
+from seqwright.errors import InputError
+
+SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
+SMALL = 40  # pixels up to which images keep their size
+UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighed
+BALANCE = 0.5
+CORES = 2
+HELD_OUT = 2500
+DECODED = 2000  # images that a validation labels
+LOOKED = 64  # images that decide whether they are strokes
+BATCH = 128
+
+
+def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
+    """Return a recipe for the files of a survey; what is requested is not chosen."""
+    if len(survey.labels) < 2:
+        (only,) = survey.labels or [""]
+        raise InputError(
+            f"{survey.name}: every image has the label {only!r}; a classifier needs at least two labels"
+        )
+    images, ending = survey.report.examples, requested.get("training", {})
+    size = _size(survey)
+    time = [] if ending.keys() & set(ENDS) else [_time(images)]
+    ends = {**(time[0].table["training"] if time else {}), **ending}
+    pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
+    choices = [size, _augmentation(survey), _model(survey, pixels), _batch(), *time, _validation(ends)]
+    data = requested.get("data", {})
+    return Recipe(
+        tuple(choices) if data.get("valid") else (*choices, _held_out(images, bool(data.get("test"))))
+    )
+
+
+def _size(survey: Survey) -> Choice:
+    """The median of the longer sides, or the next smaller one of a few sizes."""
+    longest = round(median(max(each.image.facts[:2]) for each in survey.sample))
+    if longest <= SMALL:
+        return Choice(
+            f"images of {longest} × {longest} pixels", {"data": {"image_size": longest}}, "their own size"
+        )
+    size = max((each for each in SIZES if each <= longest), default=SIZES[0])
+    reason = f"half of the images have at most {longest:,} pixels on a side; data.image_size changes it"
+    return Choice(f"images of {size} × {size} pixels", {"data": {"image_size": size}}, reason)
+
+
+def _augmentation(survey: Survey) -> Choice:
+    """No flips where left and right have a meaning; colours change only where there are some."""
+    sample: list[ImageExample] = list(survey.sample)
+    colour = any(each.image.facts.colour for each in sample)
+    kinds, reason = ["crop"], "the images are shifted by up to an eighth"
+    named = all(len(label) == 1 and label.isalnum() for label in survey.labels)
+    if named or (not colour and _strokes(sample)):
+        what = "the labels are digits or letters" if named else "they are grey strokes on a plain background"
+        reason += f"; no flips, because {what}: mirrored, they may mean something else"
+    else:
+        kinds.append("flip")
+        reason += " and mirrored, because the labels name things that look alike mirrored"
+    if colour:
+        kinds += ["colour", "erase"]
+        reason += "; brightness, contrast and saturation change, and rectangles are erased"
+    return Choice(f"augmentation: {', '.join(kinds)}", {"data": {"augment": kinds}}, reason)
+
+
+def _strokes(sample: list[ImageExample]) -> bool:
+    """Whether most pixels of grey images are black or white, as in drawings, digits and letters."""
+    chosen = sample[:: max(len(sample) // LOOKED, 1)][:LOOKED]
+    shares = []
+    for example in chosen:
+        pixels = decoded(example.image, 28, 1)
+        shares.append(float(((pixels < 32) | (pixels > 223)).mean()))
+    return bool(shares) and median(shares) > 0.7
+
+
+def _model(survey: Survey, pixels: int) -> Choice:
+    table: dict[str, Any] = {"preset": "resnet20"}
+    if pixels > 48:
+        table["encoder"] = {"stem": "large"}
+    what, reason = "model resnet20", "convolutions learn the most from few images"
+    most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))
+    if most >= UNEVEN * least:
+        table["head"] = {"balance": BALANCE}
+        what += f", classes weighed by their frequency to the power of −{BALANCE}"
+        reason += f"; the most frequent label has {most:,} images, the rarest {least:,}"
+    return Choice(what, {"model": table}, reason)
+
+
+def _batch() -> Choice:
+    optimizer = {"kind": "adamw", "rate": 4e-3, "decay": 0.05}
+    table = {"tokens": BATCH, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.05}
+    what = f"{BATCH} images per batch, in {CORES} parts for up to {CORES} cores, rate 0.004"
+    return Choice(what, {"training": table}, "on small data more steps beat larger batches")
+
+
+def _time(images: int) -> Choice:
+    minutes = 3.0 if images < 10_000 else 10.0
+    reason = "usual for so many images; --minutes changes it"
+    return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
+
+
+def _validation(ends: Mapping[str, Any]) -> Choice:
+    validations = min(max(round(2 * ends.get("minutes", 3)), 5), 20)
+    table = {"training": {"metric": "accuracy", "validations": validations, "decode": DECODED, "traces": 0}}
+    return Choice(f"about {validations} validations, by accuracy", table, "a label is right or wrong")
+
+
+def _held_out(images: int, tested: bool) -> Choice:
+    """Hold out enough to tell apart scores that differ by a point or two; of small data at most a tenth."""
+    share = 0.1 if images < 5_000 else max(min(0.1, HELD_OUT / images), 1e-5)
+    again = "" if tested else ", and as many for the test"
+    what = f"{100 * share:.2g} % of the {pluralize(images, 'image')} of each label for validation{again}"
+    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
+    return Choice(what, {"data": {"held_out": share}}, reason)

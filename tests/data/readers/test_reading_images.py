@@ -1,0 +1,232 @@
+"""Layouts of images with labels or captions, and images that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seqwright.config import DataConfig
+from seqwright.data.corpus import Corpus
+from seqwright.data.glance import look_at, recognise
+from seqwright.data.images import to_uri
+from seqwright.data.read_report import ReadReport, Reason
+from seqwright.data.readers.images import files_of, image_layout, open_images
+from seqwright.data.split import parts_in
+from seqwright.data.task import task_class
+from seqwright.errors import InputError
+
+LABELS = ("cat", "dog")
+
+
+def image(path: Path, seed: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def by_class(folder: Path, count: int = 12, seed: int = 0) -> Path:
+    for number in range(count):
+        image(folder / LABELS[number % 2] / f"{number}.png", seed + number)
+    return folder
+
+
+def zipped(folder: Path) -> Path:
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as file:
+        for each in sorted(folder.rglob("*.*")):
+            file.write(each, each.relative_to(folder))
+    shutil.rmtree(folder)
+    return path
+
+
+def table(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def layouts(home: Path, layout: str) -> Path:
+    """Twelve images of two classes in one layout."""
+    folder = by_class(home / "photos")
+    rows = [(f"photos/{LABELS[n % 2]}/{n}.png", LABELS[n % 2]) for n in range(12)]
+    if layout == "folders":
+        return folder
+    if layout == "zip":
+        return zipped(folder)
+    if layout == "tsv":
+        return table(home / "t.tsv", [f"{name}\t{label}" for name, label in rows])
+    if layout == "csv with header":
+        return table(home / "t.csv", ["file,label", *(f"{name},{label}" for name, label in rows)])
+    if layout == "label first":
+        return table(home / "t.tsv", [f"{label}\t{name}" for name, label in rows])
+    if layout == "data URIs":
+        uris = [(to_uri(np.asarray(Image.open(home / name))), label) for name, label in rows]
+        return table(home / "t.tsv", [f"{uri}\t{label}" for uri, label in uris])
+    entries = [{"file_name": name.removeprefix("photos/"), "label": label} for name, label in rows]
+    if layout == "metadata.jsonl":
+        table(folder / "metadata.jsonl", list(map(json.dumps, entries)))
+    if layout == "metadata.csv":
+        lines = [f"{entry['file_name']},{entry['label']}" for entry in entries]
+        table(folder / "metadata.csv", ["file_name,label", *lines])
+    return folder
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *("folders", "zip", "tsv", "csv with header", "label first", "data URIs"),
+        *("metadata.jsonl", "metadata.csv"),
+    ],
+)
+def test_layouts_of_labels_are_recognised_and_read(layout, tmp_path):
+    path = str(layouts(tmp_path, layout))
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    reader, report = open_images([path], DataConfig()), ReadReport()
+    read = list(reader.read(report))
+    assert len(read) == 12
+    assert not report.counts
+    assert [example.label for example in read].count("cat") == 6
+    assert len({example.image.facts.digest for example in read}) == 12
+    assert all(example.place.file in files_of([path], DataConfig()) for example in read)
+    assert all(isinstance(form, str) for form in reader.form)
+    if layout != "data URIs":
+        names = {int(Path(example.image.name).stem) % 2 == 0 for example in read if example.label == "cat"}
+        assert names == {True}
+
+
+CAPTIONS = ["a cat sleeps on the mat", "the dog runs over a green field", "two boats lie in the harbour"]
+
+
+def captioned(home: Path, layout: str) -> tuple[Path, DataConfig]:
+    """Three images with two captions each."""
+    for number in range(3):
+        image(home / "images" / f"{number}.jpg", number)
+    rows = [(f"{n}.jpg", f"{text} {again}") for n, text in enumerate(CAPTIONS) for again in "ab"]
+    data = DataConfig(images=str(home / "images"))
+    if layout == "tsv":
+        return table(home / "c.tsv", [f"{name}\t{text}" for name, text in rows]), data
+    if layout == "Kaggle":
+        return table(home / "captions.csv", ["image,caption", *(f"{n},{t}" for n, t in rows)]), data
+    if layout == "Flickr8k":
+        lines = [f"{name}#{number % 2}\t{text}" for number, (name, text) in enumerate(rows)]
+        return table(home / "Flickr8k.token.txt", lines), data
+    if layout == "archive":
+        data = DataConfig(images=str(zipped(home / "images")))
+        return table(home / "c.tsv", [f"{name}\t{text}" for name, text in rows]), data
+    if layout == "COCO":
+        images = [{"id": 10 + n, "file_name": f"{n}.jpg"} for n in range(3)]
+        notes = [{"image_id": 10 + int(name[0]), "caption": text} for name, text in rows]
+        (home / "c.json").write_text(json.dumps({"images": images, "annotations": notes}))
+        return home / "c.json", data
+    if layout == "metadata":
+        entries = [{"file_name": name, "text": text} for name, text in rows]
+        table(home / "images" / "metadata.jsonl", list(map(json.dumps, entries)))
+    else:
+        for n in range(3):
+            table(home / "images" / f"{n}.txt", [text for name, text in rows if name == f"{n}.jpg"])
+    return home / "images", DataConfig()
+
+
+@pytest.mark.parametrize(
+    "layout", ["tsv", "Kaggle", "Flickr8k", "archive", "COCO", "metadata", "texts of the same name"]
+)
+def test_layouts_of_captions_are_recognised_and_read(layout, tmp_path):
+    path, data = captioned(tmp_path, layout)
+    glance = look_at([str(path)], data)
+    assert glance is not None
+    assert image_layout(glance).kind == "captions"
+    read = list(open_images([str(path)], data).read(ReadReport()))
+    assert [example.text for example in read] == [f"{text} {again}" for text in CAPTIONS for again in "ab"]
+    assert [Path(example.image.name).name for example in read] == [f"{n}.jpg" for n in range(3) for _ in "ab"]
+
+
+def test_images_of_equal_content_are_one_group(tmp_path):
+    folder = by_class(tmp_path / "photos")
+    shutil.copy(folder / "cat" / "0.png", folder / "cat" / "copy.png")
+    task = task_class("image_classification")
+    read = list(open_images([str(folder)], DataConfig()).read(ReadReport()))
+    assert len(read) == 13
+    assert len({task.group(example) for example in read}) == 12
+
+
+def test_faults_are_counted_with_their_places(tmp_path):
+    folder = by_class(tmp_path / "photos", 20)
+    (folder / "cat" / "0.png").write_bytes(b"junk")
+    (folder / "cat" / "2.png").write_bytes((folder / "cat" / "4.png").read_bytes()[:60])
+    Image.new("1", (8000, 7000)).save(folder / "cat" / "6.png")
+    (tmp_path / "secret.png").write_bytes((folder / "cat" / "4.png").read_bytes())
+    lines = [f"photos/{LABELS[n % 2]}/{n}.png\t{LABELS[n % 2]}" for n in range(20)]
+    path = table(tmp_path / "t.tsv", [*lines, "photos/none.png\tdog", "../x/secret.png\tdog"])
+    report = ReadReport()
+    read = list(open_images([str(path)], DataConfig()).read(report))
+    assert len(read) == 17
+    places = {reason: [str(place) for place in found.places] for reason, found in report}
+    assert places == {
+        Reason.BAD_IMAGE: [f"{path}:1", f"{path}:3"],
+        Reason.LARGE_IMAGE: [f"{path}:7"],
+        Reason.MISSING_IMAGE: [f"{path}:21"],
+        Reason.OUTSIDE_IMAGE: [f"{path}:22"],
+    }
+    assert "0.png is not an image" in report.counts[Reason.BAD_IMAGE].fault
+
+
+def test_images_outside_of_the_folder_are_not_read(tmp_path):
+    by_class(tmp_path / "data" / "photos", 4)
+    secret = image(tmp_path / "secret.png", 9)
+    inside = tmp_path / "data" / "photos" / "cat" / "0.png"
+    rows = [f"{secret}\tcat", "photos/../../secret.png\tcat", f"{inside}\tcat", "photos/cat/2.png\tdog"]
+    path, report = table(tmp_path / "data" / "t.tsv", rows), ReadReport()
+    read = list(open_images([str(path)], DataConfig(columns="1:2", header=False)).read(report))
+    assert [Path(example.image.name).name for example in read] == ["0.png", "2.png"]
+    assert report[Reason.OUTSIDE_IMAGE] == 2
+
+
+def test_mostly_missing_images_are_an_error_that_names_the_first(tmp_path):
+    path = table(tmp_path / "t.tsv", [f"{n}.png\t{LABELS[n % 2]}" for n in range(30)])
+    assert recognise([str(path)], DataConfig(), "text_to_text").task == "image_classification"
+    with pytest.raises(InputError, match=r"t\.tsv:1: .*0\.png does not exist; 30 of 30 .*data\.images"):
+        list(open_images([str(path)], DataConfig()).read(ReadReport()))
+
+
+def test_folders_without_images_are_an_error(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="has no images"):
+        list(open_images([str(tmp_path / "empty")], DataConfig()).read(ReadReport()))
+
+
+def idx(path: Path, array: np.ndarray) -> None:
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    path.write_bytes(head + array.astype(np.uint8).tobytes())
+
+
+def test_parts_of_folders_archives_and_packed_files(tmp_path):
+    home = tmp_path / "set"
+    for part in ("train", "val", "test"):
+        by_class(home / part, 6, seed=100 * len(part))
+    expected = {"train": ["train"], "valid": ["val"], "test": ["test"]}
+    found = parts_in(str(home))
+    assert {part: [Path(path).name for path in paths] for part, paths in found.items()} == expected
+    archive = zipped(home)
+    parts = parts_in(str(archive))
+    read = list(open_images(parts["valid"], DataConfig()).read(ReadReport()))
+    assert sorted(example.label for example in read) == ["cat"] * 3 + ["dog"] * 3
+    packed = tmp_path / "mnist"
+    packed.mkdir()
+    for part, count in (("train", 30), ("t10k", 10)):
+        idx(
+            packed / f"{part}-images-idx3-ubyte", np.random.default_rng(count).integers(0, 256, (count, 8, 8))
+        )
+        idx(packed / f"{part}-labels-idx1-ubyte", np.arange(count) % 2)
+    corpus = Corpus(
+        task_class("image_classification"),
+        DataConfig(**{part: tuple(paths) for part, paths in parts_in(str(packed)).items()}),
+    )
+    assert len(list(corpus.examples("test"))) == 10
+    assert {example.label for example in corpus.examples("train")} == {"0", "1"}

@@ -1,0 +1,308 @@
+"""Images: every format and every fault, homes, and the pixels that come out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import tarfile
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seqwright.data import images
+from seqwright.data.images import (
+    ImageFault,
+    Picture,
+    as_array,
+    checked,
+    decoded,
+    find_picture,
+    in_parallel,
+    open_home,
+    to_uri,
+)
+from seqwright.data.read_report import Reason
+from seqwright.errors import InputError
+
+
+def quarters() -> np.ndarray:
+    """Red, green, blue and white quarters of 16 × 16 pixels."""
+    pixels = np.zeros((16, 16, 3), np.uint8)
+    pixels[:8, :8, 0] = pixels[:8, 8:, 1] = pixels[8:, :8, 2] = 255
+    pixels[8:, 8:] = 255
+    return pixels
+
+
+def saved(image: Image.Image, kind: str, **options) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def pixels_of(content: bytes, size: int = 16, channels: int = 3) -> np.ndarray:
+    return decoded(checked(Picture("x", content=content)), size, channels)
+
+
+LOSSLESS = {
+    "PNG": lambda image: saved(image, "PNG"),
+    "palette": lambda image: saved(image.quantize(8), "PNG"),
+    "GIF": lambda image: saved(image, "GIF"),
+    "BMP": lambda image: saved(image, "BMP"),
+    "WebP": lambda image: saved(image, "WEBP", lossless=True),
+    "TIFF": lambda image: saved(image, "TIFF"),
+    "opaque RGBA": lambda image: saved(image.convert("RGBA"), "PNG"),
+    "two frames": lambda image: saved(
+        image, "GIF", save_all=True, append_images=[Image.new("RGB", (16, 16))], duration=100
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_formats_without_loss_give_the_pixels(kind):
+    found = pixels_of(LOSSLESS[kind](Image.fromarray(quarters())))
+    assert np.array_equal(found, quarters())
+
+
+@pytest.mark.parametrize("mode", ["RGB", "CMYK", "L"])
+def test_jpeg_in_every_mode_is_near(mode):
+    image = Image.fromarray(quarters()).resize((64, 64), Image.Resampling.NEAREST)
+    expected = np.asarray(image.convert(mode).convert("RGB"), np.int64)
+    found = pixels_of(saved(image.convert(mode), "JPEG", quality=95), 64).astype(np.int64)
+    assert np.abs(found - expected).mean() < 12
+
+
+def test_one_bit_and_sixteen_bits():
+    grid = np.indices((16, 16)).sum(0) % 2 * 255
+    assert np.array_equal(
+        pixels_of(saved(Image.fromarray(grid.astype(np.uint8)).convert("1"), "PNG"), 16, 1)[..., 0], grid
+    )
+    deep = (np.arange(256, dtype=np.uint16) * 257).reshape(16, 16)
+    found = pixels_of(saved(Image.fromarray(deep), "PNG"), 16, 1)[..., 0]
+    assert np.array_equal(found, deep >> 8)
+
+
+@pytest.mark.parametrize("transparent", ["RGBA", "LA", "palette", "key"])
+def test_transparent_pixels_are_white(transparent):
+    if transparent == "palette":
+        image = Image.new("P", (4, 4), 0)
+        image.putpalette([9, 9, 9, 200, 0, 0])
+        content = saved(image, "PNG", transparency=0)
+    elif transparent == "key":
+        content = saved(Image.new("L", (4, 4), 7), "PNG", transparency=7)
+    else:
+        content = saved(Image.new(transparent, (4, 4)), "PNG")
+    assert (pixels_of(content, 4) == 255).all()
+    half = saved(Image.new("RGBA", (4, 4), (0, 0, 0, 128)), "PNG")
+    assert abs(int(pixels_of(half, 4)[0, 0, 0]) - 127) <= 1
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_exif_rotation_is_applied(turn):
+    """Stored turned by the inverse, shown upright."""
+    undo = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_90,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_270,
+    }
+    image = Image.fromarray(quarters())
+    stored = image.transpose(undo[turn]) if turn in undo else image
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    assert np.array_equal(pixels_of(saved(stored, "PNG", exif=exif)), quarters())
+
+
+def test_the_whole_image_is_resized():
+    tall = np.zeros((64, 16, 3), np.uint8)
+    tall[:32] = 255
+    found = pixels_of(saved(Image.fromarray(tall), "PNG"), 16)
+    assert (found[:7] > 250).all()
+    assert (found[9:] < 5).all()
+
+
+def bomb() -> bytes:
+    """A PNG whose header claims 20,000 × 20,000 pixels."""
+    content = saved(Image.new("1", (8, 8)), "PNG")
+    import zlib
+
+    head = b"IHDR" + struct.pack(">IIBBBBB", 20_000, 20_000, 1, 0, 0, 0, 0)
+    return content[:12] + head + struct.pack(">I", zlib.crc32(head)) + content[33:]
+
+
+LARGE = saved(Image.new("1", (8000, 7000)), "PNG")
+FAULTS = {
+    "empty": (b"", Reason.BAD_IMAGE, "is empty"),
+    "text": (b"not an image at all", Reason.BAD_IMAGE, "is not an image"),
+    "truncated PNG": (LOSSLESS["PNG"](Image.fromarray(quarters()))[:-30], Reason.BAD_IMAGE, "damaged"),
+    "truncated JPEG": (
+        saved(Image.effect_noise((64, 64), 90), "JPEG")[:-400],
+        Reason.BAD_IMAGE,
+        "damaged",
+    ),
+    "damaged PNG": (
+        LOSSLESS["PNG"](Image.fromarray(quarters())).replace(b"IDAT", b"IDAT\xff\xff", 1),
+        Reason.BAD_IMAGE,
+        "x is ",
+    ),
+    "56 megapixels": (LARGE, Reason.LARGE_IMAGE, "8,000 × 7,000 pixels, more than 50 megapixels"),
+    "bomb": (bomb(), Reason.LARGE_IMAGE, "50 megapixels"),
+    "script": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", Reason.BAD_IMAGE, "is not an image"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_and_has_a_reason(fault):
+    content, reason, message = FAULTS[fault]
+    with pytest.raises(ImageFault, match=message) as caught:
+        checked(Picture("x", content=content))
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_mutated_files_raise_nothing_but_faults(seed):
+    draw = np.random.default_rng(seed)
+    kind = ["PNG", "JPEG", "GIF", "WEBP"][seed % 4]
+    content = bytearray(saved(Image.effect_noise((24, 24), 60).convert("RGB"), kind))
+    for place in draw.integers(0, len(content), 8):
+        content[place] = draw.integers(256)
+    with suppress(ImageFault):
+        assert pixels_of(bytes(content)).shape == (16, 16, 3)
+
+
+def archive(path: Path, files: dict[str, bytes]) -> str:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in files.items():
+                file.writestr(name, content)
+    elif path.suffix in (".tar", ".gz"):
+        with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
+            for name, content in files.items():
+                info = tarfile.TarInfo(f"./{name}")
+                info.size = len(content)
+                file.addfile(info, io.BytesIO(content))
+    else:
+        for name, content in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["folder", "a.zip", "a.tar", "a.tar.gz"])
+def test_homes_hold_the_same_images(name, tmp_path):
+    content = saved(Image.fromarray(quarters()), "PNG")
+    files = {"b/2.png": content, "a/1.png": content, ".hidden/3.png": content, "a/notes.txt": b"x"}
+    home = open_home(archive(tmp_path / name, files))
+    assert home.names == ["a/1.png", "a/notes.txt", "b/2.png"]
+    assert home.read("b/2.png") == content
+    with pytest.raises(ImageFault) as caught:
+        home.read("c.png")
+    assert caught.value.reason is Reason.MISSING_IMAGE
+    found = find_picture(home.full_name("a/1.png"))
+    assert np.array_equal(decoded(checked(found), 16, 3), quarters())
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
+def test_a_damaged_archive_is_an_error(name, tmp_path):
+    path = Path(archive(tmp_path / name, {"a.png": os.urandom(5000)}))
+    path.write_bytes(path.read_bytes()[:800])
+    with pytest.raises(InputError, match="archive"):
+        open_home(str(path)).read("a.png")
+
+
+def test_a_damaged_member_of_a_zip_is_a_fault(tmp_path):
+    path = Path(archive(tmp_path / "a.zip", {"a.png": b"0123456789" * 50, "b.png": b"x"}))
+    path.write_bytes(path.read_bytes().replace(b"0123456789", b"01234x6789", 1))
+    with pytest.raises(ImageFault, match=r"a\.png"):
+        checked(find_picture(f"{path}/a.png"))
+
+
+def idx(path: Path, array: np.ndarray) -> Path:
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    content = head + array.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_idx_files_have_images_and_labels(ending, tmp_path):
+    draw = np.random.default_rng(0)
+    pixels = draw.integers(0, 256, (5, 6, 6))
+    path = idx(tmp_path / f"train-images-idx3-ubyte{ending}", pixels)
+    idx(tmp_path / f"train-labels-idx1-ubyte{ending}", np.array([3, 1, 4, 1, 5]))
+    home = open_home(str(path))
+    assert [home.label(name) for name in home.names] == ["3", "1", "4", "1", "5"]
+    found = checked(find_picture(f"{path}#2"))
+    assert np.array_equal(decoded(found, 6, 1)[..., 0], pixels[2])
+    assert found.facts[:3] == (6, 6, False)
+    with pytest.raises(ImageFault, match="5 images, no 7"):
+        open_home(str(path)).read("7")
+
+
+def test_damaged_idx_files_are_errors(tmp_path):
+    path = idx(tmp_path / "train-images-idx3-ubyte", np.zeros((5, 6, 6)))
+    content = path.read_bytes()
+    for wrong, message in ((content[:-1], "179 bytes of data, not 180"), (b"junk" * 9, "not an IDX file")):
+        path.write_bytes(wrong)
+        with pytest.raises(InputError, match=message):
+            open_home(str(path))
+    path.write_bytes(content)
+    idx(tmp_path / "train-labels-idx1-ubyte", np.zeros(4))
+    with pytest.raises(InputError, match="5 images and 4 labels"):
+        open_home(str(path))
+
+
+def test_batches_of_cifar(tmp_path):
+    draw = np.random.default_rng(0)
+    records = draw.integers(0, 256, (3, images.CIFAR), dtype=np.uint8)
+    records[:, 0] = [1, 0, 1]
+    (tmp_path / "data_batch_1.bin").write_bytes(records.tobytes())
+    (tmp_path / "batches.meta.txt").write_text("cat\ndog\n")
+    home = open_home(str(tmp_path / "data_batch_1.bin"))
+    assert [home.label(name) for name in home.names] == ["dog", "cat", "dog"]
+    assert home.read("1")[4, 7].tolist() == [records[1, 1 + c * 1024 + 4 * 32 + 7] for c in range(3)]
+    (tmp_path / "data_batch_1.bin").write_bytes(records.tobytes()[:-1])
+    with pytest.raises(InputError, match="3,073 bytes per image"):
+        open_home(str(tmp_path / "data_batch_1.bin"))
+
+
+def test_a_data_uri_holds_an_image():
+    uri = to_uri(quarters())
+    assert np.array_equal(decoded(find_picture(uri), 16, 3), quarters())
+    for wrong in ("data:image/png;base64,!!!", "data:image/png,abc"):
+        with pytest.raises(ImageFault, match="data URI"):
+            find_picture(wrong)
+
+
+def test_a_changed_file_is_checked_again(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(b"junk")
+    with pytest.raises(ImageFault):
+        checked(find_picture(str(path)))
+    path.write_bytes(saved(Image.fromarray(quarters()), "PNG"))
+    first = checked(find_picture(str(path)))
+    assert first.facts[:3] == (16, 16, True)
+    path.unlink()
+    with pytest.raises(ImageFault, match="does not exist"):
+        checked(find_picture(str(path)))
+
+
+def test_arrays_become_pixels():
+    assert as_array(np.zeros((4, 5))).shape == (4, 5, 1)
+    assert as_array(np.ones((4, 4, 3))).max() == 255
+    assert as_array(np.full((4, 4), 200, np.int64)).dtype == np.uint8
+    for wrong in (np.zeros((2, 2, 2)), np.full((2, 2), 300), np.full((2, 2), 1.5), np.zeros((0, 3))):
+        with pytest.raises(InputError, match="image"):
+            as_array(wrong)
+
+
+def test_work_in_parallel_keeps_the_order():
+    assert list(in_parallel(lambda x: 2 * x, range(1000))) == [2 * x for x in range(1000)]
