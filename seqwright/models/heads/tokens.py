@@ -44,8 +44,10 @@ class TokenScores(InferenceModule[Function], Head):
             raise ConfigError(f"tie needs equal sizes: {size}; make them equal or set tie = false")
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
-        layers = (nn.Linear(input_size, input_size), nn.GELU(), nn.LayerNorm(input_size))
-        self.transform = nn.Sequential(*layers) if transform else None
+        self.transform: nn.Sequential | None = None
+        if transform:  # a layer that is not used must not draw random numbers
+            layers = (nn.Linear(input_size, input_size), nn.GELU(), nn.LayerNorm(input_size))
+            self.transform = nn.Sequential(*layers)
 
     @classmethod
     def after(cls, decoder: Any, *, tie: bool, bias: bool, cap: float | None) -> Self:
