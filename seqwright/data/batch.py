@@ -183,7 +183,12 @@ class Past:
 
 def collate(source: Ragged, target: Ragged, index: np.ndarray) -> Batch:
     """Return a batch of texts to texts: row i of both sides is the example of number `index[i]`."""
-    return Batch(source_tokens(source), padded(target, begin=True), padded(target, end=True).ids, index)
+    return with_targets(source_tokens(source), target, index)
+
+
+def with_targets(source: Any, target: Ragged, index: np.ndarray) -> Batch:
+    """Return a batch of sources that an encoder reads, and of texts to write for them."""
+    return Batch(source, padded(target, begin=True), padded(target, end=True).ids, index)
 
 
 def source_tokens(rows: Ragged) -> Tokens:

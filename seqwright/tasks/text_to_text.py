@@ -8,26 +8,26 @@ import os
 import random
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
-from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config import Config, DataConfig
 from seqwright.config.registry import parse as parse_spec
 from seqwright.data.fields import FIELD, JoinedFields, has_fields, plain, split_parts
 from seqwright.data.glance import Glance
-from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
+from seqwright.data.plan import RowLengths, item_seed
 from seqwright.data.read_report import Pair, Place
 from seqwright.data.readers.columns import FieldKind, parse_columns
 from seqwright.data.readers.pairs import PairFiles, open_pairs, source_from_cells
-from seqwright.data.results import Reading, Text
+from seqwright.data.results import Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
+from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Tokenizer, load_tokenizer, train_tokenizer
-from seqwright.errors import ConfigError, InputError, ModelError, Problem
+from seqwright.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.buckets import ENDING, LENGTHS, by_ending, by_length, by_rarity, rarity_of_run
 from seqwright.evaluation.mistakes import mistakes_of
 from seqwright.evaluation.text_outputs import (
@@ -39,82 +39,27 @@ from seqwright.evaluation.text_outputs import (
     metric_label,
     writing_of,
 )
+from seqwright.tasks.bases.generated_text import SIDES, GeneratedText
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
-    from seqwright.models import Model
-    from seqwright.search import BeamOptions, Emission, Hypothesis, Lattice, SamplingOptions, Start
-    from seqwright.search.drafts import Leg
 
 Source = str | tuple[str, ...]
 
-SIDES = ("source", "target")
 JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 ONE_TEXT: tuple[FieldKind, ...] = ("text",)
 NOWHERE = Place("", 0)
-LONGEST = 4095  # tokens of one source that are read: with its end it is a batch of its own
-TOGETHER = 64  # sources decoded at a time in a validation, of targets about as long
 USUAL = {  # the metrics of a validation, by the way targets are written
     "text": ("bleu", "chrf"),
     "symbols": ("exact_match", "symbol_error_rate"),
     "characters": ("exact_match", "symbol_error_rate"),
 }
-TOKENS = 4096  # source tokens that are decoded or scored together, padding included
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TextRequest:
-    """How outputs are searched for; `prefix` is what all of them, or each one, must begin with."""
-
-    options: BeamOptions | SamplingOptions
-    prefix: str | Sequence[str] = ""
-
-
-class TextDraft:
-    """An output that grows by greedy search or sampling; that of a blank source is done at once."""
-
-    def __init__(
-        self,
-        task: TextToText,
-        model: Model,
-        row: Row[Pair],
-        request: TextRequest,
-        number: int,
-        options: SamplingOptions,
-    ):
-        self.task, self.row, self.request, self.number = task, row, request, number
-        self.options = options
-        self.nothing = task._nothing(row, task.input_limit(model))
-        self.done = not row.example.source.strip()
-        self.emissions: list[Emission] = []
-
-    @property
-    def text(self) -> str:
-        return self.task.text([each.token for each in self.emissions if each.finish_reason != "end"])
-
-    def take(self, emission: Emission) -> None:
-        self.emissions.append(emission)
-        self.done = emission.finish_reason is not None
-
-    def token_text(self, emission: Emission) -> str:
-        return "" if emission.finish_reason == "end" else self.task.target.decode([emission.token])
-
-    def result(self) -> Text:
-        from seqwright.search import BeamOptions
-        from seqwright.search.generate import hypothesis
-
-        if not self.emissions:
-            return self.nothing
-        found, options = hypothesis(self.emissions), self.request.options
-        if isinstance(options, BeamOptions):
-            found = replace(found, score=found.log_prob / options.penalty(len(self.emissions)))
-        return self.task._output(self.nothing, found)
-
-
-@dataclass(frozen=True)
-class TextToText(Task[Pair, Text]):
+class TextToText(GeneratedText[Pair]):
     """Pairs of texts, as ids of two tokenizers.
 
     sampled: the training texts are segmented differently in each epoch (BPE dropout, unigram sampling), where
@@ -135,7 +80,6 @@ class TextToText(Task[Pair, Text]):
         "vocabulary": 8,
     }
     traced = True
-    generates = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -273,17 +217,15 @@ class TextToText(Task[Pair, Text]):
 
     def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Batch:
         """Return the batch of these examples; with an epoch and `sampled`, segmented at random for it."""
-        from seqwright.data.batch import collate
-
         if epoch is None or not self.sampled:
             source, target = (store.column(side).gather(numbers) for side in SIDES)
-            return collate(source, target, numbers)
+            return self.collated(source, target, numbers)
         sides: tuple[list[list[int]], list[list[int]]] = ([], [])
         for number in numbers.tolist():
             draw, pair = item_seed(seed, epoch, number), self.stored(store, number)
             for rows, tokenizer, text in zip(sides, (self.source, self.target), pair, strict=False):
                 rows.append(tokenizer.encode_sampled(text, draw))
-        return collate(Ragged.of(sides[0]), Ragged.of(sides[1]), numbers)
+        return self.collated(Ragged.of(sides[0]), Ragged.of(sides[1]), numbers)
 
     @property
     def chance_loss(self) -> float:
@@ -316,6 +258,9 @@ class TextToText(Task[Pair, Text]):
     def labelled(self, given: Any) -> Iterator[Pair]:
         for source, target in pairs_of(given):
             yield self._input(source)._replace(target=target)
+
+    def is_blank(self, example: Pair) -> bool:
+        return not example.source or example.source.isspace()
 
     def check_compatible(self, example: Pair, files: Sequence[str]) -> None:
         if self.fields == ONE_TEXT and has_fields(example.source):
@@ -371,240 +316,6 @@ class TextToText(Task[Pair, Text]):
 
     def unknown_symbols(self, line: str) -> list[str]:
         return [symbol for symbol, _ in self.source.count_unknown([line]).most_common]
-
-    # Outputs ---------------------------------------------------------------------------------------
-
-    def request(
-        self,
-        search: SearchConfig,
-        *,
-        count: int | None = None,
-        prefix: str | Sequence[str] = "",
-        options: BeamOptions | SamplingOptions | None = None,
-        **requested: Any,
-    ) -> TextRequest:
-        """Return how to search: complete `options`, or those of `SearchRequest` by name."""
-        from seqwright.search.options import BeamOptions, SamplingOptions
-        from seqwright.search.request import SearchRequest
-
-        several = isinstance(prefix, Sequence) and all(isinstance(text, str) for text in prefix)
-        if not several:  # a text is a sequence of texts, too
-            raise ConfigError(Problem("prefix", prefix, "it must be a text, or a list of one for each input"))
-        if not isinstance(options, BeamOptions | SamplingOptions | None):
-            raise ConfigError(Problem("options", options, "it must be BeamOptions or SamplingOptions"))
-        if not isinstance(prefix, str) and count not in (None, len(prefix)):
-            raise ConfigError(
-                f"{len(prefix)} prefixes for {pluralize(count or 0, 'input')}; give one for each, or one "
-                "for all"
-            )
-        return TextRequest(options or SearchRequest.of(requested).options(search), prefix)
-
-    def width(self, request: TextRequest) -> int:
-        return getattr(request.options, "size", 1)
-
-    def input_limit(self, model: Model) -> int:
-        from seqwright.models import table_length
-
-        return min(LONGEST, table_length(model, "encoder", LONGEST + 1) - 1)
-
-    def answer(
-        self, model: Model, rows: Sequence[Row[Pair]], request: TextRequest, numbers: Sequence[int] = ()
-    ) -> list[Text]:
-        """Return one output per source; that of a blank source is empty."""
-        limit = self.input_limit(model)
-        found = [self._nothing(row, limit) for row in rows]
-        filled = [i for i, row in enumerate(rows) if row.example.source and not row.example.source.isspace()]
-        if not filled:
-            return found
-        own = [numbers[i] if numbers else i for i in filled]
-        sources = [rows[i].columns["source"][:limit] for i in filled]
-        outputs = self.search(model, sources, self._prefixes(request.prefix, own), request.options, own)
-        for i, hypotheses in zip(filled, outputs, strict=True):
-            best, *others = (self._output(found[i], each) for each in hypotheses)
-            found[i] = replace(best, alternatives=tuple(others))
-        return found
-
-    def _prefixes(self, prefix: str | Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
-        texts = [prefix if isinstance(prefix, str) else prefix[number] for number in numbers]
-        rows = self.target.encode_batch(texts)
-        for text, row in zip(texts, rows, strict=True):
-            if UNK in row:
-                raise ConfigError(
-                    f"the prefix {text!r} has symbols that the model does not know; remove them"
-                )
-        return rows
-
-    def search(
-        self,
-        model: Model,
-        sources: Sequence[Sequence[int]],
-        prefixes: Sequence[Sequence[int]],
-        options: BeamOptions | SamplingOptions,
-        numbers: Sequence[int] = (),
-        recorder: Lattice | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return hypotheses for ids.
-
-        An output is limited to a few times the length of its source, to max_length, and to the positions
-        that the decoder has. The seed and `numbers` decide what is drawn. A `recorder` gets every candidate
-        of a beam.
-        """
-        from seqwright.models import Generative, evaluating
-        from seqwright.search import BeamOptions, beam_search, generate
-
-        assert isinstance(model, Generative)
-        with evaluating(model):
-            state, start = self._begin(model, sources, prefixes, options, numbers)
-            if isinstance(options, BeamOptions):
-                return beam_search(model.step, state, start, options, recorder)
-            return [[each] for each in generate(model.step, state, start, options)]
-
-    def _begin(
-        self,
-        model: Model,
-        sources: Sequence[Sequence[int]],
-        prefixes: Sequence[Sequence[int]],
-        options: BeamOptions | SamplingOptions,
-        numbers: Sequence[int],
-    ) -> tuple[Any, Start]:
-        """Encode sources; return the state before the first token, and what the search needs to know."""
-        from seqwright.data.batch import source_tokens
-        from seqwright.models import Generative, table_length
-        from seqwright.search import Start
-
-        assert isinstance(model, Generative)
-        most = min(options.max_length, table_length(model, "decoder", options.max_length))
-        limits = [min(most, 20 + 4 * len(row) + len(p)) for row, p in zip(sources, prefixes, strict=True)]
-        symbols: dict[str, Any] = {"first": BEGIN, "end": END, "silent": (PAD, BEGIN)}
-        seed = getattr(options, "seed", None)
-        seeds = () if seed is None else [item_seed(seed, 0, number) for number in numbers]
-        start = Start(
-            rows=len(sources),
-            prefixes=prefixes,
-            limits=limits,
-            seeds=seeds,
-            prefill=model.prefill,
-            **symbols,
-        )
-        return model.start(source_tokens(Ragged.of(sources))), start
-
-    def drafts(
-        self, model: Model, rows: Sequence[Row[Pair]], request: TextRequest, numbers: Sequence[int]
-    ) -> list[TextDraft] | None:
-        from seqwright.search import BeamOptions, SamplingOptions
-
-        options = request.options
-        if isinstance(options, BeamOptions):
-            if options.size > 1:
-                return None
-            shared = ("min_length", "max_length", "no_repeat", "banned", "filters")
-            chosen = {name: getattr(options, name) for name in shared}
-            greedy = SamplingOptions(temperature=0.0, **chosen)
-            return [
-                TextDraft(self, model, row, request, n, greedy) for row, n in zip(rows, numbers, strict=True)
-            ]
-        return [
-            TextDraft(self, model, row, request, n, options) for row, n in zip(rows, numbers, strict=True)
-        ]
-
-    def legs(self, model: Model, drafts: Sequence[TextDraft]) -> list[Leg]:
-        """Encode the sources of drafts; those with the same options start together."""
-        from seqwright.models import evaluating
-        from seqwright.search.drafts import Leg
-
-        alike: dict[Any, list[TextDraft]] = {}
-        for draft in drafts:
-            prefix = draft.request.prefix
-            own = prefix if isinstance(prefix, str) else id(draft.request)
-            alike.setdefault((draft.options, own), []).append(draft)
-        legs, limit = [], self.input_limit(model)
-        for group in alike.values():
-            sources = [draft.row.columns["source"][:limit] for draft in group]
-            numbers, options = [draft.number for draft in group], group[0].options
-            prefixes = self._prefixes(group[0].request.prefix, numbers)
-            with evaluating(model):
-                state, start = self._begin(model, sources, prefixes, options, numbers)
-            legs.append(Leg(state, start, options, group))
-        return legs
-
-    def _nothing(self, row: Row[Pair], limit: int) -> Text:
-        """Return the output of a blank source, and the beginning of any other."""
-        ids = row.columns["source"]
-        unknown = sum(token == UNK for token in ids)
-        reading = Reading(len(ids), unknown, max(0, len(ids) - limit))
-        return Text("", 0.0, 0.0, (), (), "end", source=self.to_line(row.example), reading=reading)
-
-    def _output(self, of: Text, found: Hypothesis) -> Text:
-        return replace(
-            of,
-            text=self.text(found.tokens),
-            score=found.score,
-            log_prob=found.log_prob,
-            tokens=tuple(self.target.decode([token]) for token in found.tokens),
-            token_scores=tuple(found.token_scores),
-            finish_reason=found.finish_reason,
-        )
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of an output, which is one line."""
-        return self.target.decode(tokens).replace("\n", " ").replace("\r", " ")  # as reading does
-
-    def draft(self, model: Model, items: Sequence[tuple[Pair, Sequence[str]]], check: Check) -> list[Text]:
-        """Decode greedily, and at most about twice the right length: a model that has not learned to end yet
-        would take longer than its training.
-        """
-        from seqwright.search import BeamOptions
-
-        longest = [max(map(len, self.target.encode_batch(list(texts)))) for _, texts in items]
-        order = sorted(range(len(items)), key=longest.__getitem__)
-        found: dict[int, Text] = {}
-        for start in range(0, len(order), TOGETHER):
-            check()
-            places = order[start : start + TOGETHER]
-            request = TextRequest(BeamOptions(size=1, max_length=2 * longest[places[-1]] + 10))
-            rows = self.encode([items[place][0]._replace(target=None) for place in places])
-            lengths = [row.length + 1 for row in rows]
-            for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
-                outputs = self.answer(model, [rows[i] for i in numbers], request)
-                found |= zip((places[i] for i in numbers), outputs, strict=True)
-        return [found[place] for place in range(len(order))]
-
-    def score(self, model: Model, examples: Sequence[Pair]) -> list[float]:
-        """Return log p(target | source) of each pair. All unknown symbols score alike."""
-        from seqwright.data.batch import collate
-        from seqwright.models import evaluating, log_probs
-
-        rows = self.encode(examples)
-        self._check_lengths(model, rows)
-        if strange := [number for number, row in enumerate(rows, start=1) if UNK in row.columns["target"]]:
-            logger.warning(
-                "%d of %d targets have symbols that the model does not know, first that of pair %d; all "
-                "unknown symbols score alike",
-                *(len(strange), len(rows), strange[0]),
-            )
-        scores = np.zeros(len(rows))
-        order = sorted(range(len(rows)), key=lambda i: (rows[i].length, len(rows[i].columns["source"])))
-        for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOKENS):
-            sources, targets = (Ragged.of([rows[i].columns[side] for i in numbers]) for side in SIDES)
-            with evaluating(model):
-                scores[numbers] = log_probs(model, collate(sources, targets, np.array(numbers)))
-        return scores.tolist()
-
-    def _check_lengths(self, model: Model, rows: Sequence[Row[Pair]]) -> None:
-        """A pair is scored whole or not at all."""
-        from seqwright.models import table_length
-
-        limits = {
-            "source": self.input_limit(model),
-            "target": min(LONGEST, table_length(model, "decoder", LONGEST + 1) - 1),
-        }
-        for name, limit in limits.items():
-            for number, row in enumerate(rows, start=1):
-                if len(row.columns[name]) > limit:
-                    raise InputError(
-                        f"the {name} of pair {number} has {len(row.columns[name]):,} tokens, but at most "
-                        f"{limit:,} can be scored; shorten it or leave it out"
-                    )
 
     # Judging ---------------------------------------------------------------------------------------
 

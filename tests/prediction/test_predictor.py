@@ -24,7 +24,8 @@ from seqwright.prediction import predictor as module
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.search import BeamOptions, SamplingOptions
 from seqwright.search.request import SearchRequest
-from seqwright.tasks.text_to_text import LONGEST, TextToText, field_kinds
+from seqwright.tasks.bases.generated_text import LONGEST
+from seqwright.tasks.text_to_text import TextToText, field_kinds
 
 LETTERS = "abcd"
 
@@ -345,7 +346,7 @@ def test_draws_depend_on_the_number_of_a_text_among_all(model):
 
 
 def test_55_a_long_source_is_cut_with_a_warning(model, monkeypatch, caplog):
-    monkeypatch.setattr("seqwright.tasks.text_to_text.LONGEST", 4)
+    monkeypatch.setattr("seqwright.tasks.bases.generated_text.LONGEST", 4)
     long, short = model.predict(["abcdefgh", "abcd"])
     assert (long.reading.tokens, long.reading.unread, short.reading.unread) == (8, 4, 0)
     assert long.text == short.text

@@ -115,7 +115,7 @@ def test_a_score_comes_with_its_standard_error_and_the_loss_decides_among_equals
 
 def test_a_model_that_finds_no_end_costs_a_bounded_time(prepared, monkeypatch):
     """Outputs are cut by the length of their own references, of which the shortest come first."""
-    monkeypatch.setattr("seqwright.tasks.text_to_text.TOGETHER", 4)
+    monkeypatch.setattr("seqwright.tasks.bases.generated_text.TOGETHER", 4)
     torch.manual_seed(0)
     sizes = {"source_vocabulary": prepared.task.source.size, "target_vocabulary": prepared.task.target.size}
     endless = build_model({**tiny.TABLE["model"], "output_bias": True}, **sizes)
