@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 # fmt: off
 ABBREVIATIONS = frozenset((
@@ -33,13 +34,29 @@ _NEXT = re.compile(r"\s*(\S?)")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]\Z")
 
 
-def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text in order, without the white space around them; none is empty."""
-    parts = (part for line in _LINES.split(text) for part in _sentences(line))
-    return [part for part in map(str.strip, parts) if part]
+class Span(NamedTuple):
+    """A sentence: `text == whole[start:end]`, without white space around it."""
+
+    text: str
+    start: int
+    end: int
 
 
-def _sentences(line: str) -> Iterator[str]:
+def split_sentences(text: str) -> list[Span]:
+    """Return the sentences of a text in order; none is empty."""
+    found, begin = [], 0
+    for line in (*_LINES.finditer(text), None):
+        stop = len(text) if line is None else line.start()
+        for start, end in _sentences(text[begin:stop]):
+            sentence = text[begin + start : begin + end].strip()
+            if sentence:
+                at = text.index(sentence, begin + start)
+                found.append(Span(sentence, at, at + len(sentence)))
+        begin = stop if line is None else line.end()
+    return found
+
+
+def _sentences(line: str) -> Iterator[tuple[int, int]]:
     start = 0
     for match in _STOPS.finditer(line):
         following = _NEXT.match(line, match.end())[1]  # type: ignore[index]
@@ -47,9 +64,9 @@ def _sentences(line: str) -> Iterator[str]:
             continue
         if match[0] == "." and _abbreviates(line, start, match.start(), following):
             continue
-        yield line[start : match.end()]
+        yield start, match.end()
         start = match.end()
-    yield line[start:]
+    yield start, len(line)
 
 
 def _abbreviates(line: str, start: int, stop: int, following: str) -> bool:

@@ -309,6 +309,13 @@ class Task(ABC, Generic[E, P]):
         """Whether what a user gives to `predict` is one input, not an iterable of inputs."""
         return isinstance(given, str | tuple | Mapping | bytes) or not isinstance(given, Iterable)
 
+    def readout(self, model: Any, example: E) -> Any:
+        """Return an input with its prediction as `look` traces them: a `Readout` of `lens.trace.readout`.
+
+        Tasks that search for their outputs are traced by their search instead.
+        """
+        raise NotImplementedError
+
     @property
     def one_text(self) -> bool:
         """Whether an input is one text, so that a tab in it is suspicious."""

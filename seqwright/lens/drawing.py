@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from seqwright.data.fields import as_line
-from seqwright.data.text_display import visible
+from seqwright.data.text_display import pluralize, visible
 from seqwright.lens.trace.alignment import mean_cross
 
 if TYPE_CHECKING:
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 SHADES = " ░▒▓█"
 MOST = 48  # pieces per side
 LETTERS = 8  # of a column label
-END = "∎"
+MARKS = {"end": "∎", "next": "…"}  # labels of tokens without a text
 
 
 def summary(trace: Trace) -> str:
-    """The output, the alternatives and the mean cross-attention."""
+    """The output with its alternatives, the steps, and where the model looked."""
+    if not trace.document["hypotheses"]:
+        return "\n".join(
+            [*_predictions(trace), "", *_steps(trace), "", *_carriers(trace), *_alignment(trace)]
+        )
     best, *others = rows = trace.document["hypotheses"]
     lines = [f"{visible(as_line(trace.text))} → {_hypothesis(best)}"]
     lines += [f"  or: {_hypothesis(other)}" for other in others]
@@ -35,6 +39,39 @@ def summary(trace: Trace) -> str:
     if reference is not None:
         lines.append(f"  reference: {visible(reference['text'])}  {_probability(reference['log_prob'])}")
     return "\n".join([*lines, "", *_steps(trace), "", *_alignment(trace)])
+
+
+def _predictions(trace: Trace) -> list[str]:
+    """The predictions and their probability; of a given text, its surprise."""
+    output, text = trace.document["output"], visible(as_line(trace.text))
+    if not output["given"]:
+        return [f"{text} → {visible(output['text'])}  {_probability(output['log_prob'])}"]
+    count = len(output["pieces"]) - 1  # the last one comes after the text
+    mean = math.inf if output["log_prob"] is None else -output["log_prob"] / count
+    surprise = f"{mean:.2f} nats per token, perplexity {math.exp(min(mean, 700)):.3g}"
+    return [text, f"{pluralize(count, 'token')}: {surprise}; most probable at each place:"]
+
+
+def _carriers(trace: Trace) -> list[str]:
+    """How much each token of the source carried a single prediction: pooling weight and gradient × input."""
+    source, parts = trace.document["source"], trace.document["contributions"]
+    if source is None or parts is None or len(trace.document["steps"]) > 1:
+        return []
+    labels = [_label(piece) for piece in source["pieces"]]
+    width = max(map(cell_len, labels[:MOST]))
+    (effects,), pools = trace.contributions()[0], trace.layers("pool")
+    weights = trace.attention("pool", 0)[0, 0] if pools else None
+    name = trace.document["names"]["step"]
+    title = f"Which tokens carried the {name}: {'pooling weight and ' if pools else ''}gradient × input"
+    lines = [title, *([] if pools else [f"  ({trace.why('pool')})"])]
+    for at, label in enumerate(labels[:MOST]):
+        weight = "" if weights is None else f"{weights[at]:6.3f} {_bar(weights[at]):10}"
+        lines.append(f"  {_padded(label, width)}  {weight} {effects[at]:+.4f}".replace("-", "−"))
+    return [*lines, *_left_out(len(labels), "tokens"), ""]
+
+
+def _bar(share: float) -> str:
+    return SHADES[-1] * round(10 * share)
 
 
 def _hypothesis(found: dict[str, Any]) -> str:
@@ -49,10 +86,12 @@ def _probability(log_prob: float | None) -> str:
 def _steps(trace: Trace) -> list[str]:
     """Each step with its most probable symbols."""
     names, lines = trace.document["symbols"], []
-    labels = [_label(piece) for piece in trace.document["output"]["pieces"]]
+    pieces = trace.document["output"]["pieces"]
+    labels, steps = [_label(piece) for piece in pieces], trace.document["steps"]
     width = max(map(cell_len, labels))
-    for label, step in zip(labels[:MOST], trace.document["steps"], strict=False):
-        top = [f"{visible(names[str(number)])} {math.exp(score):.2f}" for number, score in step["top"][:5]]
+    shown = list(zip(labels, steps, strict=True))
+    for label, step in shown[:MOST]:
+        top = [f"{_symbol(names[str(number)])} {math.exp(score):.2f}" for number, score in step["top"][:5]]
         lines.append(f"  {_padded(label, width)}  {'  '.join(top)}")
     return [*lines, *_left_out(len(labels), "steps")]
 
@@ -86,7 +125,13 @@ def _header(labels: Sequence[str]) -> list[str]:
 
 
 def _label(piece: dict[str, Any]) -> str:
-    return END if piece.get("special") == "end" else visible(as_line(piece["text"])).strip() or "·"
+    if piece.get("special") in MARKS:
+        return MARKS[piece["special"]]
+    return visible(as_line(piece["text"])).strip() or "·"
+
+
+def _symbol(text: str) -> str:
+    return visible(text) if text.strip(" ") else "·"
 
 
 def _padded(text: str, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,12 @@ POOLINGS = Registry("pooling", "seqwright.nn.pooling", "seqwright.nn.pooling:Poo
 
 
 class Pooling(nn.Module):
-    """Base: (B, S, D) -> (B, D). Padding has no influence, and an input that is all padding gives zeros."""
+    """Base: (B, S, D) -> (B, D). Padding has no influence, and an input that is all padding gives zeros.
+
+    summary: completes "the head reads …".
+    """
+
+    summary: ClassVar[str]
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         raise NotImplementedError
@@ -24,6 +30,8 @@ class Pooling(nn.Module):
 
 class Mean(Pooling):
     """The mean of all vectors."""
+
+    summary = "the mean of all tokens: each has the same weight"
 
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         return masked_mean(hidden, places)
@@ -42,6 +50,8 @@ class Max(Pooling):
 class First(Pooling):
     """The vector of the first place."""
 
+    summary = "the first token alone"
+
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         first = hidden[:, 0]
         return first if places is None or places.seen is None else first * places.seen[:, :1].to(first.dtype)
@@ -50,6 +60,7 @@ class First(Pooling):
 class Attention(Pooling):
     """Σ_s softmax(v · tanh(W h_s))_s h_s: the learned query of Yang et al. 2016, 2.2."""
 
+    summary = "a mean of all tokens, weighted by attention"
     recorder: Callable[[Look], None] | None = None
 
     def __init__(self, *, size: int):

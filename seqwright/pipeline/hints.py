@@ -30,14 +30,15 @@ def next_commands(
 ) -> list[str]:
     """Return the usual next commands; `example` is a line of input, `trained` the training files."""
     run, text = shlex.quote(str(folder)), shell_word(example)
-    watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
-    look = f"  seqwright look {run} {text} -o page.html  # what happens inside"
     predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
     if task is not None and task.prompted:
         prompt, effect = task.prompt(example)
-        predict = f"  seqwright predict {run} {shell_word(prompt)}  # {effect}"
+        text = shell_word(prompt)
+        predict = f"  seqwright predict {run} {text}  # {effect}"
     if task is not None and task.reads_files:
         predict = f"  seqwright predict {run} photo.jpg folder  # one line for each image"
+    watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
+    look = f"  seqwright look {run} {text} -o page.html  # what happens inside"
     return [
         "next:",
         predict,

@@ -212,32 +212,31 @@ class Predictor:
         ablate: bool = True,
         member: int = 1,
     ) -> Trace:
-        """Return the trace of one input: what happens inside on the way to its output, and to a reference if
-        one is given; of an ensemble inside one `member`.
+        """Return the trace of one input: what happens inside on the way to its output; of an ensemble inside
+        one `member`. If the output is searched for, with a `beam`, a `reference` is scored as well.
 
         `ablate` decodes again without each head, where that is quick enough.
         """
-        from seqwright.lens.trace.build import look
+        from seqwright.lens.trace.build import look, look_at
 
         if not self.task.traced:
             raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
+        (example,) = self.task.inputs(given)
+        config = None if self.folder is None else Run.open(self.folder).config
+        rest: dict[str, Any] = {"ablate": ablate, "config": config, "member": self.numbered(member)}
+        with self._lock:
+            watched = self._with(shared_copy(self.model)).member(member)
+        if not self.task.generates:
+            if wrong := [name for name, value in (("beam", beam), ("reference", reference)) if value]:
+                raise ConfigError(f"{' and '.join(wrong)}: this task does not search; leave it out")
+            with watched.computing(1):
+                return look_at(watched.model, self.task.readout(watched.model, example), **rest)
         if not isinstance(reference, str | None):
             raise InputError(f"the reference is {brief(reference)}; it must be a text")
-        (example,) = self.task.inputs(given)
         width = self.task.width(self.task.request(self.search, beam=beam))
         request = self.task.request(self.search, beam=beam, n_best=width)
-        with self._lock:
-            watched = self._with(shared_copy(self.model))
-        with watched.computing(self.task.width(request)):
-            return look(
-                watched.member(member),
-                example.source,
-                options=request.options,
-                reference=reference,
-                ablate=ablate,
-                config=None if self.folder is None else Run.open(self.folder).config,
-                member=self.numbered(member),
-            )
+        with watched.computing(width):
+            return look(watched, example.source, options=request.options, reference=reference, **rest)
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:
         """Search for ids with the model of this predictor: `TextToText.search`."""

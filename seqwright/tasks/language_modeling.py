@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Claim, Item, Judge, Mistake, Row
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import BEGIN, END, PAD, UNK
+from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Piece
 from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.evaluation.text_outputs import metric_label
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from seqwright.data.batch import Tokens
+    from seqwright.lens.trace.readout import Readout
     from seqwright.search import Emission, SamplingOptions
     from seqwright.search.drafts import Leg
 
@@ -137,6 +139,7 @@ class LanguageModeling(RunningText[Any]):
     models = ("decoder_only",)
     part = "decoder"
     streams = True
+    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -355,6 +358,38 @@ class LanguageModeling(RunningText[Any]):
     def score(self, model: Any, examples: Sequence[Passage]) -> list[Scored]:  # type: ignore[override]
         """Return the log-probability of each text and of its tokens."""
         return self.scored(model, self.encode(examples))
+
+    def readout(self, model: Any, example: Passage) -> Readout:
+        """The text after `start`, and the token that the model puts after it."""
+        from seqwright.lens.trace.pieces import piece_entries, symbol_text
+        from seqwright.lens.trace.readout import NEXT, Readout, check_text
+        from seqwright.models import evaluating
+
+        (ids,), first = self.exact_ids([example.text]), self.start
+        check_text(example.text, len(ids), self.window - len(first))
+        batch = self._windows([([*first, *ids, PAD], len(first))], np.zeros(1, np.int64))
+        with evaluating(model):
+            following = int(model(batch)[0, -1].argmax())
+        shifted = self.tokenizer.pieces(f"\n{example.text}")[-len(ids) :]  # as in `exact_ids`
+        pieces = [Piece(text, start - 1, end - 1) for text, start, end in shifted]
+        entries = piece_entries(example.text, ids, pieces, ended=False)
+        end = len(example.text)
+        after = {"id": following, "text": "", "start": end, "end": end, "word": None, "special": NEXT}
+        symbol = partial(symbol_text, self.tokenizer)
+        return Readout(
+            batch,
+            example.text,
+            None,
+            {
+                "given": True,
+                "begin": symbol(first[-1]),
+                "text": example.text,
+                "pieces": [*entries["pieces"], after],
+                "words": entries["words"],
+            },
+            symbol,
+            {"output": "text", "step": "token"},
+        )
 
     # Judging ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import random
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,13 +31,14 @@ from seqwright.data.sentences import SentenceLimits, split_sentences
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import END, UNK, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.tokenizer import END, UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
 from seqwright.tasks.bases.labels import LABELS, LabelTask
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch, Segments, Tokens
+    from seqwright.lens.trace.readout import Readout
     from seqwright.models import Model
 
 TOKENIZER = "tokenizer.json"
@@ -63,6 +64,7 @@ class TextClassification(LabelTask[Labelled]):
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     noun, group_noun = "text", "text"
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "classes": 2}
+    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -169,7 +171,7 @@ class TextClassification(LabelTask[Labelled]):
 
     def parts(self, text: str) -> list[str]:
         """Return the parts of a text that are encoded by themselves: its sentences, or the text."""
-        return [text] if self.sentences is None else split_sentences(text)
+        return [text] if self.sentences is None else [sentence.text for sentence in split_sentences(text)]
 
     def _read(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
         """Return the ids that are read, and the lengths of their sentences; there is at least one."""
@@ -273,6 +275,43 @@ class TextClassification(LabelTask[Labelled]):
                 source = self.source([rows[i] for i in numbers], limit)
                 found[numbers] = model.predictions(source).double().numpy()
         return found
+
+    def readout(self, model: Model, example: Labelled) -> Readout:
+        import torch
+
+        from seqwright.data.batch import HeadBatch
+        from seqwright.lens.trace.pieces import piece_entries, text_pieces
+        from seqwright.lens.trace.readout import Readout, check_text
+
+        check_text(example.text)
+        (row,), limit = self.encode([example]), self.input_limit(model)
+        number = int(self.scores(model, [row])[0].argmax())
+        name = self.labels.names[number]
+        found = Readout(
+            HeadBatch(self.source([row], limit), torch.tensor([number]), np.zeros(1, np.int64), 1),
+            example.text,
+            text_pieces(self.tokenizer, example.text, limit),
+            {"text": name, **piece_entries(name, [number], [Piece(name, 0, len(name))], ended=False)},
+            self.labels.names.__getitem__,
+            {"source": "text", "output": "label", "step": "label"},
+            temperature=self.labels.temperature,
+        )
+        return found if self.sentences is None else self._by_sentences(found, row)
+
+    def _by_sentences(self, readout: Readout, row: Row[Labelled]) -> Readout:
+        """Return the readout of a text that is read by sentences, with an axis of its sentences."""
+        from seqwright.lens.trace.pieces import piece_entries
+        from seqwright.lens.trace.readout import by_parts
+
+        text, ids, pieces, end = readout.text, list(row.columns["text"]), list[Piece](), 0
+        for part in self.parts(text):
+            start = text.index(part, end)
+            end = start + len(part)
+            pieces += [Piece(p.text, start + p.start, start + p.end) for p in self.tokenizer.pieces(part)]
+        unread = max(0, len(pieces) - len(ids))
+        pieces = [*pieces[: len(ids)], *[Piece("", end, end)] * (len(ids) - len(pieces))]
+        source = {**piece_entries(text, ids, pieces, ended=False), "unread": unread}
+        return by_parts(replace(readout, source=source), row.columns["sentences"], "sentences")
 
     # Judging ---------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.read_report import ReadReport
 from seqwright.data.task import TASKS, group_items, task_class
 from seqwright.errors import ConfigError
+from seqwright.lens.trace.schema import TraceFile
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design, recipe_of
 from seqwright.prediction.predictor import Predictor, load
@@ -188,6 +189,19 @@ def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
     if not task.traced:
         with pytest.raises(ConfigError, match="look cannot show"):
             predictor.look(inputs[0])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if task_class(name).traced])
+def test_a_trace_is_valid_and_its_page_too(name, tmp_path):
+    task = fitted(name, tmp_path)
+    torch.manual_seed(0)
+    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
+    trace = predictor.look(task.to_line(examples(name, tmp_path)[0]))
+    TraceFile.model_validate(trace.document)
+    for entry in trace.document["attention"]:
+        rows = trace.attention(entry["kind"], entry["layer"]).sum(-1)
+        np.testing.assert_allclose(rows, 1.0, atol=1e-3)
+    assert trace.page() == predictor.look(trace.text).page()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -66,8 +66,6 @@ def test_a_model_with_one_side_has_a_structure_and_reasons(side, kinds, missing)
     assert {site.kind for site in sites(model)} == kinds
     described = _model(model, step=None)
     assert (described[side], described[missing]) == ("transformer", None)
-    path = DecodedPath.of([5, 6], [5])
-    assert contributions.contributions_limit(model, path) == f"this model has no {missing}"
     with (
         record_layers(model, LENGTHS, 1000) as (attentions, recurrent),
         record_blocks(model, {"encoder": 3, "decoder": 2}, 10**6) as blocks,
@@ -76,7 +74,7 @@ def test_a_model_with_one_side_has_a_structure_and_reasons(side, kinds, missing)
     reasons = dict(_reasons(model, attentions, recurrent, 0, len(blocks)))
     assert reasons["enc" if missing == "encoder" else "dec"] == f"this model has no {missing}"
     if side == "encoder":
-        assert reasons["cross"] == "this model has no decoder"
+        assert reasons["cross"].startswith("this model has no decoder")
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

@@ -30,7 +30,7 @@ def path_of(trace: Trace) -> DecodedPath:
 @torch.no_grad()
 def pass_along(model: torch.nn.Module, path: DecodedPath) -> torch.Tensor:
     """The logits (T, V), computed by the parts themselves."""
-    hidden, _ = model.decoder(path.batch().target.ids, model.start(Tokens(torch.tensor([path.source]))))
+    hidden, _ = model.decoder(path.batch.target.ids, model.start(Tokens(torch.tensor([path.source]))))
     return model.output(hidden)[0]
 
 
@@ -267,7 +267,7 @@ def test_gates_lead_from_state_to_state(family):
     path = path_of(trace)
     with torch.no_grad():
         start = subject.model.eval().start(Tokens(torch.tensor([path.source])))
-        _, end = subject.model.decoder(path.batch().target.ids, start)
+        _, end = subject.model.decoder(path.batch.target.ids, start)
     for layer in range(2):
         cells = trace.cells("decoder", layer)
         for name, before, after in zip(("h", "c"), start.cells, end.cells, strict=False):

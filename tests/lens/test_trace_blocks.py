@@ -51,7 +51,7 @@ def recorded(subject: Predictor, trace: Trace) -> dict[str, Tensor]:
         if isinstance(part, Block) or name.endswith((".norm", ".feed_forward")):
             hooks.append(part.register_forward_hook(listen(name)))
     source = [piece["id"] for piece in trace.document["source"]["pieces"]]
-    subject.model.eval()(DecodedPath(source, [step["id"] for step in trace.document["steps"]]).batch())
+    subject.model.eval()(DecodedPath(source, [step["id"] for step in trace.document["steps"]]).batch)
     for hook in hooks:
         hook.remove()
     return found

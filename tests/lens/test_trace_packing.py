@@ -95,7 +95,7 @@ def test_damaged_arrays_are_refused(fault):
         (b"", "is not JSON"),
         (b"[1]", "holds a list, not an object"),
         (b'{"format": 1}', "not a Seqwright trace"),
-        (b'{"what": "seqwright trace", "format": 99}', "format 99, newer than 1"),
+        (b'{"what": "seqwright trace", "format": 99}', "format 99, newer than 2"),
         (b"[" * 100_000, "is not JSON"),
     ],
 )

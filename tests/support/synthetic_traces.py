@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES
+
 SIZE = 8  # of a head
 WORDS = (
     "le",
@@ -80,7 +82,7 @@ def pieces(text: str, ids: dict[str, int], *, ends: bool = True) -> Document:
 
 
 def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
-    """A document of format 1 whose numbers agree: weights come from their vectors, scores add up."""
+    """A document whose numbers agree: weights come from their vectors, scores add up."""
     shape = shape or Shape(**changes)
     random = np.random.default_rng(shape.seed)
     source = pieces(shape.text, {})
@@ -102,9 +104,12 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
     }
     best = hypotheses[0]
     return {
-        "format": 1,
+        "format": FORMAT,
         "what": "seqwright trace",
         "version": "0.1.0",
+        "names": NAMES,
+        "axes": {},
+        "kinds": KINDS_OF_TRACE,
         "text": shape.text,
         "source": source,
         "output": output | {key: best[key] for key in ("finish_reason", "log_prob", "score")},
@@ -137,10 +142,10 @@ def make_trace(shape: Shape | None = None, **changes: Any) -> Document:
 
 
 def older(trace: Document) -> Document:
-    """As it was written before blocks and branches were kept."""
-    new = ("blocks", "branches")
+    """As it was written before blocks and branches were kept, in format 1."""
+    new = ("blocks", "branches", "names", "axes", "kinds")
     absent = {key: value for key, value in trace["absent"].items() if key not in new}
-    return {key: value for key, value in trace.items() if key not in new} | {"absent": absent}
+    return {key: value for key, value in trace.items() if key not in new} | {"absent": absent, "format": 1}
 
 
 def make_steps(

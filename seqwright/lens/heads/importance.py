@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqwright.data.batch import Batch, collate
+from seqwright.data.batch import Batch, Tokens, collate
 from seqwright.data.plan import Batching, Plan, RowLengths
 from seqwright.data.store import Ragged
 from seqwright.data.task import group_items
@@ -73,8 +73,7 @@ def gate_gradients(
         for batch in batches:
             for total, slope in zip(totals, _gradients(model, places, batch, smoothing), strict=True):
                 total += torch.stack([slope.abs().sum((0, 2)), slope.sum(2).abs().sum(0)]).double().cpu()
-            tokens = {"enc": batch.source.count, "dec": batch.count, "cross": batch.count}
-            queries = [tokens[site.kind] if site.stacked else batch.rows for site in places]
+            queries = [_queries(batch, site).count if site.stacked else batch.rows for site in places]
             counts += torch.tensor([(count, batch.rows) for count in queries])[..., None]
     means = [total / count for total, count in zip(totals, counts, strict=True)]
     return {site.key: GateGradients(*mean) for site, mean in zip(places, means, strict=True)}
@@ -82,17 +81,20 @@ def gate_gradients(
 
 def _gradients(model: Model, places: list[Site], batch: Batch, smoothing: float) -> list[Tensor]:
     """∂L/∂ξ of each attention (B, H, Q or 1)."""
-    lengths = {"enc": batch.source.ids.shape[1], "dec": batch.target.ids.shape[1]}
-    lengths["cross"] = lengths["dec"]
     gates: dict[Attention, Tensor] = {}
     with torch.inference_mode(False), torch.enable_grad():
         for site in places:
-            queries = lengths[site.kind] if site.stacked else 1
+            queries = _queries(batch, site).ids.shape[1] if site.stacked else 1
             gates[site.attention] = site.ones(batch.rows, site.attention.heads, queries, 1).requires_grad_()
         with apply_gates(gates):
             loss = model.loss(batch, smoothing=smoothing)
         found = torch.autograd.grad(loss.total, list(gates.values()))
     return [slope.squeeze(-1) for slope in found]
+
+
+def _queries(batch: Any, site: Site) -> Tokens:
+    """The tokens that are the queries of an attention."""
+    return batch.source if site.kind == "enc" else batch.target
 
 
 class HeadScorer:

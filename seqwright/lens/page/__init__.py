@@ -11,7 +11,7 @@ from typing import Any
 from seqwright.errors import InputError
 from seqwright.files import strict
 from seqwright.lens.page.bundle import bundle
-from seqwright.lens.trace.document import FORMAT
+from seqwright.lens.trace.document import Trace
 from seqwright.runs.report.markup import escape
 
 HOME = Path(__file__).parent
@@ -27,13 +27,12 @@ def render(
     """
     if not traces:
         raise InputError("a page needs at least one trace; make one with `seqwright look`")
-    if other := {trace.get("format") for trace in traces} - {FORMAT}:
-        raise InputError(f"a trace has format {other.pop()!r}, not {FORMAT}; repeat `seqwright look`")
+    documents = [Trace(trace).document for trace in traces]
     window = title or str(traces[0]["text"])
     parts = {
         "title": escape(window),
         "style": (HOME / "page.css").read_text(encoding="utf-8"),
-        "data": in_script({"title": title, "traces": list(traces), "learning": list(learning)}),
+        "data": in_script({"title": title, "traces": documents, "learning": list(learning)}),
         "script": bundle(HOME, "main"),
     }
     page = (HOME / "page.html").read_text(encoding="utf-8")

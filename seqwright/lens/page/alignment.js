@@ -1,13 +1,12 @@
 // The attention weights as a matrix or as lines, and the current step.
 
-import { best, chosenHeads, chosenMatrix, peak } from "./attention.js";
+import { best, chosenHeads, chosenMatrix, noAttention, peak } from "./attention.js";
 import { branchesAt, branchToggle } from "./branch.js";
 import { bold, button, choice, element, fill, menu, paragraph, scroll, toggle } from "./elements.js";
 import { heatmap, legend } from "./heatmap.js";
 import { lines } from "./lines.js";
 import { percent, probability, short } from "./numbers.js";
-import { plural } from "./text.js";
-import { KINDS } from "./trace.js";
+import { plural, stepName } from "./text.js";
 
 const SIDE = 332; // pixels of the column next to the picture, and of the gap
 const ROOM = 880; // pixels from which both fit
@@ -17,14 +16,20 @@ const UNPINNED = { rows: "", columns: "" }; // row and column numbers change
 
 export const alignment = {
   name: "alignment",
-  title: "Alignment",
-  lead: "Attention weights: which input tokens the model attends to when it produces each output token.",
+  title: (trace) => (aligns(trace) ? "Alignment" : "Attention"),
+  lead: (trace) => (aligns(trace)
+    ? "Attention weights: which input tokens the model attends to when it produces each output token."
+    : "Attention weights: which tokens of the text each token attends to."),
   depends: ["a", "kind", "layer", "head", "join", "layout", "unit", "sink"],
-  unavailable: ({ trace }) => (
-    trace.kinds.length ? null : trace.absent("cross", "this model has no attention")),
+  unavailable: ({ trace }) => (trace.kinds.length ? null : noAttention(trace)),
   controls,
   draw,
 };
+
+/** Whether the trace aligns an output with a source, or could. */
+function aligns(trace) {
+  return trace.searched;
+}
 
 function controls({ trace, state, set }) {
   const chosen = chosenHeads(trace, state);
@@ -34,12 +39,12 @@ function controls({ trace, state, set }) {
   }
   const layouts = ["matrix", "lines"].map((name) => [name, name, "Matrix or lines (m)"]);
   return [
-    kindChoice(trace.kinds, state, set),
+    kindChoice(trace, trace.kinds, state, set),
     headMenus(trace, state, set),
     chosen.length > 1 && choice("Combine heads by", joins, state.join, (join) => set({ join })),
     choice("Show as", layouts, state.layout, (layout) => set({ layout })),
     unitChoice(state, set),
-    toggle(state.kind === "dec" ? "Begin token" : "End token", state.sink,
+    toggle(trace.kind(state.kind).columns === "prefix" ? "Begin token" : "End token", state.sink,
       (sink) => set({ sink, ...UNPINNED }), "Heads without a function often attend to this token (e)"),
   ];
 }
@@ -50,8 +55,9 @@ export function unitChoice(state, set) {
   return choice("Unit", units, state.unit, (unit) => set({ unit, ...UNPINNED }));
 }
 
-export function kindChoice(kinds, state, set) {
-  const options = kinds.map((kind) => [kind, KINDS[kind].name, KINDS[kind].title]);
+export function kindChoice(trace, kinds, state, set) {
+  const named = aligns(trace) ? "name" : "title"; // without a source, all names are alike
+  const options = kinds.map((kind) => [kind, trace.kind(kind)[named], trace.kind(kind).title]);
   const change = (kind) => set({ kind, layer: -1, head: "all", ...UNPINNED });
   return kinds.some((kind) => kind !== state.kind) && choice("Attention", options, state.kind, change);
 }
@@ -73,34 +79,41 @@ async function draw(page) {
   const { trace, state, colours } = page;
   const matrix = await chosenMatrix(trace, state);
   const scale = { colours, name: "ramp", low: 0, high: peak(matrix.values) };
-  const row = rowOf(matrix, state);
-  const side = state.kind !== "enc" && aside(page, matrix, row);
+  const row = rowOf(trace, matrix, state);
+  const side = trace.follows(state.kind) && aside(page, matrix, row);
   const drawn = state.layout === "lines";
   const hint = drawn ? "Point at a line" : "Point at a cell, or use the arrow keys,";
   const readout = paragraph("readout", `${hint} to see its weight.`);
   readout.setAttribute("role", "status");
   const pinned = pins(page, matrix);
+  const why = !aligns(trace) && paragraph("quiet facts",
+    `${trace.absent("cross", "this model has no cross-attention")} Shown instead: `,
+    `${ofWhat(trace.kind(state.kind))}.`);
   const shared = {
     width: state.width - (side && state.width >= ROOM ? SIDE : 0),
     row,
     hover: (at, column) => fill(readout, cellText(matrix, at, column)),
   };
   const pick = picker(page, matrix);
-  const cells = { label: "Weights", lit: pinned.lit, cell: cellOf(matrix, state), pick };
+  const cells = { label: "Weights", lit: pinned.lit, cell: cellOf(trace, matrix, state), pick };
   const picture = drawn
     ? lines(matrix, { ...shared, high: scale.high, pinned, pick: pinned.pick })
     : heatmap(matrix, scale, { ...shared, ...cells });
   const colourScale = !drawn && legend(scale);
   const foot = element("div", { class: "foot" }, colourScale, notes(page, matrix, pinned.some));
-  const main = element("div", { class: "main" }, scroll(picture), readout, foot);
+  const main = element("div", { class: "main" }, why, scroll(picture), readout, foot);
   const node = element("div", { class: "columns" }, main, side);
   const listed = row ?? matrix.rowOf[Math.floor(Math.max(0, state.q) / matrix.blocks[0])];
   return { node, picture, table: shownTable(matrix, listed), whole: () => wholeTable(matrix) };
 }
 
+function ofWhat({ title }) {
+  return title.charAt(0).toLowerCase() + title.slice(1);
+}
+
 /** The row of the current step; null if the queries are not steps, or if the row is missing. */
-export function rowOf(matrix, state) {
-  const row = state.kind === "enc" ? null : matrix.rowOf[Math.floor(state.t / matrix.blocks[0])];
+export function rowOf(trace, matrix, state) {
+  const row = trace.follows(state.kind) ? matrix.rowOf[Math.floor(state.t / matrix.blocks[0])] : null;
   return row !== undefined && row < matrix.rows ? row : null;
 }
 
@@ -111,23 +124,23 @@ function cellText({ rowLabels, columnLabels, values, columns }, row, column) {
 }
 
 /** A click on a cell selects its step and its key. */
-function picker({ state, set }, matrix) {
+function picker({ trace, state, set }, matrix) {
   return (row, column) => {
     const query = matrix.rowOf.indexOf(row) * matrix.blocks[0];
     const key = matrix.columnOf.indexOf(column) * matrix.blocks[1];
-    set({ [state.kind === "enc" ? "q" : "t"]: query, k: key, playing: "" });
+    set({ [trace.follows(state.kind) ? "t" : "q"]: query, k: key, playing: "" });
   };
 }
 
-function cellOf(matrix, state) {
-  const query = state.kind === "enc" ? state.q : state.t;
+function cellOf(trace, matrix, state) {
+  const query = trace.follows(state.kind) ? state.t : state.q;
   const row = matrix.rowOf[Math.floor(query / matrix.blocks[0])];
   const column = matrix.columnOf[Math.floor(state.k / matrix.blocks[1])];
   return state.k >= 0 && row >= 0 && column >= 0 ? [row, column] : null;
 }
 
 /** The pinned rows and columns, and the handler of a click on a word: Shift adds to the pins. */
-function pins({ state, set }, matrix) {
+function pins({ trace, state, set }, matrix) {
   const inside = (side) => (place) => Number.isInteger(place) && place >= 0 && place < matrix[side];
   const parse = (side) => new Set(state[side].split(",").filter(Boolean).map(Number).filter(inside(side)));
   const found = { rows: parse("rows"), columns: parse("columns") };
@@ -136,7 +149,7 @@ function pins({ state, set }, matrix) {
     const next = event.shiftKey ? new Set(found[side]) : new Set();
     if (held) next.delete(place);
     else next.add(place);
-    const moves = side === "rows" && state.kind !== "enc";
+    const moves = side === "rows" && trace.follows(state.kind);
     const t = moves ? matrix.rowOf.indexOf(place) * matrix.blocks[0] : state.t;
     set({ [side]: [...next].join(), t, playing: "" });
   };
@@ -146,7 +159,8 @@ function pins({ state, set }, matrix) {
 }
 
 function notes({ trace, state, set }, matrix, pinned) {
-  const [mark, how] = [state.kind === "dec" ? "begin" : "end", state.join === "max" ? "Maximum" : "Mean"];
+  const begins = trace.kind(state.kind).columns === "prefix";
+  const [mark, how] = [begins ? "begin" : "end", state.join === "max" ? "Maximum" : "Mean"];
   const hidden = percent(matrix.hidden);
   const weighted = state.join === "weighted" ? ", weighted by their importance" : "";
   const sentences = [
@@ -166,7 +180,7 @@ function notes({ trace, state, set }, matrix, pinned) {
 function isOneNumber(trace, state, matrix) {
   const [one, ...others] = chosenHeads(trace, state);
   const known = !others.length && trace.attention(state.kind, one.layer).vectors;
-  return known && Math.max(...matrix.blocks) === 1 && state.unit === "pieces" && cellOf(matrix, state);
+  return known && Math.max(...matrix.blocks) === 1 && state.unit === "pieces" && cellOf(trace, matrix, state);
 }
 
 /** The current step: its token, its largest weights, its alternatives. */
@@ -185,12 +199,13 @@ function aside(page, matrix, row) {
   const others = step.top.slice(0, 5)
     .map(([id, logProb]) => (
       line(actions.has(id) ? link(id) : trace.symbol(id), probability(logProb), id === step.id)));
-  return element("aside", { class: "side", "aria-label": "This step" },
-    element("p", {}, "Step ", bold(state.t + 1), ": ", bold(trace.symbol(step.id), "now"),
+  const { step: name } = trace.names;
+  return element("aside", { class: "side", "aria-label": `This ${name}` },
+    element("p", {}, stepName(trace, state.t), ": ", bold(trace.symbol(step.id), "now"),
       ` with probability ${percent(probability(step.log_prob))}.`),
     element("h3", {}, "Attends to"), element("ul", { class: "bars" }, looks),
-    element("h3", {}, "Most probable tokens"), element("ul", { class: "bars" }, others),
-    button("More about this step", () => set({ view: "next" }), { class: "link" }));
+    element("h3", {}, `Most probable ${trace.predicted}s`), element("ul", { class: "bars" }, others),
+    button(`More about this ${name}`, () => set({ view: "next" }), { class: "link" }));
 }
 
 /** A table of the whole matrix if it is small, else of one row. */

@@ -1,7 +1,6 @@
 // Selects attention weights: of one or several heads, between tokens or words, with or without the end token.
 
 import { total } from "./numbers.js";
-import { KINDS } from "./trace.js";
 
 /**
  * The chosen matrix with its labels. Layer −1 and head "all" combine matrices: by mean, maximum, or a mean
@@ -16,10 +15,11 @@ export async function chosenMatrix(trace, { kind, layer, head, join, unit, sink 
     const blocks = blocksOf(trace, { kind, layer, head });
     const heads = await Promise.all(chosen.map((one) => weightsIn(trace, kind, one, blocks)));
     const shares = sharesOf(chosen, join);
-    const rows = groups(trace, KINDS[kind].rows, blocks[0], unit, true);
-    const columns = groups(trace, KINDS[kind].columns, blocks[1], unit, sink);
+    const axes = trace.kind(kind);
+    const rows = groups(trace, axes.rows, blocks[0], unit, true);
+    const columns = groups(trace, axes.columns, blocks[1], unit, sink);
     const hidden = total(heads.map((one, place) => shares[place] * hiddenWeight(one, columns.of)));
-    const [rowsLeftward, leftward] = ["rows", "columns"].map((side) => trace.leftward[KINDS[kind][side]]);
+    const [rowsLeftward, leftward] = ["rows", "columns"].map((side) => trace.leftward[axes[side]]);
     const matrix = merged(joined(heads, shares, join), rows, columns);
     return { ...matrix, hidden, count: chosen.length, blocks, leftward, rowsLeftward };
   });
@@ -40,9 +40,22 @@ export function chosenHeads(trace, { kind, layer, head }) {
     .map((one) => ({ ...one, importance: trace.head(kind, one.layer, one.head)?.importance ?? null }));
 }
 
-/** The chosen cross-attention heads, or all if another kind is chosen. */
-export function crossHeads({ kind, layer, head }) {
-  return { kind: "cross", ...(kind === "cross" ? { layer, head } : { layer: -1, head: "all" }) };
+/**
+ * The chosen heads if their rows are the steps; otherwise all heads of the first kind whose rows are, such as
+ * cross-attention; null without one.
+ */
+export function stepHeads(trace, { kind, layer, head }) {
+  const found = trace.kinds.find((one) => trace.follows(one) && trace.kind(one).columns !== "prefix")
+    ?? trace.kinds.find((one) => trace.follows(one));
+  return found ? { kind: found, ...(kind === found ? { layer, head } : { layer: -1, head: "all" }) } : null;
+}
+
+/** The reason why a model has no attention. */
+export function noAttention(trace) {
+  const { model } = trace.document;
+  const own = model.decoder ? "dec" : "enc";
+  const why = trace.absent("cross", "this model has no attention");
+  return trace.searched ? why : `${why} ${trace.absent(own, "it has no self-attention")}`;
 }
 
 /** The share of each head in a mean: by importance if chosen and known, else equal. */

@@ -16,6 +16,7 @@ export const beam = {
   title: "Beam",
   lead: "Candidates of the beam search at each step: blue ones were continued, grey ones dropped.",
   depends: ["a"],
+  applies: (trace) => trace.searched,
   unavailable: ({ trace }) => (trace.document.lattice?.step.length > 1 ? null
     : trace.absent("lattice", "the search recorded no candidates")),
   controls,

@@ -38,7 +38,7 @@ function controls(page) {
   return [
     menu("A", names, state.a, (a) => set({ a, b: a === place ? state.a : place })),
     menu("B", names.filter(([index]) => index !== state.a), place, (b) => set({ b })),
-    kindChoice(shared, state, set),
+    kindChoice(trace, shared, state, set),
     shared.includes(state.kind) && headMenus(trace, state, set),
     unitChoice(state, set),
   ];
@@ -126,7 +126,8 @@ async function matrices({ trace, state, colours }, other) {
   const width = state.width >= ROOM ? (state.width - 48) / 3 : state.width;
   const figure = (label, matrix, name, low, high) => {
     const scale = { colours, name, low, high };
-    const picture = heatmap(matrix, scale, { width, maxHeight: 420, label, row: rowOf(matrix, state) });
+    const row = rowOf(trace, matrix, state);
+    const picture = heatmap(matrix, scale, { width, maxHeight: 420, label, row });
     return element("figure", {}, element("figcaption", {}, label), scroll(picture), legend(scale));
   };
   const high = Math.max(peak(a.values), peak(b.values));

@@ -1,16 +1,14 @@
 // All heads: coloured by role, with opacity by importance; each can be switched off.
 
-import { peak } from "./attention.js";
+import { noAttention, peak } from "./attention.js";
 import { ROLES } from "./colours.js";
 import { diffed } from "./diff.js";
 import { bold, button, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { heatmap, imageOf, legend } from "./heatmap.js";
 import { moved, short } from "./numbers.js";
-import { KINDS } from "./trace.js";
 
 const KIND_ORDER = ["enc", "dec", "cross"];
 const THUMB = 52; // pixels of a head
-const CHANGES = "the output changes without it";
 const GRAIN = 64; // rows and columns of a thumbnail at most
 
 export const heads = {
@@ -18,14 +16,14 @@ export const heads = {
   title: "Heads",
   lead: "All heads of all layers. Border: role. Opacity: importance. The eye switches a head off.",
   depends: [],
-  unavailable: ({ trace }) => (
-    trace.kinds.length ? null : trace.absent("cross", "this model has no attention")),
+  unavailable: ({ trace }) => (trace.document.heads.length ? null : noAttention(trace)),
   draw,
 };
 
 async function draw(page) {
   const { trace } = page;
-  const grids = await Promise.all(KIND_ORDER.map((kind) => grid(page, kind)));
+  const shown = KIND_ORDER.filter((kind) => trace.searched || trace.kinds.includes(kind));
+  const grids = await Promise.all(shown.map((kind) => grid(page, kind)));
   const walls = element("div", { class: "walls" }, grids.map((one) => one.node));
   const scope = trace.absent("heads", "roles and importance are computed from this text alone");
   const main = element("div", { class: "main" }, walls, roles(trace), paragraph("quiet", scope));
@@ -47,7 +45,7 @@ function tableFor(trace) {
 /** The heads of one kind, a row for each layer. */
 async function grid(page, kind) {
   const layers = page.trace.document.attention.filter((one) => one.kind === kind);
-  const { title } = KINDS[kind];
+  const { title } = page.trace.kind(kind);
   const cells = await Promise.all(layers.map((one) => Promise.all(
     Array.from({ length: one.heads }, (_, head) => thumbnail(page, kind, one.layer, head)))));
   const pruned = element("em", { class: "quiet", role: "gridcell" }, "all heads pruned");
@@ -68,7 +66,7 @@ async function thumbnail({ trace, state, set, colours }, kind, layer, head) {
   const off = state.off === name;
   const colour = ROLES[row?.role]?.[0] ?? "var(--line)";
   const brightness = 0.35 + 0.65 * (row?.importance ?? 1);
-  const facts = [`layer ${layer}, head ${head}`, row?.role, lost?.changed && CHANGES];
+  const facts = [`layer ${layer}, head ${head}`, row?.role, lost?.changed && changes(trace)];
   const title = facts.filter(Boolean).join(", ");
   const style = `opacity:${off ? 0.12 : brightness}`;
   const picture = element("img", { src: image, alt: "", width: THUMB, height: THUMB, style });
@@ -93,6 +91,11 @@ function eyeIcon(off) {
     off && svg("path", { d: "M2.5 13.5 L13.5 2.5" }));
 }
 
+/** What a head changes by being switched off. */
+function changes({ given, names }) {
+  return given ? "the next token changes without it" : `the ${names.output} changes without it`;
+}
+
 /** The output without the head that is switched off, compared with the original. */
 function without({ trace, state, set }) {
   const { ablations, output } = trace.document;
@@ -100,13 +103,15 @@ function without({ trace, state, set }) {
   const [kind, layer, head] = state.off.split(".");
   const lost = trace.ablation(kind, Number(layer), Number(head));
   if (!lost) return null;
-  const title = `Without layer ${layer}, head ${head} of the ${KINDS[kind].title.toLowerCase()}`;
-  const outputs = lost.changed ? diffed(output.text, lost.text) : ["Same output: ", bold(lost.text)];
+  const title = `Without layer ${layer}, head ${head} of the ${trace.kind(kind).title.toLowerCase()}`;
+  const same = trace.given ? "Same next token" : [`Same ${trace.names.output}: `, bold(lost.text)];
+  const other = () => (trace.given ? "Another next token" : diffed(output.text, lost.text));
   const on = button("Switch on", () => set({ off: "" }), { "data-key": "on" });
   return element("div", { class: "card", id: "without", role: "status" },
-    element("header", {}, element("h3", {}, title), on), paragraph("big", outputs),
-    paragraph("quiet", `Score: ${moved(output.score, lost.score)}. `,
-      `Log p of the original output: ${moved(output.log_prob, lost.output_log_prob)}.`));
+    element("header", {}, element("h3", {}, title), on), paragraph("big", lost.changed ? other() : same),
+    paragraph("quiet", output.score !== null && `Score: ${moved(output.score, lost.score)}. `,
+      `Log p of the ${trace.given ? "text" : `original ${trace.names.output}`}: `,
+      `${moved(output.log_prob, lost.output_log_prob)}.`));
 }
 
 function roles(trace) {
@@ -116,25 +121,25 @@ function roles(trace) {
     element("li", {}, element("i", { style: `background:${colour}` }), bold(name), ` ${meaning}`));
   const dots = trace.document.ablations?.some((one) => one.changed);
   return element("ul", { class: "roles" },
-    named.map(line), dots && element("li", {}, element("i", { class: "dot" }), CHANGES));
+    named.map(line), dots && element("li", {}, element("i", { class: "dot" }), changes(trace)));
 }
 
 /** The selected head with its numbers. */
 async function large({ trace, state, set, colours }) {
-  const entry = trace.attention(state.kind, state.layer);
+  const [entry, kind] = [trace.attention(state.kind, state.layer), trace.kind(state.kind)];
   if (!entry || state.head === "all") {
     return element("aside", { class: "side" }, paragraph("quiet", "Select a head to see its weights."));
   }
-  const labels = (axis, block) => trace.axis(KINDS[state.kind][axis], block).map((one) => one.label);
+  const labels = (side, block) => trace.axis(kind[side], block).map((one) => one.label);
   const weights = await trace.weights(state.kind, state.layer, Number(state.head));
   const [rowLabels, columnLabels] = [labels("rows", entry.block[0]), labels("columns", entry.block[1])];
   const scale = { colours, name: "ramp", low: 0, high: peak(weights.values) };
-  const row = state.kind === "enc" ? null : Math.floor(state.t / entry.block[0]);
+  const row = trace.follows(state.kind) ? Math.floor(state.t / entry.block[0]) : null;
   const options = { width: 420, maxHeight: 360, row, label: "Selected head", image: weights };
   const picture = heatmap({ ...weights, rowLabels, columnLabels }, scale, options);
-  const open = button("Open in the Alignment view", () => set({ view: "alignment" }), { class: "link" });
+  const open = button("Open in a larger view", () => set({ view: "alignment" }), { class: "link" });
   return element("aside", { class: "side wide", "aria-label": "Selected head" },
-    element("h3", {}, `${KINDS[state.kind].title}, layer ${state.layer}, head ${state.head}`),
+    element("h3", {}, `${kind.title}, layer ${state.layer}, head ${state.head}`),
     scroll(picture), legend(scale), factsOf(trace.head(state.kind, state.layer, Number(state.head))), open);
 }
 

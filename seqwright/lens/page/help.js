@@ -6,10 +6,10 @@ import { started } from "./story.js";
 
 const MOVES = /^(?:Arrow|Home|End|Page)/; // keys that a slider handles itself
 const LIST = [
-  ["← →", "previous or next step of the output; inside a matrix, move between cells"],
+  ["← →", "previous or next step; inside a matrix, move between cells"],
   ["Home End", "first or last step"],
   ["Space", "play or pause"],
-  ["1 … 8", "switch to a view, from left to right"],
+  ["1 … 9", "switch to a view, from left to right"],
   ["l L", "next or previous layer"],
   ["h H", "next or previous head"],
   ["w", "words or tokens"],

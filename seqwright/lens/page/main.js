@@ -1,24 +1,17 @@
 // The page: a store of the choices, the summary on top, and one view at a time below.
 
-import { alignment } from "./alignment.js";
 import { chosenHeads } from "./attention.js";
-import { beam } from "./beam.js";
 import { palette } from "./colours.js";
-import { compare } from "./compare.js";
 import { button, element, fill, LETTERS, menu, notice, toggle } from "./elements.js";
-import { heads } from "./heads.js";
 import { createHelp, listenToKeys } from "./help.js";
-import { checkpoints, learning } from "./learning.js";
-import { next } from "./next.js";
-import { number } from "./number.js";
-import { createPanel, keepFocus } from "./panel.js";
+import { checkpoints } from "./learning.js";
+import { createPanel, keepFocus, titleOf } from "./panel.js";
 import { createStore } from "./store.js";
 import { createStory } from "./story.js";
 import { shorten } from "./text.js";
 import { Trace } from "./trace.js";
-import { why } from "./why.js";
+import { viewsOf } from "./views.js";
 
-const VIEWS = [alignment, heads, next, beam, why, number, compare, learning];
 const PACE = { steps: 700, learning: 1000 }; // milliseconds per step while playing
 const SHORTCUTS = "Keyboard shortcuts";
 const PADDING = 48; // horizontal pixels of a panel outside its body
@@ -27,12 +20,15 @@ const given = JSON.parse(document.getElementById("data").textContent);
 const traces = given.traces.map((document, place) => new Trace(document, place));
 const palettes = { light: palette("light"), dark: palette("dark") };
 const system = matchMedia("(prefers-color-scheme: dark)");
-const [kind] = traces[0].kinds;
 const found = checkpoints({ traces, learning: given.learning });
+const views = viewsOf(traces);
+const first = { trace: traces[0], traces, learning: given.learning };
+const usual = views.find((one) => !one.unavailable?.(first));
 const store = createStore({
-  a: found.at(-1)?.place ?? 0, b: 1, t: 0, // the trace, the one to compare with, the step
-  view: found.length > 1 ? "learning" : kind ? "alignment" : "next",
-  kind: kind ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
+  a: found.at(-1)?.place ?? 0, b: 1, // the trace, and the one to compare with
+  t: traces[0].given ? traces[0].length - 1 : 0, // the step: of a given text, what comes after it
+  view: found.length > 1 ? "learning" : usual.name,
+  kind: traces[0].kinds[0] ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
   join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false,
   off: "", branch: "",
   temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "",
@@ -69,7 +65,7 @@ function withinBounds(state, trace) {
     join: one(state.join, "mean", "max", ...weighted), layout: one(state.layout, "matrix", "lines"),
     unit: one(state.unit, "pieces", "words"),
     a: placeOf(state.a, traces.length), t: placeOf(state.t, trace.length),
-    q: placeOf(state.q, trace.axes.source.length, -1), k: placeOf(state.k, Infinity, -1),
+    q: placeOf(state.q, trace.axes[trace.kind(kind).rows].length, -1), k: placeOf(state.k, Infinity, -1),
     temperature: between(state.temperature, 0.1, 3), topk: placeOf(state.topk, 51),
     topp: between(state.topp, 0.05, 1),
   };
@@ -87,10 +83,10 @@ async function render() {
   const mine = ++turn;
   document.documentElement.dataset.big = store.state.big; // first, because pictures are sized by the text
   const now = page();
-  const view = VIEWS.find((one) => one.name === now.state.view) ?? alignment;
+  const view = views.find((one) => one.name === now.state.view) ?? usual;
   document.documentElement.dataset.theme = now.colours.theme;
   keepFocus(tools, () => fill(tools, settings(now)));
-  VIEWS.forEach((one, place) => {
+  views.forEach((one, place) => {
     const tab = tabs.children[place];
     tab.setAttribute("aria-selected", one === view);
     tab.tabIndex = one === view ? 0 : -1;
@@ -121,8 +117,8 @@ function turnTabs(event) {
   const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!by) return;
   event.preventDefault();
-  const place = ([...tabs.children].indexOf(event.target) + by + VIEWS.length) % VIEWS.length;
-  store.set({ view: VIEWS[place].name });
+  const place = ([...tabs.children].indexOf(event.target) + by + views.length) % views.length;
+  store.set({ view: views[place].name });
   tabs.children[place].focus();
 }
 
@@ -159,9 +155,12 @@ function start() {
     `weights ${shorten(model.weights, 24)}`,
     "this page makes no network requests",
   ];
-  tabs.append(...VIEWS.map(({ name, title }, place) => button(title, () => store.set({ view: name }), {
-    role: "tab", id: `tab-${name}`, "aria-controls": "panel", title: `${title} (${place + 1})`,
-  })));
+  tabs.append(...views.map((view, place) => {
+    const title = titleOf(view, traces[0]);
+    return button(title, () => store.set({ view: view.name }), {
+      role: "tab", id: `tab-${view.name}`, "aria-controls": "panel", title: `${title} (${place + 1})`,
+    });
+  }));
   const title = element("h1", {}, shorten(given.title || "Model trace", 60));
   document.body.append(element("header", { class: "top" }, title, tools),
     element("main", {}, story.node, tabs, panel.node), element("footer", {}, facts.join(" · ")), help);
@@ -171,7 +170,7 @@ function start() {
     render();
   });
   system.addEventListener("change", render);
-  listenToKeys(page, VIEWS, help);
+  listenToKeys(page, views, help);
   let width = 0;
   new ResizeObserver(([{ contentRect }]) => {
     if (contentRect.width !== width) render(); // its height changes with its contents

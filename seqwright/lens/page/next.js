@@ -12,14 +12,25 @@ const ROOM = 960; // pixels from which both fit
 
 export const next = {
   name: "next",
-  title: "Next token",
-  lead: "Next-token probabilities at this step, with sampling options. Click a token to see its output.",
-  depends: [],
+  title: (trace) => (oneByOne(trace) ? "Next token" : "Prediction"),
+  lead: (trace) => {
+    if (!oneByOne(trace)) return `The probability of each ${trace.names.step}.`;
+    return trace.given
+      ? "The probabilities of the token at this position, after the tokens before it, with sampling options."
+      : "Next-token probabilities at this step, with sampling options. Click a token to see its output.";
+  },
+  depends: ["a"],
   controls,
   draw,
 };
 
-function controls({ state, set }) {
+/** Whether the predictions are tokens that follow each other, which could be sampled. */
+function oneByOne({ searched, given }) {
+  return searched || given;
+}
+
+function controls({ trace, state, set }) {
+  if (!oneByOne(trace)) return null;
   const all = (most) => (value) => (value === most ? "all" : String(value));
   const digits = (value) => value.toFixed(2);
   const temperature = { min: 0.1, max: 3, step: 0.05, value: state.temperature, format: digits };
@@ -36,7 +47,8 @@ async function draw(page) {
   const { trace, state } = page;
   const step = trace.document.steps[state.t];
   const stored = await trace.logits(state.t);
-  const shaped = reshape(stored, { temperature: state.temperature, topK: state.topk, topP: state.topp });
+  const sampling = { temperature: state.temperature, topK: state.topk, topP: state.topp };
+  const shaped = reshape(stored, oneByOne(trace) ? sampling : { temperature: 1, topK: 0, topP: 1 });
   const branches = new Map(branchesAt(trace, state.t).map((one) => [one.id, one]));
   const rows = stored.ids.map((id, place) => ({
     label: trace.symbol(id),
@@ -45,23 +57,32 @@ async function draw(page) {
     fate: id === step.id ? "chosen" : place < shaped.kept ? "" : "cut off",
     branch: branches.get(id),
   }));
-  const width = state.width >= ROOM ? state.width - SIDE : state.width;
+  const width = trace.searched && state.width >= ROOM ? state.width - SIDE : state.width;
   const picture = bars(page, rows.slice(0, SHOWN), Math.min(width, 860));
   const facts = paragraph("facts",
-    "Chosen: ", bold(trace.symbol(step.id), "now"), `, rank ${step.rank}, `,
+    `${chosenAs(trace, state.t)}: `, bold(trace.symbol(step.id), "now"), `, rank ${step.rank}, `,
     `probability ${percent(probability(step.log_prob))}. Entropy ${short(step.entropy, 2)} nats, like a `,
-    `uniform choice among ${short(Math.exp(step.entropy), 1)} tokens. `,
-    "Thin marks show the probabilities before the sliders. ", restText(shaped.rest, state));
+    `uniform choice among ${short(Math.exp(step.entropy), 1)} ${trace.predicted}s. `,
+    oneByOne(trace) && `The sliders act on the ${stored.ids.length} most probable tokens; `
+      + "thin marks show the probabilities before. ",
+    restText(shaped.rest, state));
   const main = element("div", { class: "main" }, facts, scroll(picture));
-  const node = element("div", { class: "columns" }, main, branchList(page));
-  return { node, picture, table: tableOf(rows) };
+  const node = element("div", { class: "columns" }, main, trace.searched && branchList(page));
+  return { node, picture, table: tableOf(rows, trace.searched) };
 }
 
-function tableOf(rows) {
+/** How the token of a step came about. */
+function chosenAs(trace, t) {
+  if (!trace.given) return trace.searched ? "Chosen" : "Predicted";
+  return trace.document.output.pieces[t].special === "next" ? "Most probable after the text" : "In the text";
+}
+
+function tableOf(rows, branched) {
   const columns = ["token", "probability", "after the sliders", "", "output of the branch", "log p", "score"];
   const row = ({ label, plain, shaped, fate, branch }) => (
     [label, plain, shaped, fate, branch?.text, branch?.log_prob, branch?.score]);
-  return { columns, rows: rows.map(row) };
+  const count = branched ? columns.length : 4;
+  return { columns: columns.slice(0, count), rows: rows.map((one) => row(one).slice(0, count)) };
 }
 
 /**
@@ -99,6 +120,6 @@ function bar(page, { label, plain, shaped, fate, branch }, y, width, long) {
     svg("rect", ground),
     words(shorten(label, 14), LEFT - 12, middle, { ...name, "text-decoration": branch && "underline" }),
     svg("rect", { ...box, fill: chosen ? "var(--accent)" : "var(--data)" }),
-    svg("line", { ...mark, "stroke-opacity": 0.55 }),
+    oneByOne(page.trace) && svg("line", { ...mark, "stroke-opacity": 0.55 }),
     words(shaped ? percent(shaped) : "cut off", end, middle, quiet));
 }

@@ -2,11 +2,11 @@
 // the gates of a recurrent layer.
 
 import { blockName, blockSections, sublayerOf } from "./block.js";
+import { noAttention } from "./attention.js";
 import { bold, element, menu, notice, paragraph, scroll } from "./elements.js";
 import { largest, percent, short, total } from "./numbers.js";
 import { strips } from "./strips.js";
 import { plural, shorten } from "./text.js";
-import { KINDS } from "./trace.js";
 import { attentionWeights, recurrentStep } from "./attention_weights.js";
 
 const KEYS = 10; // drawn in the softmax; the table has all
@@ -39,11 +39,11 @@ function chosen({ trace, state }) {
   const ofKind = stored(trace).filter((one) => one.kind === state.kind);
   const entry = ofKind.find((one) => one.layer === state.layer) ?? ofKind.at(-1) ?? stored(trace).at(-1);
   if (!entry) return null;
-  const labels = (axis) => trace.axis(KINDS[entry.kind][axis]).map((one) => one.label);
+  const labels = (side) => trace.axis(trace.kind(entry.kind)[side]).map((one) => one.label);
   return {
     entry,
     head: Math.min(Number(state.head) || 0, entry.heads - 1),
-    query: entry.kind === "enc" ? Math.max(0, Math.min(state.q, entry.queries - 1)) : state.t,
+    query: trace.follows(entry.kind) ? state.t : Math.max(0, Math.min(state.q, entry.queries - 1)),
     rows: labels("rows"),
     columns: labels("columns"),
   };
@@ -55,13 +55,14 @@ function controls(page) {
   if (!found) return cellMenu(page);
   const { entry, head, query, rows, columns } = found;
   const here = { kind: entry.kind, layer: entry.layer, head: String(head) };
-  const attentions = stored(trace).map((one) => [one, `${KINDS[one.kind].title} ${one.layer}`]);
+  const attentions = stored(trace).map((one) => [one, `${trace.kind(one.kind).title} ${one.layer}`]);
   const heads = Array.from({ length: entry.heads }, (_, at) => [at, String(at)]);
+  const asked = trace.follows(entry.kind) ? "t" : "q";
   const places = (labels) => labels.map((label, place) => [place, `${place}  ${shorten(label, 18)}`]);
   return [
     menu("Attention", attentions, entry, (one) => set({ kind: one.kind, layer: one.layer, k: -1 })),
     heads.length > 1 && menu("Head", heads, head, (at) => set({ ...here, head: String(at) })),
-    menu("From", places(rows), query, (place) => set({ ...here, [entry.kind === "enc" ? "q" : "t"]: place })),
+    menu("From", places(rows), query, (place) => set({ ...here, [asked]: place })),
     menu("To", [[-1, "largest weight"], ...places(columns)], state.k, (k) => set({ ...here, k })),
     cellMenu(page),
   ];
@@ -125,7 +126,7 @@ function tableOf(lines) {
 }
 
 function whyNot(trace) {
-  if (!trace.kinds.length) return trace.absent("cross", "this model has no attention");
+  if (!trace.kinds.length) return noAttention(trace);
   return trace.absent("vectors", "the trace lacks the vectors behind the weights");
 }
 

@@ -5,11 +5,13 @@ import { pngBlob, save, svgText } from "./saving.js";
 import { csvOf, tableOf } from "./table.js";
 
 /**
- * A frame that shows one view at a time. A view is {name, title, lead, depends, unavailable, controls, draw}:
+ * A frame that shows one view at a time. A view is {name, title, lead, depends, applies, unavailable,
+ * controls, draw}:
  *
- * unavailable(page): the reason if the view does not apply. draw(page): {node, picture, table, whole, after},
- * or a promise of it; `whole` returns a table for the file that is too large to show, `after` is called when
- * the node is on the page.
+ * title and lead are texts, or functions of the trace. applies(trace): false if traces like this one never
+ * have the view, which then has no tab. unavailable(page): the reason if the view does not apply.
+ * draw(page): {node, picture, table, whole, after}, or a promise of it; `whole` returns a table for the file
+ * that is too large to show, `after` is called when the node is on the page.
  * Controls are rebuilt when a choice in `depends` changes. Otherwise sliders stay, so that the user can drag
  * them, and follow their values.
  */
@@ -30,8 +32,8 @@ export function createPanel() {
     if (key !== built) {
       built = key;
       node.setAttribute("aria-labelledby", `tab-${view.name}`);
-      fill(title, view.title);
-      fill(lead, view.lead);
+      fill(title, titleOf(view, page.trace));
+      fill(lead, worded(view.lead, page.trace));
       keepFocus(controls, () => fill(controls, reason ? null : view.controls?.(page)));
     } else if (controls.querySelector(".slider")) {
       keepFocus(controls, () => refresh(controls, element("div", {}, view.controls(page))));
@@ -52,6 +54,15 @@ export function createPanel() {
   }
 
   return { node, show, showError };
+}
+
+/** A text of a view, which may depend on the trace. */
+function worded(text, trace) {
+  return typeof text === "function" ? text(trace) : text;
+}
+
+export function titleOf(view, trace) {
+  return worded(view.title, trace);
 }
 
 /** The drawing of a view, or {error}, so that an old drawing does not stay under a new title. */

@@ -1,6 +1,6 @@
 // The top of the page: source, model, output and reference at one step of the output.
 
-import { blocksOf, chosenMatrix, crossHeads, peak } from "./attention.js";
+import { blocksOf, chosenMatrix, peak, stepHeads } from "./attention.js";
 import { branchRow } from "./branch.js";
 import { css, inkOn } from "./colours.js";
 import { button, element, fill } from "./elements.js";
@@ -23,26 +23,31 @@ export function createStory({ set }) {
     const { document, characters } = trace;
     const shown = { view: "alignment", unit: "pieces", sink: true };
     const pin = ([place]) => {
-      const column = Math.floor(place / blocksOf(trace, heads)[1]);
-      set({ ...shown, ...heads, columns: String(column) });
+      const choice = heads ?? { kind: trace.kinds[0], layer: -1, head: "all" };
+      const column = Math.floor(place / blocksOf(trace, choice)[1]);
+      set({ ...shown, ...choice, columns: String(column) });
     };
     const go = (places) => set({ t: places[(places.indexOf(now) + 1) % places.length], playing: "" });
     groups = {
-      source: grouped(document.source.pieces, characters.source),
+      source: grouped(document.source?.pieces ?? [], characters.source),
       output: grouped(document.output.pieces, characters.output),
     };
-    fill(source, chips(groups.source, document.source.pieces, pin));
-    fill(output, chips(groups.output, document.output.pieces, go));
+    fill(source, chips(groups.source, document.source?.pieces ?? [], pin), unread(document.source));
+    fill(output, trace.given
+      ? running(groups.output, characters.output, go) : chips(groups.output, document.output.pieces, go));
+    output.classList.toggle("given", trace.given);
     const reference = document.reference && [label("reference"), referenceRow(document.reference)];
-    const way = [label("source"), source, label(""), flow, label("output"), output];
-    fill(node, way, branch, reference, label(""), scrubber.node);
+    const [read, made] = [[label(trace.names.source), source], [label(trace.names.output), output]];
+    const way = [label(""), flow];
+    fill(node, trace.given ? [made, way] : [read, way, made], branch, reference,
+      trace.length > 1 && [label(""), scrubber.node]);
   }
 
   async function show(page) {
     const mine = ++turn;
     const { trace, state } = page;
     if (built !== trace) build(trace);
-    [built, now, heads] = [trace, state.t, crossHeads(state)];
+    [built, now, heads] = [trace, state.t, stepHeads(trace, state)];
     keepFocus(flow, () => fill(flow, stages(page)));
     const other = branchRow(page);
     keepFocus(branch, () => fill(branch, other && [label("branch"), other]));
@@ -51,11 +56,19 @@ export function createStory({ set }) {
       output.children[at].classList.toggle("now", places.includes(now));
       output.children[at].classList.toggle("later", places[0] > now);
     });
-    const weights = trace.kinds.includes("cross") ? await weightsOf(trace, state) : () => null;
-    if (mine === turn) shade(weights, page.colours, source, groups.source); // or a later step is shown
+    const weights = heads ? await weightsOf(trace, state, heads) : () => null;
+    if (mine !== turn) return; // a later step is shown
+    if (trace.given) shade((place) => weights(place + 1), page.colours, output, groups.output);
+    else shade(weights, page.colours, source, groups.source);
   }
 
   return { node, show };
+}
+
+/** How many tokens of a long source are not read. */
+function unread(source) {
+  return source?.unread > 0 && [" ", element("span", { class: "chip begins end" },
+    `… ${plural(source.unread, "more token")}, not read`)];
 }
 
 function label(name) {
@@ -64,7 +77,7 @@ function label(name) {
 
 function createScrubber(set) {
   const range = element("input", {
-    type: "range", min: 0, step: 1, id: "step", "aria-label": "Step of the output",
+    type: "range", min: 0, step: 1, id: "step", "aria-label": "Step",
     oninput: () => set({ t: Number(range.value), playing: "" }),
   });
   const [place, holder] = [element("output", { for: "step" }), element("span")];
@@ -106,6 +119,14 @@ function chips(groups, pieces, pick) {
   });
 }
 
+/** The tokens of a running text as it is written, with its spaces and line ends. */
+function running(groups, characters, pick) {
+  return groups.map(({ places, start, end, special, text }) => element("span", {
+    class: `chip begins ${special ?? ""}`, title: `token ${places[0]}`, role: "button",
+    onclick: () => pick(places),
+  }, special === "next" ? text : characters.slice(start, end).join("")));
+}
+
 /** A group of tokens, preceded by a space where a word begins. */
 function chip({ places, text, joined, leftward }, pieces, attributes, ...more) {
   const apart = begins(pieces, places[0]);
@@ -143,29 +164,36 @@ function shade(weights, colours, source, groups) {
   });
 }
 
-/** The weight of each token at this step as a share of the largest; null for hidden tokens. */
-async function weightsOf(trace, state) {
-  const matrix = await chosenMatrix(trace, { ...state, ...crossHeads(state), unit: "pieces" });
+/** The weight of each token at this step as a share of the largest; null for hidden and for later tokens. */
+async function weightsOf(trace, state, heads) {
+  const matrix = await chosenMatrix(trace, { ...state, ...heads, unit: "pieces" });
   const start = Math.floor(state.t / matrix.blocks[0]) * matrix.columns;
   const row = matrix.values.subarray(start, start + matrix.columns);
   const high = peak(row);
   return (place) => {
-    const column = matrix.columnOf[Math.floor(place / matrix.blocks[1])];
-    return column < 0 ? null : row[column] / high;
+    const column = matrix.columnOf[Math.floor(place / matrix.blocks[1])] ?? -1;
+    return column < 0 || (trace.given && place > state.t) ? null : row[column] / high;
   };
 }
 
+/** The probability of all predictions. */
+function likely({ document: { output } }) {
+  return percent(probability(output.log_prob));
+}
+
 function stages({ trace, state, set }) {
-  const { model, search, source, heads } = trace.document;
+  const { model, search, source, output, heads } = trace.document;
+  const read = (source ?? output).pieces.filter(({ special }) => special !== "next");
   const layers = (kind) => (model.layers[kind] ? `, ${plural(model.layers[kind], "layer")}` : "");
   const itself = { view: "alignment", kind: "enc", layer: -1, head: "all" };
   const encoder = trace.kinds.includes("enc") ? itself : { view: "number" };
   const list = [
-    ["tokens", source.pieces.length, { view: "alignment", unit: "pieces" }],
+    ["tokens", read.length, { view: "alignment", unit: "pieces" }],
     model.encoder && ["encoder", model.encoder + layers("enc"), encoder],
     ["attention", heads.length ? plural(heads.length, "head") : "none", { view: "heads" }],
     model.decoder && ["decoder", model.decoder + layers("dec"), { view: "next" }],
-    ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
+    search && ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
+    !search && !trace.given && [trace.names.output, likely(trace), { view: "decision" }],
   ];
   const here = (changes) => Object.entries(changes).every(([key, value]) => state[key] === value);
   return list.filter(Boolean).flatMap(([name, detail, changes], place) => [

@@ -4,6 +4,7 @@ import { withoutOrders } from "./elements.js";
 import { clusters, joiner, joins, rightToLeft, standing } from "./scripts.js";
 
 const SIGNS = { " ": "␣", "\n": "↵", "\t": "⇥", "\ufdd0": "│", "\ufdd1": "" };
+const MARKS = { end: "⟨end⟩", next: "⟨next⟩" }; // labels of tokens without a text
 const NEAR = 12; // characters around a token that determine the forms of its letters
 const measure = document.createElement("canvas").getContext("2d");
 const widths = new Map();
@@ -40,7 +41,7 @@ export function wordText(text) {
 
 /** The label of a single token. characters: those of its text. */
 export function pieceLabel({ text, start, end, special }, characters) {
-  if (special === "end") return "⟨end⟩";
+  if (special in MARKS) return MARKS[special];
   return standing(wordText(text), part(characters, start - NEAR, start), part(characters, end, end + NEAR));
 }
 
@@ -57,7 +58,7 @@ export function grouped(pieces, characters) {
     at += [...cluster].length;
   }
   pieces.forEach(({ start, end, special }, place) => {
-    const apart = special === "end" || start === end || (start >= reach && starts.has(start));
+    const apart = special in MARKS || start === end || (start >= reach && starts.has(start));
     if (apart || !found.length) found.push({ places: [], start, end, special });
     const group = found.at(-1);
     group.places.push(place);
@@ -67,7 +68,7 @@ export function grouped(pieces, characters) {
 }
 
 function shapeOf({ start, end, special }, characters) {
-  if (special === "end") return { text: "⟨end⟩", joined: false, leftward: false };
+  if (special in MARKS) return { text: MARKS[special], joined: false, leftward: false };
   const text = part(characters, start, end);
   const [before, after] = [part(characters, start - NEAR, start), part(characters, end, end + NEAR)];
   const joined = joins(before, text) || joins(text, after);
@@ -76,6 +77,12 @@ function shapeOf({ start, end, special }, characters) {
 
 function part(characters, from, to) {
   return characters.slice(Math.max(0, from), to).join("");
+}
+
+/** "Step 3", "Token 3"; a single one has no number. */
+export function stepName({ names: { step }, length }, t) {
+  const name = step.charAt(0).toUpperCase() + step.slice(1);
+  return length > 1 ? `${name} ${t + 1}` : name;
 }
 
 export function plural(count, one, many = `${one}s`) {

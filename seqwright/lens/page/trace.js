@@ -4,31 +4,59 @@ import { runsLeft, standing } from "./scripts.js";
 import { pieceLabel, shorten, wordText } from "./text.js";
 
 const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array };
-export const KINDS = {
-  cross: { name: "output → source", title: "Cross-attention", rows: "steps", columns: "source" },
-  enc: { name: "source → source", title: "Encoder self-attention", rows: "source", columns: "source" },
-  dec: { name: "output → output", title: "Decoder self-attention", rows: "prefix", columns: "prefix" },
-};
+const FOLLOWING = ["steps", "prefix"]; // axes on which the current step is a place
+const NOTHING = { text: "", pieces: [], words: [] }; // the source of a model without an encoder
 
 export class Trace {
   constructor(document, place) {
     this.document = document;
     this.name = `${place + 1} · ${nameOf(document.model)}`;
+    this.names = document.names;
     this.length = document.steps.length;
-    this.kinds = Object.keys(KINDS).filter((kind) => this.layers(kind).length);
+    this.kinds = Object.keys(document.kinds).filter((kind) => this.layers(kind).length);
     this.cache = new Map();
-    const { source, output, text } = document;
-    this.characters = { source: Array.from(text), output: Array.from(output.text) };
-    const steps = output.pieces.map((piece) => item(piece, this.characters.output, false));
-    this.axes = {
-      source: source.pieces.map((piece) => item(piece, this.characters.source, piece.special === "end")),
-      steps,
-      prefix: [{ label: "⟨begin⟩", word: null, sink: true }, ...steps.slice(0, -1)],
-    };
-    const words = (side) => side.words.map((word) => standing(wordText(word.text)));
-    const outputWords = words(output);
-    this.words = { source: words(source), steps: outputWords, prefix: outputWords };
-    this.leftward = { source: runsLeft(text), steps: runsLeft(output.text), prefix: runsLeft(output.text) };
+    const { output, text } = document;
+    const sides = { source: { ...(document.source ?? NOTHING), text }, steps: output, ...document.axes };
+    const of = (make) => Object.fromEntries(Object.entries(sides).map(([name, side]) => [name, make(side)]));
+    const characters = of((side) => Array.from(side.text));
+    this.characters = { source: characters.source, output: characters.steps };
+    this.axes = of((side) => {
+      const letters = Array.from(side.text);
+      return side.pieces.map((piece) => item(piece, letters, side !== output && piece.special === "end"));
+    });
+    const begin = { label: wordText(output.begin ?? "⟨begin⟩"), word: null, sink: true };
+    this.axes.prefix = [begin, ...this.axes.steps.slice(0, -1)];
+    this.words = of((side) => side.words.map((word) => standing(wordText(word.text))));
+    this.leftward = of((side) => runsLeft(side.text));
+    for (const table of [this.words, this.leftward]) table.prefix = table.steps;
+  }
+
+  /** Whether the output was found by a search; otherwise its predictions were read off at once. */
+  get searched() {
+    return this.document.search !== null;
+  }
+
+  /** Whether the output is the text itself, each token of which the model predicts. */
+  get given() {
+    return Boolean(this.document.output.given);
+  }
+
+  /** A kind of attention: {title, rows, columns}, the axes by name, and `name`, "output → source". */
+  kind(kind) {
+    const found = this.document.kinds[kind];
+    const { names, document: { axes } } = this;
+    const called = (axis) => axes[axis]?.name ?? (axis === "source" ? names.source : names.output);
+    return { ...found, name: `${called(found.rows)} → ${called(found.columns)}` };
+  }
+
+  /** Whether the rows of a kind of attention are the steps. */
+  follows(kind) {
+    return FOLLOWING.includes(this.document.kinds[kind]?.rows);
+  }
+
+  /** What the steps predict, in the singular: a token, or a label. */
+  get predicted() {
+    return this.searched ? "token" : this.names.step;
   }
 
   /** The text of a target token. */
@@ -72,7 +100,7 @@ export class Trace {
       const [size, scale] = [rows * columns, entry.scales[head] / entry.levels];
       const numbers = all.subarray(head * size, (head + 1) * size);
       const values = Float32Array.from(numbers, (number) => number * scale);
-      return { values, rows, columns, leftward: this.leftward[KINDS[kind].columns] };
+      return { values, rows, columns, leftward: this.leftward[this.kind(kind).columns] };
     });
   }
 

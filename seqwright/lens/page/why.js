@@ -1,9 +1,9 @@
 // Contributions of the source and of the previous output to each step, compared with the attention.
 
-import { chosenMatrix, crossHeads } from "./attention.js";
+import { chosenMatrix, stepHeads } from "./attention.js";
 import { bold, canvas, element, paragraph, scroll, sized, svg, words } from "./elements.js";
 import { percent, rankCorrelation, short, total } from "./numbers.js";
-import { shorten } from "./text.js";
+import { shorten, stepName } from "./text.js";
 
 const SHOWN = 24; // source tokens drawn, the largest ones
 const [LEFT, ROW, HEIGHT] = [120, 24, 90]; // pixels: labels, a bar, the stacks
@@ -11,8 +11,11 @@ const [LEFT, ROW, HEIGHT] = [120, 24, 90]; // pixels: labels, a bar, the stacks
 export const why = {
   name: "why",
   title: "Contributions",
-  lead: "How much the source and the previous output contribute to each step, compared with attention.",
-  depends: [],
+  lead: (trace) => (trace.given
+    ? "How much each earlier token contributes to this token, compared with attention."
+    : "How much the source and the previous output contribute to each step, compared with attention."),
+  depends: ["a"],
+  applies: (trace) => trace.searched || trace.given,
   unavailable: ({ trace }) => (trace.document.contributions || hasShares(trace) ? null : whyNot(trace)),
   draw: (page) => (page.trace.document.contributions ? draw(page) : drawShares(page)),
 };
@@ -28,22 +31,24 @@ function whyNot(trace) {
 async function draw(page) {
   const { trace, state } = page;
   const { contributions, steps } = trace.document;
-  const signed = await rowOf(trace, contributions.source, state.t);
+  const axis = contributions.source ? "source" : "prefix";
+  const signed = (await rowOf(trace, contributions[axis], state.t)).slice(0, read(axis, state.t));
   const sum = total(signed.map(Math.abs)) || 1;
   const shares = signed.map((value) => Math.abs(value) / sum);
-  const attended = await sourceWeights(page, shares.length);
-  const labels = trace.axis("source").map((one) => one.label);
+  const attended = await weightsOver(page, axis, shares.length);
+  const labels = trace.axis(axis).map((one) => one.label).slice(0, shares.length);
   const width = Math.min(state.width, 900);
   const picture = canvas("Contributions", width, 0);
   const top = stacks(picture, page);
   sized(picture, width, pairs(picture, top, labels, shares, attended));
   const correlation = attended ? rankCorrelation(shares, attended) : NaN;
   const node = element("div", {}, facts(trace, steps[state.t], state.t, correlation), scroll(picture),
-    paragraph("quiet", `Contribution: ${contributions.method}. A low share of the source is a sign of `,
-      "hallucination (Voita et al. 2021). Neither attention (Jain & Wallace 2019, arXiv 1902.10186) nor ",
+    paragraph("quiet", `Contribution: ${contributions.method}. `,
+      hasShares(trace) && "A low share of the source is a sign of hallucination (Voita et al. 2021). ",
+      "Neither attention (Jain & Wallace 2019, arXiv 1902.10186) nor ",
       "contribution is a full explanation."));
   const rows = labels.map((label, place) => [label, signed[place], shares[place], attended?.[place]]);
-  return { node, picture, table: { columns: ["source", "contribution", "share", "attention"], rows } };
+  return { node, picture, table: { columns: [axis, "contribution", "share", "attention"], rows } };
 }
 
 /** Without single contributions, the view shows the share of the source in each step. */
@@ -64,12 +69,18 @@ async function rowOf(trace, packed, t) {
   return [...values.subarray(t * size, (t + 1) * size)];
 }
 
-/** The weights of the step over the source tokens; null if they are pooled or missing. */
-async function sourceWeights({ trace, state }, size) {
-  if (!trace.kinds.includes("cross")) return null;
-  const matrix = await chosenMatrix(trace, { ...state, ...crossHeads(state), unit: "pieces", sink: true });
-  const start = Math.floor(state.t / matrix.blocks[0]) * size;
-  return matrix.columns === size ? [...matrix.values.subarray(start, start + size)] : null;
+/** The number of tokens that step t can read. */
+function read(axis, t) {
+  return axis === "prefix" ? t + 1 : undefined;
+}
+
+/** The weights of the step over the first `size` tokens of an axis; null if they are pooled or missing. */
+async function weightsOver({ trace, state }, axis, size) {
+  const heads = stepHeads(trace, state);
+  if (!heads || trace.kind(heads.kind).columns !== axis) return null;
+  const matrix = await chosenMatrix(trace, { ...state, ...heads, unit: "pieces", sink: true });
+  const start = state.t * matrix.columns;
+  return Math.max(...matrix.blocks) === 1 ? [...matrix.values.subarray(start, start + size)] : null;
 }
 
 function facts(trace, step, t, correlation) {
@@ -77,7 +88,7 @@ function facts(trace, step, t, correlation) {
   const share = known && `; the source contributes ${percent(step.source_share)}`;
   const alike = Number.isFinite(correlation)
     && ` Rank correlation of contribution and attention: ${short(correlation, 2)}.`;
-  return paragraph("facts", `Step ${t + 1}: `, bold(trace.symbol(step.id), "now"), share, ".", alike);
+  return paragraph("facts", `${stepName(trace, t)}: `, bold(trace.symbol(step.id), "now"), share, ".", alike);
 }
 
 /** One bar per step, the source below and the previous output above; returns the height. */

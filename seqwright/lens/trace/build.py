@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from seqwright import __version__
 from seqwright.config.registry import snake_case
 from seqwright.data.batch import BEGIN
-from seqwright.errors import InputError
 from seqwright.lens.heads.gates import KINDS, SIDES, Side, check_sides, sides, sites
 from seqwright.lens.heads.importance import gate_gradients
 from seqwright.lens.trace import entries, steps
-from seqwright.lens.trace.ablation import ablation_limit, without_each_head
+from seqwright.lens.trace.ablation import ablation_limit, predicted_without_heads, without_each_head
 from seqwright.lens.trace.branches import affordable_steps, branches
 from seqwright.lens.trace.contract import Searcher, text_task
 from seqwright.lens.trace.contributions import contributions, contributions_limit
-from seqwright.lens.trace.document import FORMAT, WHAT, Trace
+from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES, WHAT, Trace
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import symbol_text, text_pieces
-from seqwright.lens.trace.recorders import AttentionRecord, KindShapes, RecurrentRecord, record_layers
-from seqwright.lens.trace.steps import DecodedPath, rounded
+from seqwright.lens.trace.readout import NEXT, Readout, check_text
+from seqwright.lens.trace.recorders import (
+    AttentionRecord,
+    KindShapes,
+    RecurrentRecord,
+    record_layers,
+    record_pooling,
+)
+from seqwright.lens.trace.steps import DecodedPath, Path, rounded
 from seqwright.lens.trace.sublayers import block_entries, record_blocks
 from seqwright.models import Model, eval_mode
 from seqwright.nn.blocks import Block
+from seqwright.nn.pooling import Pooling
 from seqwright.search import BeamOptions, Lattice
 
 SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
+SIDE_NAMES: dict[str, Side] = {"source": "encoder", "prefix": "decoder"}  # of contributions
 Absent = dict[str, str]  # a part of the trace that is left out -> the reason
 
 
@@ -55,11 +66,7 @@ def look(
     model, task = predictor.model, text_task(predictor.task)
     check_sides(model)
     row = task.source.encode(text)
-    if not text or text.isspace():
-        raise InputError(f"the text {text!r} is blank; a trace needs a text")
-    if len(row) > predictor.longest:
-        limit = f"the model reads at most {predictor.longest:,}"
-        raise InputError(f"the text has {len(row):,} tokens, and {limit}; shorten it")
+    check_text(text, len(row), predictor.longest)
     lattice, absent = Lattice(), Absent()
     with eval_mode(model):
         (hypotheses,) = predictor.search_tokens([row], [[]], options, recorder=lattice)
@@ -77,12 +84,12 @@ def look(
             done = f"only the first {count} have them" if count else "they are left out"
             absent["branches"] = f"branches for all {wanted} steps would take too long; {done}"
         document = {
-            "format": FORMAT,
-            "what": WHAT,
-            "version": __version__,
+            **_head(model, config, step, member),
+            "names": NAMES,
             "text": text,
             "source": text_pieces(task.source, text),
             "output": steps.output(task, best),
+            "axes": {},
             "reference": scored,
             "hypotheses": [steps.hypothesis(task, one) for one in hypotheses],
             "search": {"beam": options.size, **{name: getattr(options, name) for name in SEARCH}},
@@ -90,40 +97,92 @@ def look(
             **inside,
             "ablations": without_each_head(predictor, path, options) if ablate else None,
             "branches": branches(predictor, path, inside["steps"][:count], options) if branch else None,
-            "model": {**_model(model, step), "member": None if member is None else list(member)},
-            "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
-            "seed": None if config is None else config.get("seed"),
         }
     ids = {BEGIN, *path.tokens, *(given.tokens if given else ()), *document["lattice"]["token"]}
+    return _finished(document, absent, ids, partial(symbol_text, task.target))
+
+
+def look_at(
+    model: Model,
+    readout: Readout,
+    *,
+    ablate: bool = True,
+    config: Mapping[str, Any] | None = None,
+    step: int | None = None,
+    member: tuple[int, int] | None = None,
+    size: int = entries.ARRAYS_SIZE,
+) -> Trace:
+    """Return the trace of an input and its predictions. The options are those of `look`."""
+    absent = Absent.fromkeys(("lattice", "branches"), "the predictions are not found by a search")
+    with eval_mode(model):
+        inside = _inside(model, readout, absent, size)
+        if reason := ablation_limit(model, readout) if ablate else "ablations were not requested":
+            ablate, absent["ablations"] = False, reason
+        document = {
+            **_head(model, config, step, member),
+            "names": {**NAMES, **readout.names},
+            "text": readout.text,
+            "source": readout.source,
+            "output": {"given": readout.given, **readout.output, "finish_reason": "end", "score": None},
+            "axes": readout.axes,
+            "reference": None,
+            "hypotheses": [],
+            "search": None,
+            "lattice": None,
+            **inside,
+            "ablations": predicted_without_heads(model, readout) if ablate else None,
+            "branches": None,
+        }
+    own = zip(inside["steps"], readout.output["pieces"], strict=True)
+    scores = [one["log_prob"] for one, piece in own if piece.get("special") != NEXT]
+    document["output"]["log_prob"] = None if None in scores else rounded(math.fsum(scores))
+    return _finished(document, absent, set(readout.tokens), readout.symbol)
+
+
+def _head(
+    model: Model, config: Mapping[str, Any] | None, step: int | None, member: tuple[int, int] | None
+) -> dict[str, Any]:
+    """The format of a trace, and the model."""
+    return {
+        "format": FORMAT,
+        "what": WHAT,
+        "version": __version__,
+        "model": {**_model(model, step), "member": None if member is None else list(member)},
+        "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
+        "seed": None if config is None else config.get("seed"),
+    }
+
+
+def _finished(document: dict[str, Any], absent: Absent, ids: set[int], symbol: Callable[[int], str]) -> Trace:
+    """The trace, with the text of every id in it."""
     ids |= set(Trace(document).logits()[0].flatten().tolist())
-    document["symbols"] = {str(number): symbol_text(task.target, number) for number in sorted(ids)}
-    return Trace({**document, "absent": absent})
+    symbols = {str(number): symbol(number) for number in sorted(ids)}
+    return Trace({**document, "symbols": symbols, "absent": absent})
 
 
-def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[str, Any]:
+def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, Any]:
     """The layers along an output: all attention weights, and as many other arrays as the size allows."""
-    source, tokens = len(path.source), len(path.tokens)
+    read = path.lengths
+    source, tokens = read.get("encoder", 0), read.get("decoder", 0)
     lengths: KindShapes = {"enc": (source, source), "dec": (tokens, tokens), "cross": (tokens, source)}
     with (
         torch.inference_mode(),
-        record_layers(model, lengths, size) as (attentions, recurrent),
-        record_blocks(model, {"encoder": source, "decoder": tokens}, size) as blocks,
+        record_layers(model, lengths, size) as (every_attention, every_recurrent),
+        record_blocks(model, read, size) as every_block,
+        record_pooling(model) as pooling,
     ):
-        logits = model(path.batch())[0].float()  # (T, V)
-    attention = entries.attention_entries(attentions, size)
+        logits = path.logits(model)[0]  # (T, V)
+    attentions = [one for one in every_attention if one.complete]
+    recurrent = [one for one in every_recurrent if one.covers(read[one.side])]
+    blocks = [one for one in every_block if len(one.start) == read[one.side]]
+    attention, kinds = entries.attention_entries(attentions, size), dict(KINDS_OF_TRACE)
+    if isinstance(path, Readout):
+        attention += entries.pooling_entries(path, pooling)
+        kinds |= {one.kind: one.axes for name, one in path.pooled.items() if name in pooling}
+        absent |= _pooling_reason(model, pooling)
     budget = entries.SizeBudget(size - sum(map(entries.packed_size, attention)))
-    reason = contributions_limit(model, path)
-    parts = None if reason else contributions(model, path)
-    shares = None  # of the source in the absolute contributions to each step (T,)
-    if parts:
-        by_source, by_prefix = (np.abs(part).sum(axis=1, dtype=np.float64) for part in parts)
-        shares = (by_source / np.maximum(by_source + by_prefix, 1e-30)).tolist()
+    packed, shares = _contributions(model, path, budget, absent)
     step_entries, stored_logits = steps.step_entries(logits, path.tokens, shares)
-    packed = parts and {"method": "gradient × input", "source": pack(parts[0]), "prefix": pack(parts[1])}
-    if packed and not budget.reserve(packed):
-        packed, reason = None, "they would make the trace too large; each step has the share of the source"
-    if reason:
-        absent["contributions"] = reason
     backward = getattr(sides(model).get("encoder"), "reverse", False)
     recurrent_stored, missing = entries.recurrent_entries(recurrent, backward, budget)
     blocks_stored = block_entries(blocks, entries.SizeBudget(budget.left // 2))
@@ -133,12 +192,41 @@ def _inside(model: Model, path: DecodedPath, absent: Absent, size: int) -> dict[
     return {
         "steps": step_entries,
         "logits": stored_logits,
+        "kinds": kinds,
         "attention": attention,
         "heads": _heads(model, path, attentions, absent),
         "recurrent": recurrent_stored,
         "blocks": blocks_stored,
         "contributions": packed,
     }
+
+
+def _contributions(
+    model: Model, path: Path, budget: entries.SizeBudget, absent: Absent
+) -> tuple[dict[str, Any] | None, list[float] | None]:
+    """The packed contributions, and the share of the source in those to each step, if there are two sides."""
+    if reason := contributions_limit(model, path):
+        absent["contributions"] = reason
+        return None, None
+    parts, shares = contributions(model, path), None
+    if isinstance(path, Readout) and path.embedded is not None:
+        parts["encoder"] = parts["encoder"][:, list(path.embedded)]
+    if len(parts) == len(SIDES):
+        by_source, by_prefix = (np.abs(parts[side]).sum(axis=1, dtype=np.float64) for side in SIDES)
+        shares = (by_source / np.maximum(by_source + by_prefix, 1e-30)).tolist()
+    arrays = {name: pack(parts[side]) if side in parts else None for name, side in SIDE_NAMES.items()}
+    packed = {"method": "gradient × input", **arrays}
+    if budget.reserve(packed):
+        return packed, shares
+    rest = "; each step has the share of the source" if shares else ""
+    absent["contributions"] = f"they would make the trace too large{rest}"
+    return None, shares
+
+
+def _pooling_reason(model: Model, recorded: Mapping[str, Tensor]) -> dict[str, str]:
+    """Why there are no weights of an attention pooling."""
+    pooling = next((part for part in model.modules() if isinstance(part, Pooling)), None)
+    return {} if recorded or pooling is None else {"pool": f"the head reads {pooling.summary}"}
 
 
 def _reasons(
@@ -157,8 +245,10 @@ def _reasons(
         other = "has no self-attention; it keeps its output in its state"
         yield "dec", gone.get("decoder") or f"the decoder ({families['decoder']}) {other}"
     if "cross" not in kinds:
-        other = "the decoder has no cross-attention; it receives the source as one vector of fixed size"
-        yield "cross", next(iter(gone.values()), other)
+        reason = "the decoder has no cross-attention; it receives the source as one vector of fixed size"
+        if gone:
+            reason = f"{next(iter(gone.values()))}, so no output is aligned with a source"
+        yield "cross", reason
     if any(one.block != (1, 1) for one in attentions):
         yield "attention", "the text is long: neighbouring weights are stored as one (see `block`)"
     if not recurrent:
@@ -178,14 +268,14 @@ def _families(model: Model) -> dict[Side, str]:
 
 
 def _heads(
-    model: Model, path: DecodedPath, attentions: Sequence[AttentionRecord], absent: Absent
+    model: Model, path: Path, attentions: Sequence[AttentionRecord], absent: Absent
 ) -> list[dict[str, Any]]:
     """The role and the importance of each head, in this text alone."""
     importance: dict[tuple[str, int], list[float | None]] = {}
     if any(one.block != (1, 1) for one in attentions):
         absent["importance"] = "the text is long: the gradients by its gates would take too much memory"
     elif any(one.behaviours for one in attentions):
-        found = gate_gradients(model, [path.batch()])
+        found = gate_gradients(model, [path.batch])
         importance = {key: each.normalised().by_token.tolist() for key, each in found.items()}
     rows = []
     for one in attentions:

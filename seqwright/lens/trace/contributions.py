@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seqwright.lens.heads.gates import SIDES, sides, sites
+from seqwright.lens.heads.gates import Side, sides, sites
 from seqwright.lens.trace.recorders import numpy
-from seqwright.lens.trace.steps import DecodedPath
+from seqwright.lens.trace.steps import Path
 from seqwright.models import Model
 
 TOKENS = 4096  # tokens whose graph exists at one time
@@ -23,46 +23,44 @@ WORK = 5e10  # multiplications: seconds on a laptop
 SMALL = 4  # a multiplication in the small matrices of attention takes so many times longer
 
 
-def contributions_limit(model: Model, path: DecodedPath) -> str | None:
-    """Why contributions are impossible or would take too long, one pass over all tokens for each step."""
-    if missing := [side for side in SIDES if side not in sides(model)]:
-        return f"this model has no {missing[0]}"
-    source, count = len(path.source), len(path.tokens)
+def contributions_limit(model: Model, path: Path) -> str | None:
+    """Why contributions would take too long, one pass over all tokens for each step; None if they do not."""
+    count, tokens = len(path.tokens), sum(path.lengths.values())
+    source, target = path.lengths.get("encoder", 0), path.lengths.get("decoder", 0)
     weights = sum(parameter.numel() for parameter in model.parameters())
-    cells = {"enc": source * source, "dec": count * count, "cross": source * count}
-    products = weights * (source + count) + SMALL * sum(
+    cells = {"enc": source * source, "dec": target * target, "cross": source * target}
+    products = weights * tokens + SMALL * sum(
         cells[site.kind] * site.attention.heads * (site.attention.key_size + site.attention.value_size)
         for site in sites(model)
     )
     if 3 * products * count <= WORK:  # one forward pass, and a backward pass of twice the work
         return None
-    tokens = source + count
     return f"{count} steps over {tokens} tokens would take too long for a model of {weights:,} weights"
 
 
-def contributions(model: Model, path: DecodedPath) -> tuple[np.ndarray, np.ndarray]:
-    """Contributions of the S source tokens (T, S) and of the T prefix tokens with the begin token (T, T)."""
-    count = len(path.tokens)
-    rows = max(1, TOKENS // (len(path.source) + count))
+def contributions(model: Model, path: Path) -> dict[Side, np.ndarray]:
+    """Contributions of the tokens that the encoder and the decoder read to each step, (T, tokens) each."""
+    count, tokens = len(path.tokens), sum(path.lengths.values())
+    rows = max(1, TOKENS // tokens)
     found = [_some(model, path, range(at, min(count, at + rows))) for at in range(0, count, rows)]
-    return np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])
+    return {side: np.concatenate([part[side] for part in found]) for side in found[0]}
 
 
-def _some(model: Model, path: DecodedPath, steps: range) -> list[np.ndarray]:
+def _some(model: Model, path: Path, steps: range) -> dict[Side, np.ndarray]:
     """Contributions to a few steps: each has its own row, so one backward pass is enough."""
-    batch = path.batch(len(steps))
     rows, numbers = torch.arange(len(steps)), torch.tensor(list(steps))
+    chosen = torch.tensor(path.tokens)[numbers]
     embedded: list[Tensor] = []  # the source, then the prefix, as leaves of the graph
 
     def leaf(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         embedded.append(output.detach().requires_grad_())
         return embedded[-1]
 
-    embeddings = [part.get_submodule("embedding") for part in sides(model).values()]
+    parts = {side: part.get_submodule("embedding") for side, part in sides(model).items()}
     with torch.enable_grad(), ExitStack() as stack:
-        for module in dict.fromkeys(embeddings):  # encoder and decoder may share one
+        for module in dict.fromkeys(parts.values()):  # encoder and decoder may share one
             stack.enter_context(module.register_forward_hook(leaf))
-        log_probs = model(batch)[rows, numbers].log_softmax(-1)  # (rows, V)
-        total = log_probs[rows, batch.expected[rows, numbers]].sum()
-        gradients = torch.autograd.grad(total, embedded)
-    return [numpy((slope * x).sum(-1)) for slope, x in zip(gradients, embedded, strict=True)]
+        scores = path.logits(model, len(steps))[rows, numbers].log_softmax(-1)  # (rows, V)
+        gradients = torch.autograd.grad(scores[rows, chosen].sum(), embedded)
+    products = [(slope * x).sum(-1) for slope, x in zip(gradients, embedded, strict=True)]
+    return {side: numpy(each.reshape(len(steps), -1)) for side, each in zip(parts, products, strict=True)}

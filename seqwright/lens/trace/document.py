@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,10 +16,16 @@ from seqwright.files import atomic_file, encode_json, read_json
 from seqwright.lens.trace.packing import dequantize, unpack
 from seqwright.lens.trace.schema import TraceFile
 
-FORMAT = 1
+FORMAT = 2
 WHAT = "seqwright trace"
+NAMES = {"source": "source", "output": "output", "step": "step"}  # unless the task has other words
+KINDS_OF_TRACE: dict[str, dict[str, str]] = {  # the axes of the attentions of every model
+    "cross": {"title": "Cross-attention", "rows": "steps", "columns": "source"},
+    "enc": {"title": "Encoder self-attention", "rows": "source", "columns": "source"},
+    "dec": {"title": "Decoder self-attention", "rows": "prefix", "columns": "prefix"},
+}
 
-Kind = Literal["enc", "dec", "cross"]
+Kind = str  # enc, dec, cross, or another one of the trace, such as pool
 
 
 class Trace:
@@ -30,7 +36,7 @@ class Trace:
             raise InputError("not a Seqwright trace; make one with `seqwright look RUN TEXT -o x.json`")
         if (version := document["format"]) > FORMAT:
             raise InputError(f"the trace has format {version}, newer than {FORMAT}; update Seqwright")
-        self.document = dict(document)
+        self.document = upgraded(document)
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Trace:
@@ -92,11 +98,13 @@ class Trace:
         return unpack(self.document["logits"]["ids"]), unpack(self.document["logits"]["values"])
 
     def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Contributions of the source (T, S) and of the prefix (T, T) to each step."""
+        """Contributions of the source (T, S) and of the prefix (T, T) to each step; (T, 0) without a side."""
         found = self.document["contributions"]
         if found is None:
             raise InputError(f"the trace has no contributions: {self.why('contributions')}")
-        return unpack(found["source"]), unpack(found["prefix"])
+        nothing = np.zeros((len(self.document["steps"]), 0), np.float32)
+        source, prefix = (nothing if found[k] is None else unpack(found[k]) for k in ("source", "prefix"))
+        return source, prefix
 
     def cells(self, part: str, layer: int, direction: str = "forward") -> dict[str, np.ndarray]:
         """Gates (T, n) and states (T + 1, n) of a recurrent layer by name."""
@@ -140,6 +148,13 @@ class Trace:
     def _repr_html_(self) -> str:
         style = "width: 100%; height: 48rem; border: 0"
         return f'<iframe srcdoc="{html.escape(self.page())}" style="{style}" title="trace"></iframe>'
+
+
+def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A trace in the current format. Format 1 had outputs of a search alone."""
+    if document["format"] == 1:
+        document = {**document, "format": 2, "names": NAMES, "axes": {}, "kinds": KINDS_OF_TRACE}
+    return dict(document)
 
 
 def _unpacked(value: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from seqwright.lens.trace.packing import pack, quantize
-from seqwright.lens.trace.recorders import AttentionRecord, RecurrentRecord
+from seqwright.lens.trace.readout import Readout
+from seqwright.lens.trace.recorders import AttentionRecord, RecurrentRecord, numpy
 from seqwright.lens.trace.rnn_gates import gate_entries
 
 WEIGHTS_SIZE = 4_200_000  # characters for all attention weights
@@ -57,10 +59,34 @@ def attention_entries(records: Sequence[AttentionRecord], size: int) -> list[dic
     ]
 
 
+def pooling_entries(readout: Readout, recorded: Mapping[str, Tensor]) -> list[dict[str, Any]]:
+    """The weights of the attention poolings that the readout describes, as attentions of one head."""
+    found = []
+    for name, pooled in readout.pooled.items():
+        if name in recorded:
+            weights = pooled.spread(numpy(recorded[name]), readout.count(pooled.columns))
+            (stored,) = quantize([weights[None]], WEIGHTS_SIZE)
+            found.append(
+                {
+                    "kind": pooled.kind,
+                    "layer": 0,
+                    "name": name,
+                    "heads": 1,
+                    "queries": weights.shape[0],
+                    "keys": weights.shape[1],
+                    "block": [1, 1],
+                    **stored._asdict(),
+                    "mask": {"causal": False, "window": None},
+                    "vectors": None,
+                }
+            )
+    return found
+
+
 def add_vectors(entries: list[dict[str, Any]], records: Sequence[AttentionRecord], budget: SizeBudget) -> int:
     """Add vectors to the entries, last layers and cross-attentions first; return how many did not fit."""
     missing = 0
-    for i in sorted(range(len(entries)), key=lambda i: (-entries[i]["layer"], entries[i]["kind"])):
+    for i in sorted(range(len(records)), key=lambda i: (-entries[i]["layer"], entries[i]["kind"])):
         vectors = (records[i].vectors or {}).items()
         packed = {name: pack(value) if isinstance(value, np.ndarray) else value for name, value in vectors}
         if packed and budget.reserve(packed):

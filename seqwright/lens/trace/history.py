@@ -6,7 +6,7 @@ traces/probe_1/step_00000100.json is the trace (docs/trace.md) of the first sour
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
@@ -27,6 +27,7 @@ from seqwright.search import BeamOptions
 if TYPE_CHECKING:
     from seqwright.data.task import Item
     from seqwright.lens.trace.document import Trace
+    from seqwright.lens.trace.readout import Readout
     from seqwright.prediction.predictor import Predictor
     from seqwright.training.validation import Validation
 
@@ -51,23 +52,12 @@ class TraceHistory:
         """Store traces of the model in its current state. If they take too much space, remove older ones."""
         if not self.count:
             return
-        from seqwright.lens.trace.build import look
-
-        whole = self.predictor(model)
-        predictor = whole.member()
-        probes = self._suitable([probe.item for probe in validation.probes], predictor)
-        for number, probe in enumerate(probes, start=1):
-            trace = look(
-                predictor,
-                probe.example.source,
-                options=self.options,
-                reference=probe.references[0],
-                ablate=False,
-                branch=False,
-                step=step,
-                member=whole.numbered(1),
-                size=SIZE,
-            )
+        whole, probes = self.predictor(model), [probe.item for probe in validation.probes]
+        if not probes:
+            raise InputError("training.decode is 0, so no probes are decoded")
+        rest = {"ablate": False, "step": step, "member": whole.numbered(1), "size": SIZE}
+        traces = self._searched if whole.task.generates else self._read
+        for number, trace in enumerate(traces(whole.member(), probes, rest), start=1):
             folder = self.folder / f"probe_{number}"
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -83,17 +73,44 @@ class TraceHistory:
                     if at > step:
                         path.unlink()
 
+    def _searched(
+        self, predictor: Predictor, probes: Sequence[Item[Any, Any]], rest: Mapping[str, Any]
+    ) -> Iterator[Trace]:
+        from seqwright.lens.trace.build import look
+
+        for probe in self._suitable(probes, predictor):
+            source, given = probe.example.source, probe.references[0]
+            yield look(predictor, source, options=self.options, reference=given, branch=False, **rest)
+
+    def _read(
+        self, predictor: Predictor, probes: Sequence[Item[Any, Any]], rest: Mapping[str, Any]
+    ) -> Iterator[Trace]:
+        """Traces of probes whose predictions are read off at once; of a long text, its beginning."""
+        from seqwright.lens.trace.build import look_at
+
+        for probe in probes[: self.count]:
+            yield look_at(predictor.model, beginning(predictor, probe.example), **rest)
+
     def _suitable(self, probes: Sequence[Item[Any, Any]], predictor: Predictor) -> list[Item[Any, Any]]:
         """The first probes that are neither blank nor too long."""
         longest = min(predictor.longest, MAX_SOURCE)
         sources = [one.example.source for one in probes]
         lengths = map(len, text_task(predictor.task).source.encode_batch(sources))
         fits = [bool(text.strip()) and n <= longest for text, n in zip(sources, lengths, strict=True)]
-        if not probes:
-            raise InputError("training.decode is 0, so no probes are decoded")
         if not any(fits):
             raise InputError(f"each of the {len(probes)} probes is blank or has more than {longest} tokens")
         return list(compress(probes, fits))[: self.count]
+
+
+def beginning(predictor: Predictor, example: Any) -> Readout:
+    """The readout of the first tokens of a text, at most `MAX_OUTPUT`."""
+    task, (text,) = predictor.task, predictor.task.texts(example)
+    while True:
+        (first,) = task.inputs(text)
+        tokens = max(row.length for row in task.encode([first]))
+        if tokens <= MAX_OUTPUT or len(text) == 1:
+            return task.readout(predictor.model, first)
+        text = text[: max(1, min(len(text) - 1, len(text) * MAX_OUTPUT // tokens))]
 
 
 def thin(folder: Path, limit: int) -> None:
@@ -160,7 +177,9 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
         elif not config.training.traces:
             reason = "training.traces is 0; train with training.traces=1"
         raise ModelError(f"{run.folder} has no traces of its training: {reason}")
-    source = next(iter(by_source)) if text is None else task.from_line(text).source
+    source = next(iter(by_source)) if text is None else text
+    if text is not None and task.generates:
+        source = task.from_line(text).source
     if source not in by_source:
         there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)
         raise InputError(f"{text!r} was not traced in {run.folder}; choose one of {there}, or omit it")

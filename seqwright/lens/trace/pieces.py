@@ -16,9 +16,11 @@ WORD = re.compile(f"{FIELD}|{SYMBOL}[^{FIELD}{SYMBOL}]*|[^\\s{FIELD}{SYMBOL}]+")
 NAMES = {PAD: "⟨pad⟩", UNK: "⟨unknown⟩", BEGIN: "⟨begin⟩", END: "⟨end⟩"}
 
 
-def text_pieces(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
-    """The pieces of a given text as the model reads them, with the end token."""
-    return piece_entries(text, tokenizer.encode(text), tokenizer.pieces(text), ended=True)
+def text_pieces(tokenizer: Tokenizer, text: str, limit: int | None = None) -> dict[str, Any]:
+    """The first `limit` pieces of a given text as the model reads them, with the end token."""
+    ids, pieces = tokenizer.encode(text), tokenizer.pieces(text)
+    unread = {} if limit is None else {"unread": max(0, len(ids) - limit)}
+    return {**piece_entries(text, ids[:limit], pieces[:limit], ended=True), **unread}
 
 
 def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Piece]:

@@ -6,7 +6,7 @@ Weights are reduced to the size of a trace as they arrive, so a long text needs 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,11 +18,12 @@ from torch import Tensor, nn
 
 from seqwright.config.registry import snake_case
 from seqwright.lens.capture import recording
-from seqwright.lens.heads.gates import Kind, Site, sites
+from seqwright.lens.heads.gates import Kind, Side, Site, sites
 from seqwright.lens.heads.roles import AttentionBatch, Behaviour, HeadStatistics
 from seqwright.lens.trace.packing import pooled
 from seqwright.nn.attention import Look
 from seqwright.nn.masks import AttentionContext, Places
+from seqwright.nn.pooling import Attention as AttentionPooling
 from seqwright.nn.recurrent import Pass, Recurrent
 from seqwright.nn.scores import Additive, Bilinear
 
@@ -47,7 +48,12 @@ class AttentionRecord:
     _looks: list[Look] = field(default_factory=list, repr=False)
 
     def add(self, look: Look) -> None:
-        """Add one call. A recurrent decoder calls its attention for each token, a Transformer once."""
+        """Add one call. A recurrent decoder calls its attention for each token, a Transformer once.
+
+        An encoder that cuts its input into parts has other rows and keys; they are left out.
+        """
+        if look.weights.shape[0] != 1 or look.weights.shape[3] != self.keys:
+            return
         self._looks.append(look)
         if sum(one.weights.shape[2] for one in self._looks) < self.queries:
             return
@@ -58,6 +64,10 @@ class AttentionRecord:
         size = sum(look.q.numel() for look in looks) + looks[-1].keys.k.numel() + looks[-1].keys.v.numel()
         if 4 * size <= self.max_bytes:
             self.vectors = vectors_of(self.site, looks, weights)
+
+    @property
+    def complete(self) -> bool:
+        return hasattr(self, "weights")
 
     def _behaviours(self, weights: Tensor) -> list[Behaviour]:
         """The behaviour of each head in this text alone."""
@@ -105,6 +115,16 @@ class RecurrentRecord:
     layer: int
     passes: list[Pass] = field(default_factory=list)
 
+    @property
+    def side(self) -> Side:
+        return "encoder" if self.name.startswith("encoder.") else "decoder"
+
+    def covers(self, tokens: int) -> bool:
+        """Whether the layer read one row of so many tokens."""
+        return [one.x.shape[0] for one in self.passes] == [1] * len(self.passes) and tokens == sum(
+            one.x.shape[1] for one in self.passes
+        )
+
 
 @contextmanager
 def record_layers(
@@ -131,6 +151,18 @@ def record_layers(
                 part.recorder = lambda one, layers=layers: layers[one.layer].passes.append(one)
                 recurrent += layers
         yield list(attentions.values()), recurrent
+
+
+@contextmanager
+def record_pooling(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Record the weights (B, S) of every attention pooling inside the block, by its name in the model."""
+    found: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[Look], None]:
+        return lambda look: found.__setitem__(name, look.weights[:, 0, 0])
+
+    with recording(model, keep, (AttentionPooling,)):
+        yield found
 
 
 def numpy(x: Tensor) -> np.ndarray:

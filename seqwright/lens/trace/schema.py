@@ -50,6 +50,17 @@ class Output(Source):
     text: Text
 
 
+class Axis(Source):
+    name: Text
+    text: Text
+
+
+class KindAxes(Part):
+    title: Text
+    rows: Text
+    columns: Text
+
+
 class Hypothesis(Part):
     text: Text
     log_prob: LogProb | None
@@ -100,8 +111,8 @@ class Block(Part):
 
 
 class Contributions(Part):
-    source: Packed
-    prefix: Packed
+    source: Packed | None
+    prefix: Packed | None
 
 
 class TrainedModel(Part):
@@ -111,11 +122,14 @@ class TrainedModel(Part):
 class TraceFile(Part):
     """A whole trace."""
 
+    names: dict[Text, Text]
     text: Text
-    source: Source
+    source: Source | None
     output: Output
+    axes: dict[Text, Axis]
+    kinds: dict[Text, KindAxes]
     reference: Reference | None
-    hypotheses: Annotated[list[Hypothesis], Field(min_length=1), FailFast()]
+    hypotheses: Annotated[list[Hypothesis], FailFast()]
     steps: Annotated[list[Step], FailFast()]
     symbols: dict[Text, Text]
     logits: Logits
@@ -133,7 +147,17 @@ class TraceFile(Part):
         return self
 
     @model_validator(mode="after")
-    def _has_cross_attention_of_one_size(self) -> Self:
-        if len({tuple(each.weights.shape[1:]) for each in self.attention if each.kind == "cross"}) > 1:
-            raise ValueError("the layers of cross-attention have different sizes")
+    def _has_attention_of_one_size(self) -> Self:
+        sizes = {(each.kind, tuple(each.weights.shape[1:])) for each in self.attention}
+        kinds = {kind for kind, _ in sizes}
+        if len(sizes) > len(kinds):
+            raise ValueError("the layers of one kind of attention have different sizes")
+        if unknown := sorted(kinds - self.kinds.keys()):
+            raise ValueError(f"the axes of the attention {unknown[0]!r} are missing")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_piece_per_step(self) -> Self:
+        if len(self.output.pieces) != len(self.steps):
+            raise ValueError("the output does not have one piece per step")
         return self

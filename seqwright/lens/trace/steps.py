@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import BEGIN, END, Batch, Tokens
+from seqwright.lens.heads.gates import Side
 from seqwright.lens.trace.contract import TextTask
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import locate, piece_entries, text_pieces
+from seqwright.lens.trace.readout import Readout, repeated
 from seqwright.models import Model
 from seqwright.search import Hypothesis, Lattice
 
@@ -32,17 +34,30 @@ class DecodedPath:
     def of(cls, row: Sequence[int], tokens: Sequence[int], *, ended: bool = True) -> DecodedPath:
         return cls([*row, END], [*tokens, END] if ended else list(tokens))
 
-    def batch(self, rows: int = 1) -> Batch:
-        """A batch that holds the path `rows` times."""
+    @property
+    def batch(self) -> Batch:
+        """A batch of the path alone."""
         lists = (self.source, [BEGIN, *self.tokens[:-1]], self.tokens)
-        source, target, expected = (torch.tensor(ids).expand(rows, -1) for ids in lists)
-        return Batch(Tokens(source), Tokens(target), expected, np.zeros(rows, np.int64))
+        source, target, expected = (torch.tensor([ids]) for ids in lists)
+        return Batch(Tokens(source), Tokens(target), expected, np.zeros(1, np.int64))
+
+    @property
+    def lengths(self) -> dict[Side, int]:
+        """The number of tokens that the encoder and the decoder read."""
+        return {"encoder": len(self.source), "decoder": len(self.tokens)}
+
+    def logits(self, model: Model, rows: int = 1) -> Tensor:
+        """The scores of the steps, for as many copies of the path as `rows`: (rows, T, V)."""
+        return model(repeated(self.batch, rows)).float()
 
 
-def log_probs(model: Model, path: DecodedPath) -> Tensor:
+Path = DecodedPath | Readout
+
+
+def log_probs(model: Model, path: Path) -> Tensor:
     """Log-probabilities of all symbols at each step (T, V)."""
     with torch.inference_mode():
-        return model(path.batch())[0].float().log_softmax(-1)
+        return path.logits(model)[0].log_softmax(-1)
 
 
 def step_entries(

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from synthetic_traces import make_trace
+from synthetic_traces import make_trace, older
 
 from seqwright.errors import InputError
 from seqwright.lens.page import HOME, in_script, render
@@ -81,9 +81,15 @@ def test_a_page_needs_a_trace():
         render([])
 
 
-def test_a_trace_of_another_format_is_refused():
-    with pytest.raises(InputError, match="format 2, not 1"):
-        render([make_trace(), make_trace() | {"format": 2}])
+def test_a_trace_of_a_newer_format_is_refused():
+    with pytest.raises(InputError, match="format 3, newer than 2"):
+        render([make_trace(), make_trace() | {"format": 3}])
+
+
+def test_a_trace_of_format_1_is_upgraded():
+    (held,) = data_of(render([older(make_trace())]))["traces"]
+    assert held["format"] == 2
+    assert {"names", "axes", "kinds"} <= held.keys()
 
 
 def test_modules_are_ordered_by_their_imports(tmp_path: Path):

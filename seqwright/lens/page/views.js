@@ -1,0 +1,18 @@
+// All views, in the order of their tabs. A page has those that apply to one of its traces.
+
+import { alignment } from "./alignment.js";
+import { beam } from "./beam.js";
+import { compare } from "./compare.js";
+import { decision } from "./decision.js";
+import { heads } from "./heads.js";
+import { learning } from "./learning.js";
+import { next } from "./next.js";
+import { number } from "./number.js";
+import { surprise } from "./surprise.js";
+import { why } from "./why.js";
+
+const VIEWS = [surprise, decision, alignment, heads, next, beam, why, number, compare, learning];
+
+export function viewsOf(traces) {
+  return VIEWS.filter(({ applies }) => !applies || traces.some(applies));
+}

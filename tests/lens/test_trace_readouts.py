@@ -1,0 +1,240 @@
+"""Traces of models without a decoder or without an encoder agree with the models."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from read_off import (
+    CASES,
+    RNN,
+    SENTENCES,
+    TEXT,
+    TRANSFORMER,
+    case,
+    classifier,
+    hierarchical,
+    language_model,
+)
+
+from seqwright.data.batch import HeadBatch, Tokens
+from seqwright.errors import ConfigError, InputError
+from seqwright.lens.capture import capture
+from seqwright.lens.heads.gates import without_heads
+from seqwright.lens.trace.document import Trace
+from seqwright.lens.trace.readout import Pooled, repeated
+from seqwright.lens.trace.schema import TraceFile
+
+every_case = pytest.mark.parametrize("name", CASES)
+classifiers = pytest.mark.parametrize("name", ["attention", "mean", "first", "rnn", "rotary"])
+language_models = pytest.mark.parametrize("name", ["language", "lstm"])
+
+
+@every_case
+def test_a_trace_is_complete_and_the_same_every_time(name, tmp_path):
+    subject, trace = case(name)
+    TraceFile.model_validate(trace.document)
+    trace.save(tmp_path / "x.json")
+    assert Trace.load(tmp_path / "x.json").document == trace.document
+    assert subject.look(TEXT).to_bytes() == trace.to_bytes()
+    assert str(trace).splitlines()[0].startswith("look at the\\nglass")
+
+
+@every_case
+def test_rows_of_attention_sum_to_one(name):
+    _, trace = case(name)
+    for entry in trace.document["attention"]:
+        weights = trace.attention(entry["kind"], entry["layer"])
+        assert weights.sum(-1) == pytest.approx(1.0, abs=1e-3)
+        rows, columns = (trace.document["kinds"][entry["kind"]][side] for side in ("rows", "columns"))
+        axes = {"source": "source", "steps": "output", "prefix": "output"}
+        lengths = [len(trace.document[axes[axis]]["pieces"]) for axis in (rows, columns)]
+        assert weights.shape == (entry["heads"], *lengths)
+
+
+@every_case
+def test_recording_changes_nothing(name):
+    subject, _ = case(name)
+    readout = subject.task.readout(subject.model, next(subject.task.inputs(TEXT)))
+    with torch.inference_mode():
+        before = readout.logits(subject.model)
+    subject.look(TEXT)
+    with torch.inference_mode():
+        assert torch.equal(readout.logits(subject.model), before)
+    assert not [part for part in subject.model.modules() if getattr(part, "recorder", None) is not None]
+
+
+@classifiers
+def test_the_probabilities_of_labels_are_those_of_predict(name):
+    subject, trace = case(name)
+    (predicted,) = subject.predict(TEXT)
+    (step,) = trace.document["steps"]
+    names = trace.document["symbols"]
+    found = {names[str(number)]: math.exp(score) for number, score in step["top"]}
+    assert trace.output == predicted.label
+    assert found == pytest.approx(dict(predicted.probabilities), abs=1e-5)
+
+
+def test_the_temperature_of_a_classifier_is_that_of_predict():
+    subject = classifier(TRANSFORMER, "mean")
+    subject.task = replace(subject.task, labels=replace(subject.task.labels, temperature=2.5))
+    probability = subject.predict(TEXT)[0].probability
+    assert math.exp(subject.look(TEXT).log_probs[0]) == pytest.approx(probability, abs=1e-5)
+
+
+@language_models
+def test_the_steps_of_a_text_are_its_scores(name):
+    subject, trace = case(name)
+    scored = subject.score(TEXT)
+    assert trace.log_probs[:-1] == pytest.approx(scored.token_scores, abs=1e-5)
+    assert trace.document["output"]["log_prob"] == pytest.approx(scored.log_prob, abs=1e-4)
+    pieces = trace.document["output"]["pieces"]
+    assert "".join(piece["text"] for piece in pieces) == TEXT
+    assert pieces[-1]["special"] == "next"
+    (written,) = subject.predict(TEXT, length=1, temperature=0)
+    assert trace.document["symbols"][str(pieces[-1]["id"])] == written.continuation
+
+
+@every_case
+def test_attention_is_what_capture_sees(name):
+    subject, trace = case(name)
+    readout = subject.task.readout(subject.model, next(subject.task.inputs(TEXT)))
+    with torch.no_grad(), capture(subject.model) as seen:
+        subject.model(readout.batch)
+    own = trace.document["attention"]
+    assert [entry["name"] for entry in own] == list(seen)
+    for entry in own:
+        weights = seen[entry["name"]][0][0].numpy()
+        assert np.abs(trace.attention(entry["kind"], entry["layer"]) - weights).max() < 1e-4
+
+
+def test_pooling_weights_make_the_vector_that_the_head_reads():
+    subject, trace = case("attention")
+    readout = subject.task.readout(subject.model, next(subject.task.inputs(TEXT)))
+    pooled = []
+    head = subject.model.head
+    hook = head.pooling.register_forward_hook(lambda module, inputs, output: pooled.append((inputs, output)))
+    with torch.no_grad():
+        subject.model(readout.batch)
+    hook.remove()
+    ((hidden, _), vector), *_ = pooled
+    weights = torch.from_numpy(trace.attention("pool", 0)[0])
+    torch.testing.assert_close(weights @ hidden[0], vector, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "part"), [("mean", "the same weight"), ("first", "the first token alone")])
+def test_another_pooling_is_explained(name, part):
+    _, trace = case(name)
+    assert part in trace.why("pool")
+    assert trace.layers("pool") == 0
+
+
+@every_case
+def test_contributions_are_derivatives(name):
+    """Σ_j x_j ∂log p/∂x_j is the derivative of log p by the scale of all embeddings."""
+    subject, trace = case(name)
+    readout = subject.task.readout(subject.model, next(subject.task.inputs(TEXT)))
+    model = copy.deepcopy(subject.model).double()
+    (embedding,) = [part for key, part in model.named_modules() if key.endswith("coder.embedding")]
+    chosen, step = torch.tensor(readout.tokens), 1e-3
+    scores = []
+    for factor in (1 - step, 1 + step):
+        hook = embedding.register_forward_hook(lambda module, inputs, output, factor=factor: factor * output)
+        with torch.no_grad():
+            logs = readout.logits(model)[0].double().log_softmax(-1)
+        hook.remove()
+        scores.append(logs.gather(1, chosen[:, None])[:, 0])
+    slopes = (scores[1] - scores[0]) / (2 * step)
+    found = np.concatenate(trace.contributions(), 1).sum(1)
+    assert found == pytest.approx(slopes.numpy(), abs=5e-3)
+
+
+@language_models
+def test_no_token_contributes_to_an_earlier_one(name):
+    _, trace = case(name)
+    source, prefix = trace.contributions()
+    assert source.shape == (len(TEXT) + 1, 0)
+    assert not np.triu(prefix, 1).any()
+
+
+@pytest.mark.parametrize("name", ["attention", "language"])
+def test_an_ablation_is_the_model_without_the_head(name):
+    subject, trace = case(name)
+    readout = subject.task.readout(subject.model, next(subject.task.inputs(TEXT)))
+    for row in trace.document["ablations"]:
+        with torch.inference_mode(), without_heads(subject.model, [(row["kind"], row["layer"], row["head"])]):
+            logs = readout.logits(subject.model)[0].log_softmax(-1)
+        own = logs.gather(1, torch.tensor(readout.tokens)[:, None])[:, 0]
+        kept = own[:-1] if name == "language" else own
+        assert row["output_log_prob"] == pytest.approx(float(kept.sum()), abs=1e-4)
+        if name == "attention":
+            assert row["text"] == readout.symbol(int(logs.argmax()))
+            assert row["changed"] == (row["text"] != trace.output)
+
+
+def test_a_long_text_is_traced_as_far_as_it_is_read():
+    subject = classifier(TRANSFORMER, "attention", longest=5)
+    trace = subject.look(TEXT)
+    source = trace.document["source"]
+    assert len(source["pieces"]) == 6
+    assert source["unread"] == len(subject.task.tokenizer.encode(TEXT)) - 5
+    assert trace.output == subject.predict(TEXT)[0].label
+
+
+@pytest.mark.parametrize(
+    ("subject", "text", "options", "part"),
+    [
+        (lambda: classifier(RNN, "mean"), "  ", {}, "is blank"),
+        (lambda: language_model(RNN), "", {}, "is blank"),
+        (
+            lambda: language_model(RNN, window=8),
+            "looking glass",
+            {},
+            "13 tokens, and the model reads at most 7",
+        ),
+        (lambda: language_model(RNN), "look", {"beam": 3}, "does not search"),
+        (lambda: classifier(RNN, "mean"), "look", {"reference": "warm"}, "does not search"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(subject, text, options, part):
+    with pytest.raises((InputError, ConfigError), match=part):
+        subject().look(text, **options)
+
+
+def test_weights_of_parts_are_spread_over_the_whole():
+    """As a hierarchical encoder needs it: each row has its own columns, and padding has none."""
+    places = np.array([[0, 1, -1], [2, 3, 4]])
+    found = Pooled("words", "Words", "sentences", "source", places).spread(
+        np.array([[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]), 6
+    )
+    assert found.tolist() == [[0.25, 0.75, 0, 0, 0, 0], [0, 0, 0.5, 0.25, 0.25, 0]]
+
+
+def test_a_batch_is_repeated_row_by_row():
+    one = HeadBatch(Tokens(torch.tensor([[5, 3]])), torch.tensor([1]), np.array([7]), 1)
+    three = repeated(one, 3)
+    assert three.source.ids.tolist() == [[5, 3]] * 3
+    assert (three.expected.tolist(), three.index.tolist(), three.count) == ([1] * 3, [7] * 3, 1)
+
+
+def test_a_text_by_sentences_has_their_weights():
+    """The weights of words and of sentences, each on their own axes, and contributions of the words."""
+    subject = hierarchical()
+    trace = subject.look(SENTENCES)
+    TraceFile.model_validate(trace.document)
+    pieces = trace.document["source"]["pieces"]
+    assert [piece["text"] for piece in trace.document["axes"]["sentences"]["pieces"]] == SENTENCES.split("\n")
+    assert [trace.text[piece["start"] : piece["end"]] for piece in pieces] == [
+        piece["text"] for piece in pieces
+    ]
+    words, sentences = trace.attention("words", 0)[0], trace.attention("sentences", 0)[0]
+    assert words.shape == (3, len(pieces))
+    assert sentences.shape == (1, 3)
+    assert words.sum(1) == pytest.approx(1, abs=1e-3)
+    assert ((words > 0).sum(0) <= 1).all()  # each word belongs to one sentence
+    assert trace.contributions()[0].shape == (1, len(pieces))
+    assert trace.output == subject.predict(SENTENCES)[0].label
