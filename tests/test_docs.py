@@ -20,6 +20,7 @@ import torch
 
 from seqwright import cli
 from seqwright.config import override, parse
+from seqwright.config.presets import KIND, PRESETS
 from seqwright.models.building import build_model
 
 ROOT = Path(__file__).parents[1]
@@ -79,10 +80,14 @@ def test_the_commands_of_the_concepts_parse(command):
     words = shlex.split(command)
     assert words[0] in cli.COMMANDS
     cli.parse(words)
-    base = {"model": {"preset": "tiny", "share": False, "dropout": 0.3}, "training": {"steps": 1}}
-    config = parse(override(base, [word for word in words if "=" in word]))
+    changes = [word for word in words if "=" in word]
+    preset = next((word.partition("=")[2] for word in changes if word.startswith("model.preset=")), "tiny")
+    unshared = {"share": False} if PRESETS[preset].kind == KIND else {}
+    base = {"model": {"preset": "tiny", "dropout": 0.3, **unshared}, "training": {"steps": 1}}
+    config = parse(override(base, changes))
+    facts = dict.fromkeys(("source_vocabulary", "target_vocabulary", "vocabulary", "classes"), 50)
     with torch.device("meta"):  # no memory for models of full size
-        build_model(config.model, source_vocabulary=50, target_vocabulary=50)
+        build_model(config.model, **facts)
 
 
 @pytest.mark.parametrize("page", CONCEPTS, ids=name)

@@ -45,8 +45,9 @@ export function chosenHeads(trace, { kind, layer, head }) {
  * cross-attention; null without one.
  */
 export function stepHeads(trace, { kind, layer, head }) {
-  const found = trace.kinds.find((one) => trace.follows(one) && trace.kind(one).columns !== "prefix")
-    ?? trace.kinds.find((one) => trace.follows(one));
+  const own = trace.kinds.filter((one) => (
+    trace.follows(one) && !(trace.kind(one).columns in trace.document.axes))); // those are not tokens
+  const found = own.find((one) => trace.kind(one).columns !== "prefix") ?? own[0];
   return found ? { kind: found, ...(kind === found ? { layer, head } : { layer: -1, head: "all" }) } : null;
 }
 

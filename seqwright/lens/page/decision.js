@@ -43,7 +43,7 @@ async function draw(page) {
 }
 
 /** The tokens of the source, or its words, in order: [{label, places}, …]; the end token is its own item. */
-function itemsOf(trace, unit) {
+export function itemsOf(trace, unit) {
   const found = [];
   let before = null;
   trace.axis("source").forEach(({ label, word, sink }, place) => {
@@ -86,7 +86,7 @@ async function pooled(trace, items, t) {
 }
 
 /** The rows of the weights of a kind. */
-async function rowsOf(trace, kind) {
+export async function rowsOf(trace, kind) {
   const choice = { kind, layer: -1, head: "all", join: "mean", unit: "pieces", sink: true };
   const { values, rows, columns } = await chosenMatrix(trace, choice);
   return Array.from({ length: rows }, (_, row) => values.subarray(row * columns, (row + 1) * columns));

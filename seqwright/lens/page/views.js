@@ -8,10 +8,11 @@ import { heads } from "./heads.js";
 import { learning } from "./learning.js";
 import { next } from "./next.js";
 import { number } from "./number.js";
+import { sentences } from "./sentences.js";
 import { surprise } from "./surprise.js";
 import { why } from "./why.js";
 
-const VIEWS = [surprise, decision, alignment, heads, next, beam, why, number, compare, learning];
+const VIEWS = [surprise, decision, sentences, alignment, heads, next, beam, why, number, compare, learning];
 
 export function viewsOf(traces) {
   return VIEWS.filter(({ applies }) => !applies || traces.some(applies));

@@ -77,6 +77,45 @@ def test_words_of_sentences_have_the_weight_of_both_levels(look):
     assert "Attention to sentences" in page.text(".controls")
 
 
+def test_sentences_have_the_numbers_of_both_levels(look):
+    trace = hierarchical().look(SENTENCES)
+    page = look(trace.document, at="#view=sentences&unit=words")
+    assert tabs(page)[:2] == ["Decision", "Sentences"]
+    outer, inner = trace.attention("sentences", 0)[0, 0], trace.attention("words", 0)[0]
+    shown = page.evaluate("[...document.querySelectorAll('.levels .number')].map((one) => one.innerText)")
+    assert shown == [f"{weight:.3f}" for weight in outer]
+    rows = table(page)
+    lines = [[row[2] for row in rows if row[0] == str(number)] for number in (1, 2, 3)]
+    assert [" ".join(line) for line in lines] == SENTENCES.splitlines()
+    for number, weights in enumerate(inner):
+        own = [row for row in rows if row[0] == str(number + 1)]
+        assert sum(float(row[3]) for row in own) == pytest.approx(float(weights.sum()), abs=1e-3)
+        for row in own:
+            assert float(row[1]) == pytest.approx(float(outer[number]), abs=1e-3)
+            assert float(row[4]) == pytest.approx(float(outer[number]) ** 0.5 * float(row[3]), abs=1e-3)
+
+
+def test_a_word_ends_with_its_sentence(look):
+    """A line break of HTML separates no words in the text, but sentences."""
+    page = look(hierarchical().look("look at<br />the glass").document, at="#view=sentences&unit=words")
+    assert [row[2] for row in table(page)] == ["look", "at", "the", "glass"]
+
+
+def test_sentences_of_a_hostile_text_are_text(look):
+    page = look(
+        hierarchical().look("look <img src=x onerror=alert(1)>\nthe glass").document, at="#view=sentences"
+    )
+    chips = page.evaluate("[...document.querySelectorAll('.levels .chip')].map((one) => one.title[0])")
+    assert "<img" in "".join(chips)
+    assert page.count(".levels img") == 0
+
+
+def test_the_summary_shades_no_tokens_by_the_weights_of_sentences(look):
+    page = look(hierarchical().look(SENTENCES).document)
+    shaded = "[...document.querySelectorAll('.tokens.source .chip')].filter((one) => one.style.background)"
+    assert page.evaluate(f"{shaded}.length") == 0
+
+
 def test_without_attention_pooling_the_page_says_so(look):
     _, trace = case("mean")
     page = look(trace.document)
