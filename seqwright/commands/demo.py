@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-OF_KIND = {"text_to_text": "pronounce", "language_modeling": "python"}  # the demo of each kind of task
+OF_KIND = {  # the demo of each kind of task
+    "text_to_text": "pronounce",
+    "language_modeling": "python",
+    "text_classification": "languages",
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +39,8 @@ def run(options: argparse.Namespace) -> None:
         if options.task in DEMOS:
             raise
         console.line(f"{error}; using generated data instead")
-        task, demo = GENERATED, DEMOS[GENERATED]()
+        task = GENERATED[task]
+        demo = DEMOS[task]()
     console.line(f"Learning {demo.title} from {demo.source}\n")
     folder = Path(options.out)
     with writing(folder):

