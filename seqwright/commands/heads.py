@@ -28,10 +28,10 @@ importance  gradient of the loss by the gate of the head, normalised within its 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="RUN", help="Run folder.")
-    data = "Pairs to analyse (default: the validation split of the run)."
+    data = "Examples to analyse (default: the validation split of the run)."
     add("--data", action="append", default=[], metavar="F", help=data)
-    add("--pairs", type=int, default=500, metavar="N", help="At most N pairs, evenly spaced (default: 500).")
-    add("--conllu", metavar="F", help="Parsed source sentences, to find syntactic heads.")
+    add("--pairs", type=int, default=500, metavar="N", help="At most N examples (default: 500).")
+    add("--conllu", metavar="F", help="Parsed sentences, to find syntactic heads.")
     method = "Measure of importance: gradient of the loss, or ablation of each head (slower)."
     add("--method", choices=("gradient", "ablation"), default="gradient", help=method)
     add("--metric", metavar="M", help="loss, chrf, … (default: the metric of the training).")
@@ -140,14 +140,14 @@ def _table(config: Config, scorer: HeadScorer, pairs: list[Any], options: argpar
     from seqwright.evaluation.buckets import token_counts
     from seqwright.lens.heads.analysis import analyse
     from seqwright.lens.heads.syntax_roles import read_conllu
-    from seqwright.lens.trace.contract import text_task
 
     predictor, store = scorer.predictor, Path(options.folder, "data", "train")
-    size = text_task(predictor.task).source.size
+    limits = {spec.name: spec.limit for spec in predictor.task.columns(readable=False)}
+    name, size = next((name, limit) for name, limit in limits.items() if limit is not None)
     return analyse(
         predictor,
         pairs,
-        counts=token_counts(Store.open(store), size) if store.exists() else None,
+        counts=token_counts(Store.open(store), size, name) if store.exists() else None,
         parses=read_conllu(options.conllu) if options.conllu else (),
         scorer=scorer if options.method == "ablation" else None,
         smoothing=config.training.smoothing,

@@ -86,9 +86,9 @@ def rarity_of_run(folder: Path, tokenizer: Tokenizer) -> Rarity | None:
     return Rarity(CHARACTERS, lambda sources: [*map(rarest, sources)]) if alphabet else None
 
 
-def token_counts(store: Store, vocabulary: int) -> np.ndarray:
-    """Count each token in the sources (V,)."""
+def token_counts(store: Store, vocabulary: int, column: str = "source") -> np.ndarray:
+    """Count each token in a column of ids (V,)."""
     counts = np.zeros(vocabulary, dtype=np.int64)
-    for sources in store.column("source").blocks():
-        counts += np.bincount(sources.flat, minlength=vocabulary)[:vocabulary]
+    for rows in store.column(column).blocks():
+        counts += np.bincount(rows.flat, minlength=vocabulary)[:vocabulary]
     return counts

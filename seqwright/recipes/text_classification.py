@@ -180,7 +180,7 @@ def _time(texts: int) -> Choice:
 
 def _validation(ends: Mapping[str, Any]) -> Choice:
     validations = min(max(round(3 * ends.get("minutes", 3)), 5), 20)
-    table = {"training": {"metric": "accuracy", "validations": validations, "decode": DECODED, "traces": 0}}
+    table = {"training": {"metric": "accuracy", "validations": validations, "decode": DECODED}}
     return Choice(f"about {validations} validations, by accuracy", table, "a label is right or wrong")
 
 

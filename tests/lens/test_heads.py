@@ -123,7 +123,7 @@ def test_rare_tokens_are_outside_the_most_frequent_types():
     ids = torch.tensor([[3, FREQUENT + 5, FREQUENT + 2, END], [3, 7, FREQUENT - 1, END]])
     tokens = ids != END
     assert (ranks(counts) == np.arange(size)).all()
-    assert rarest(ids, tokens, ranks(counts)).tolist() == [[1, 2], [-1, -1]]
+    assert rarest(ids, tokens, ranks(counts)).tolist() == [[[1, 2]], [[-1, -1]]]
     looks = HeadStatistics("enc", 1)
     looks.add(view([[1, 1, 2, 0], [2, 2, 2, 2]], 4, rare=rarest(ids, tokens, ranks(counts))))
     (found,) = looks.behaviours()

@@ -132,13 +132,13 @@ def test_heads_are_ordered_and_the_best_of_each_attention_may_come_last():
 
 def test_outputs_are_limited_to_twice_the_longest_target(monkeypatch):
     predictor, pairs, outputs = headed.predictor(), headed.pairs(5), []
-    plain = predictor.predict
+    plain = predictor.stream
 
-    def predict(texts, **options):
+    def stream(texts, **options):
         outputs.extend(plain(texts, **options))
         return outputs
 
-    monkeypatch.setattr(predictor, "predict", predict)
+    monkeypatch.setattr(predictor, "stream", stream)
     HeadScorer(predictor, pairs, "exact_match")()
     longest = max(len(target) for _, target in pairs) + 1  # with its end
     assert max(len(output.token_scores) for output in outputs) == 2 * longest < predictor.search.max_length
@@ -150,5 +150,5 @@ def test_spaces_between_symbols_are_no_error(monkeypatch):
     symbols = train_tokenizer("symbols", ["a b", "c d"])
     predictor.task = TextToText(predictor.task.source, symbols)
     outputs = Predictions(Text(text, 0.0, 0.0, (), (), "end") for text in ("a b", "c d"))
-    monkeypatch.setattr(predictor, "predict", lambda texts, **options: outputs)
+    monkeypatch.setattr(predictor, "stream", lambda texts, **options: outputs)
     assert HeadScorer(predictor, [("ab", "a  b"), ("cd", "c d ")], "exact_match")() == 100

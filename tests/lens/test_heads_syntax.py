@@ -81,7 +81,7 @@ def test_accuracy_and_baseline_are_shares_of_the_words(monkeypatch):
     def looked(predictor, parse):
         governor = torch.tensor(parse.governors).clamp(min=0)
         ahead = torch.arange(len(governor)) + 1
-        return {"encoder.stack.blocks.0.attention": torch.stack([governor, ahead])}
+        return {"encoder.stack.blocks.0.attention": torch.stack([governor, ahead])}, len(governor)
 
     monkeypatch.setattr(syntax_roles, "_attended", looked)
     found = syntax(headed.predictor(layers=1), sentences)
@@ -107,8 +107,9 @@ def test_pieces_are_combined_into_words(monkeypatch):
     monkeypatch.setattr(
         syntax_roles, "capture", lambda model: _given({"encoder.stack.blocks.0.attention": [letters]})
     )
-    (found,) = syntax_roles._attended(predictor, parse).values()
-    assert found.tolist() == [[0, 0]]
+    attended, read = syntax_roles._attended(predictor, parse)
+    assert [found.tolist() for found in attended.values()] == [[[0, 0]]]
+    assert read == 2
 
 
 class _given:

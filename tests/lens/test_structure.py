@@ -78,15 +78,17 @@ def test_a_model_with_one_side_has_a_structure_and_reasons(side, kinds, missing)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_trace_of_a_model_with_one_side_is_refused(side):
+def test_a_search_in_a_model_with_one_side_is_not_traced(side):
     whole = predictor("transformer-sinusoidal")
     missing = {"encoder": "decoder", "decoder": "encoder"}[side]
-    for refused in (
-        lambda one: look(one, TEXT, options=OPTIONS),
-        lambda one: analyse(one, [("look", "at")]),
-    ):
-        with pytest.raises(ConfigError, match=f"this model has no {missing}"):
-            refused(Predictor(one_side(side), whole.task))
+    with pytest.raises(ConfigError, match=f"this model has no {missing}"):
+        look(Predictor(one_side(side), whole.task), TEXT, options=OPTIONS)
+
+
+def test_heads_of_a_decoder_with_a_prompt_are_not_analysed():
+    whole = predictor("transformer-sinusoidal")
+    with pytest.raises(ConfigError, match="reads its source as a prompt"):
+        analyse(Predictor(one_side("decoder"), whole.task), [("look", "at")])
 
 
 def test_a_whole_model_has_both_sides():

@@ -6,22 +6,29 @@ table = analyse(seqwright.load("runs/g2p"), pairs); print(table)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seqwright.data.batch import END, Batch, Tokens
+from seqwright.data.batch import END, Tokens
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
-from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, check_sides, sites
-from seqwright.lens.heads.importance import HeadScorer, Progress, ablations, batches_of, gate_gradients
+from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, sides, sites
+from seqwright.lens.heads.importance import (
+    HeadScorer,
+    Progress,
+    ablations,
+    batches_of,
+    check_read,
+    gate_gradients,
+    tokens_of,
+)
 from seqwright.lens.heads.roles import FREQUENT, AttentionBatch, Behaviour, HeadStatistics, ranks, rarest
 from seqwright.lens.heads.syntax_roles import Parse, Relation, syntax
-from seqwright.lens.trace.contract import text_task
-from seqwright.models import evaluating
+from seqwright.models import Model, evaluating
 
 if TYPE_CHECKING:
     from seqwright.lens.heads.roles import Links
@@ -152,7 +159,7 @@ class HeadTable:
 
 def analyse(
     predictor: Predictor,
-    pairs: Sequence[tuple[str, str]],
+    examples: Sequence[Any],
     *,
     counts: np.ndarray | None = None,
     parses: Sequence[Parse] = (),
@@ -161,20 +168,20 @@ def analyse(
     smoothing: float = 0.0,
     progress: Progress = lambda text: None,
 ) -> HeadTable:
-    """Return the table of heads on these pairs. One pair is enough.
+    """Return the table of heads on these examples: pairs (source, target), or what else the task takes.
 
-    counts (V,): the frequency of each source id in the training data, for the role "rare"; by default in the
-    pairs. parses: for syntactic roles. alignments: of the pairs, for the alignment error rate. scorer: for
+    counts (V,): the frequency of each id in the training data, for the role "rare"; by default in the
+    examples. parses: for syntactic roles. alignments: of pairs, for the alignment error rate. scorer: for
     ablations; without it, nothing is ablated. smoothing: that of the training loss, for importance.
     """
-    model, task = predictor.model, text_task(predictor.task)
-    every = sites(model)
-    check_sides(model)
-    batches = batches_of(task, pairs)
+    model = predictor.model
+    every, batches = sites(model), batches_of(predictor.task, examples)
+    if not any(site.attention.heads for site in every):
+        return HeadTable((), len(examples), notes=tuple(_notes(every, (), own_counts=False)))
+    check_read(model, batches[0])
     own_counts = counts is None
     if counts is None:
-        ids = np.concatenate([batch.source.ids[_real(batch.source)].numpy() for batch in batches])
-        counts = np.bincount(ids[ids != END], minlength=task.source.size)
+        counts = _counted(model, batches)
     progress("roles")
     statistics = _statistics(predictor, batches, ranks(counts), alignments)
     progress("importance by gradient")
@@ -189,31 +196,57 @@ def analyse(
             importance = float(by_token), float(by_example)
             rows.append(HeadRow(*head, behaviour, *importance, lost.get(head), related.get(head, ())))
     metric = None if scorer is None else scorer.metric
-    return HeadTable(tuple(rows), len(pairs), metric, tuple(_notes(every, rows, own_counts)))
+    return HeadTable(tuple(rows), len(examples), metric, tuple(_notes(every, rows, own_counts)))
+
+
+def _counted(model: Model, batches: Iterable[Any]) -> np.ndarray:
+    """The frequency of each id in what the model reads first (V,)."""
+    side, part = next(iter(sides(model).items()))
+    read = [tokens_of(batch, side) for batch in batches]
+    ids = np.concatenate([one.ids[_real(one)].numpy() for one in read])
+    vocabulary = cast(Any, part).embedding.vocabulary
+    return np.bincount(ids[ids != END], minlength=vocabulary)
 
 
 def _statistics(
-    predictor: Predictor, batches: Iterable[Batch], rank: np.ndarray, alignments: Sequence[Links] | None
+    predictor: Predictor, batches: Iterable[Any], rank: np.ndarray, alignments: Sequence[Links] | None
 ) -> dict[LayerKey, HeadStatistics]:
     """Statistics of the heads with the given targets as the output (teacher forcing)."""
-    places = [site for site in sites(predictor.model) if site.attention.heads]
+    model = predictor.model
+    places = [site for site in sites(model) if site.attention.heads]
     statistics = {site.key: HeadStatistics(site.kind, site.attention.heads) for site in places}
     for batch in batches:
-        source, target, ids = _real(batch.source).cpu(), _real(batch.target).cpu(), batch.source.ids.cpu()
-        end, begin = (ids == END) & source, torch.arange(target.shape[1]).expand_as(target) == 0
-        rare = rarest(ids, source & ~end, rank)
-        links = None if alignments is None else [alignments[i] for i in batch.index]
-        with evaluating(predictor.model), capture(predictor.model) as captured:
-            predictor.model.loss(batch)
-            for site in places:
-                weights = torch.cat(captured[site.name], 2).cpu().float()
-                if site.kind == "dec":
-                    found = AttentionBatch(weights, target, target, begin)
-                else:
-                    queries = source if site.kind == "enc" else target
-                    found = AttentionBatch(weights, queries, source, end, rare, links)
-                statistics[site.key].add(found)
+        with evaluating(model), capture(model) as captured:
+            model.loss(batch)
+        by_kind = _read(model, batch, rank, alignments)
+        for site in places:
+            weights = torch.cat(captured[site.name], 2).cpu().float()
+            statistics[site.key].add(replace(by_kind[site.kind], weights=weights))
     return statistics
+
+
+def _read(
+    model: Model, batch: Any, rank: np.ndarray, alignments: Sequence[Links] | None
+) -> dict[Kind, AttentionBatch]:
+    """The tokens of a batch as the queries and keys of each kind of attention, without weights."""
+    nothing, found = torch.empty(0), dict[Kind, AttentionBatch]()
+    if "encoder" in sides(model):
+        ids, source = batch.source.ids.cpu(), _real(batch.source).cpu()
+        end = (ids == END) & source
+        rare = rarest(ids, source & ~end, rank)
+        found["enc"] = AttentionBatch(nothing, source, source, end, rare)
+    if "decoder" in sides(model):
+        target = _real(batch.target).cpu()
+        begin = torch.arange(target.shape[1]).expand_as(target) == 0
+        found["dec"] = AttentionBatch(nothing, target, target, begin)
+        if "enc" in found:
+            links = None if alignments is None else [alignments[i] for i in batch.index]
+            found["cross"] = replace(found["enc"], queries=target, links=links)
+        else:  # a language model: the rarest token among those that a query sees
+            causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
+            rare = rarest(batch.target.ids.cpu(), target[:, None] & causal, rank)
+            found["dec"] = replace(found["dec"], rare=rare)
+    return found
 
 
 def _real(side: Tokens) -> Tensor:
@@ -230,7 +263,7 @@ def _notes(places: Sequence[Site], rows: Sequence[HeadRow], own_counts: bool) ->
     if empty := [f"{site.kind} {site.layer}" for site in places if not site.attention.heads]:
         notes.append(f"Layers without heads: {', '.join(empty)}.")
     if all(row.behaviour.rare is None for row in rows):
-        notes.append(f"No source has a token outside the {FREQUENT} most frequent, so no head is rare.")
+        notes.append(f"No text has a token outside the {FREQUENT} most frequent, so no head is rare.")
     elif own_counts:
-        notes.append("Token frequencies were counted in these pairs.")
+        notes.append("Token frequencies were counted in these examples.")
     return notes

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from seqwright.data.batch import Batch, Tokens, collate
-from seqwright.data.plan import Batching, Plan, RowLengths
-from seqwright.data.store import Ragged
-from seqwright.data.task import group_items
-from seqwright.errors import InputError
+from seqwright.data.batch import Tokens
+from seqwright.data.plan import Batching, Plan
+from seqwright.data.store import Store, StoredRow
+from seqwright.data.task import Task, group_items
+from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import Better
-from seqwright.lens.heads.gates import Head, LayerKey, Site, apply_gates, sites, without_heads
-from seqwright.lens.trace.contract import TextTask, text_task
+from seqwright.lens.heads.gates import (
+    Head,
+    LayerKey,
+    Side,
+    Site,
+    apply_gates,
+    sides,
+    sites,
+    without_heads,
+)
 from seqwright.models import Model, eval_mode, evaluating
 from seqwright.nn.attention import Attention
 
@@ -40,22 +49,22 @@ class GateGradients(NamedTuple):
         return GateGradients(*(part / part.norm().clamp(min=torch.finfo(part.dtype).tiny) for part in self))
 
 
-def batches_of(task: TextTask, pairs: Sequence[Any]) -> list[Batch]:
-    """Batches of pairs, from short to long; `batch.index` holds the numbers of the pairs."""
-    if not pairs:
-        raise InputError("the analysis of heads needs at least one pair; there are none")
-    sources = task.source.encode_batch([pair[0] for pair in pairs])
-    targets = task.target.encode_batch([pair[1] for pair in pairs])
-    lengths = RowLengths(*(np.array([len(row) for row in rows]) for rows in (sources, targets)))
-    plan = Plan(lengths, Batching(tokens=TOKENS, source_tokens=TOKENS, shuffle=False), seed=0)
-    return [
-        collate(Ragged.of([sources[i] for i in numbers]), Ragged.of([targets[i] for i in numbers]), numbers)
-        for numbers in plan.epoch(0)
-    ]
+def batches_of(task: Task[Any, Any], examples: Sequence[Any]) -> list[Any]:
+    """Batches of examples, as a validation reads them; `batch.index` holds their numbers."""
+    if not examples:
+        raise InputError(f"the analysis of heads needs at least one {task.noun}; there are none")
+    columns = task.columns(readable=False)
+    encoded = task.encode(list(task.labelled(examples)))
+    rows = (StoredRow({spec.name: row.columns[spec.name] for spec in columns}) for row in encoded)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open_or_build(Path(folder, "examples"), rows, columns, key="heads")
+        batching = Batching(tokens=TOKENS, source_tokens=TOKENS, shuffle=False)
+        plan = Plan(task.lengths(store), batching, seed=0)
+        return [task.batch(store, numbers) for numbers in plan.epoch(0)]
 
 
 def gate_gradients(
-    model: Model, batches: Iterable[Batch], *, smoothing: float = 0.0
+    model: Model, batches: Iterable[Any], *, smoothing: float = 0.0
 ) -> dict[LayerKey, GateGradients]:
     """I_h = E |∂L/∂ξ_h| = E |Att_hᵀ ∂L/∂Att_h| (Michel et al. 2019, 4.1), not normalised, without dropout.
 
@@ -79,7 +88,7 @@ def gate_gradients(
     return {site.key: GateGradients(*mean) for site, mean in zip(places, means, strict=True)}
 
 
-def _gradients(model: Model, places: list[Site], batch: Batch, smoothing: float) -> list[Tensor]:
+def _gradients(model: Model, places: list[Site], batch: Any, smoothing: float) -> list[Tensor]:
     """∂L/∂ξ of each attention (B, H, Q or 1)."""
     gates: dict[Attention, Tensor] = {}
     with torch.inference_mode(False), torch.enable_grad():
@@ -92,24 +101,42 @@ def _gradients(model: Model, places: list[Site], batch: Batch, smoothing: float)
     return [slope.squeeze(-1) for slope in found]
 
 
+def tokens_of(batch: Any, side: Side) -> Tokens:
+    """The tokens that the encoder or the decoder reads."""
+    read = batch.source if side == "encoder" else batch.target
+    if not isinstance(read, Tokens):
+        raise ConfigError("this encoder reads its input in parts; its heads cannot be analysed yet")
+    return read
+
+
+def check_read(model: Model, batch: Any) -> None:
+    """Refuse a model whose attention has other queries than the tokens of one side."""
+    if "encoder" not in sides(model) and batch.source is not None:
+        raise ConfigError("this model reads its source as a prompt; its heads cannot be analysed yet")
+    for side in sides(model):
+        tokens_of(batch, side)
+
+
 def _queries(batch: Any, site: Site) -> Tokens:
     """The tokens that are the queries of an attention."""
-    return batch.source if site.kind == "enc" else batch.target
+    return tokens_of(batch, "encoder" if site.kind == "enc" else "decoder")
 
 
 class HeadScorer:
-    """Scores a model on fixed pairs: by its loss (nats per token), or by a metric of its outputs."""
+    """Scores a model on fixed examples: by its loss (nats per prediction), or by a metric of its outputs."""
 
-    def __init__(self, predictor: Predictor, pairs: Sequence[Any], metric: str = "loss", *, beam: int = 1):
+    def __init__(self, predictor: Predictor, examples: Sequence[Any], metric: str = "loss", *, beam: int = 1):
         self.predictor, self.metric, self.beam = predictor, metric, beam
         task = predictor.task
-        self._inputs, self._references, _ = group_items(task, task.labelled(pairs))
+        self._inputs, self._references, _ = group_items(task, task.labelled(examples))
         judge = None if metric == "loss" else task.judge(self._inputs, self._references, metrics=[metric])
         self._metric = None if judge is None else judge.metrics[0]
         self.better: Better = "lower" if self._metric is None else self._metric.better
-        self._batches = batches_of(text_task(task), pairs)
-        longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
-        self._max_length = min(longest, predictor.search.max_length)
+        self._batches = batches_of(task, examples)
+        self._options = dict(task.checking)
+        if task.generates:
+            longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
+            self._options |= {"beam": beam, "max_length": min(longest, predictor.search.max_length)}
 
     def __call__(self) -> float:
         """The score of the model with its current gates."""
@@ -117,8 +144,8 @@ class HeadScorer:
             with evaluating(self.predictor.model):
                 losses = [self.predictor.model.loss(batch) for batch in self._batches]
             return sum(float(loss.total) for loss in losses) / sum(loss.count for loss in losses)
-        outputs = self.predictor.predict(self._inputs, beam=self.beam, max_length=self._max_length)
-        return self._metric.score([output.value for output in outputs], self._references).value
+        outputs = list(self.predictor.stream(self._inputs, **self._options))
+        return self._metric.score([*map(self._metric.seen, outputs)], self._references).value
 
     def worse(self, value: float, than: float) -> float:
         """How much worse a value is than another; negative if it is better."""

@@ -122,6 +122,16 @@ class GatedModel(Generative):
     def prefill(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return self.plain[0].prefill(tokens, state)
 
+    def hidden(self, batch: Any) -> Tensor:
+        """The input of the output layer of a model that decodes."""
+        self._set(fixed_gates)
+        return cast(Any, self.plain[0]).hidden(batch)
+
+    def predictions(self, source: Any) -> Tensor:
+        """The output of the head of an encoder."""
+        self._set(fixed_gates)
+        return cast(Any, self.plain[0]).predictions(source)
+
     def _set(self, gate: Callable[[Tensor], Tensor]) -> None:
         for site, part in zip(self.sites, self.log_a, strict=True):
             site.attention.gate = gate(part)[:, None, None]
@@ -170,7 +180,8 @@ def learn_gates(
     if Run.exists(out):
         raise WriteError(f"{out} already contains a run; choose another folder")
     run, original = run_of(predictor), one_model(predictor)
-    model = like(original, parse(run.config).model)  # a copy: the model of the predictor stays as it is
+    facts = predictor.task.facts()
+    model = like(original, parse(run.config).model, facts)  # a copy: that of the predictor stays as it is
     model.take_weights(original.weights())
     gates = GatedModel(model, keep, growth=growth)
     heads = [head for site in gates.sites for head in site.heads]
@@ -196,7 +207,7 @@ def learn_gates(
     kept, met = gates.best(), gates.open_heads <= keep
     if trainer.average is not None:
         gates.take_weights(trainer.average.weights)
-    smaller, description = pruned(model, config.model, set(heads) - set(kept))
+    smaller, description = pruned(model, config.model, set(heads) - set(kept), facts)
     made = write_run(predictor, out, smaller, description, f"{keep} heads of run {run.id} kept by gates")
     shutil.rmtree(unfinished)
     return LearnedGates(made, tuple(sorted(kept)), len(heads), met, progress.step)

@@ -99,8 +99,13 @@ def curve(
     return Curve(scorer.metric, scorer.better, len(order), tuple(points))
 
 
-def pruned(model: Model, description: Description, heads: Collection[Head]) -> tuple[Model, dict[str, Any]]:
-    """A smaller copy, whose outputs are those of the model with these heads off, and its description."""
+def pruned(
+    model: Model, description: Description, heads: Collection[Head], facts: Mapping[str, Any] | None = None
+) -> tuple[Model, dict[str, Any]]:
+    """A smaller copy, whose outputs are those of the model with these heads off, and its description.
+
+    facts: those of the data; by default the vocabularies of an encoder-decoder.
+    """
     gates, layers = closed_gates(model, heads), sites(model)
     open_ = {site.name: gates.get(site.attention, site.ones(site.attention.heads)) for site in layers}
     kept = {name: gate.flatten().nonzero().flatten().tolist() for name, gate in open_.items()}
@@ -112,7 +117,7 @@ def pruned(model: Model, description: Description, heads: Collection[Head]) -> t
         if stacked := [site for site in layers if site.kind == kind and site.stacked]:
             smaller[part][f"{which}heads"] = [len(kept[site.name]) for site in stacked]
             smaller[part][f"{which}head_size"] = [site.attention.key_size for site in stacked]
-    fresh = like(model, smaller)
+    fresh = like(model, smaller, facts)
     wanted, weights = fresh.weights(), model.weights()
     for site in layers:
         for name in (name for name in weights if name.startswith(f"{site.name}.")):
@@ -121,12 +126,13 @@ def pruned(model: Model, description: Description, heads: Collection[Head]) -> t
     return fresh.train(model.training), smaller
 
 
-def like(model: Model, description: Description) -> Model:
-    """A new model for the same vocabularies, in the same precision."""
-    parts: dict[Side, Any] = {**sides(model)}
-    names: dict[Side, str] = {"encoder": "source_vocabulary", "decoder": "target_vocabulary"}
-    vocabularies = {names[side]: part.embedding.vocabulary for side, part in parts.items()}
-    return build_model(description, **vocabularies).to(next(model.parameters()).dtype)
+def like(model: Model, description: Description, facts: Mapping[str, Any] | None = None) -> Model:
+    """A new model for the same data, in the same precision."""
+    if facts is None:
+        parts: dict[Side, Any] = {**sides(model)}
+        names: dict[Side, str] = {"encoder": "source_vocabulary", "decoder": "target_vocabulary"}
+        facts = {names[side]: part.embedding.vocabulary for side, part in parts.items()}
+    return build_model(description, **facts).to(next(model.parameters()).dtype)
 
 
 def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor:
@@ -142,7 +148,7 @@ def _rest(weight: Tensor, wanted: Tensor, heads: int, kept: list[int]) -> Tensor
 def write_pruned(predictor: Predictor, out: str | Path, heads: Collection[Head]) -> Run:
     """Write the run of a predictor without these heads into a new run folder."""
     model, run = one_model(predictor), run_of(predictor)
-    smaller, description = pruned(model, parse(run.config).model, heads)
+    smaller, description = pruned(model, parse(run.config).model, heads, predictor.task.facts())
     return write_run(predictor, out, smaller, description, f"{len(heads)} heads of run {run.id} removed")
 
 

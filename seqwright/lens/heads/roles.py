@@ -36,8 +36,8 @@ class AttentionBatch:
     """The weights of one attention for one batch.
 
     weights (B, H, Q, K); queries (B, Q) and keys (B, K): True for a token, False for padding; sink (B, K):
-    True at the end token of a source or the begin token of a target. rare (B, 2): see `rarest`. links: known
-    alignments.
+    True at the end token of a source or the begin token of a target. rare (B, Q or 1, 2): see `rarest`.
+    links: known alignments.
     """
 
     weights: Tensor
@@ -112,7 +112,7 @@ class HeadStatistics:
         else:
             self._offsets(batch, place)
         if batch.rare is not None:
-            first, second = (batch.rare[:, k, None, None] for k in range(2))
+            first, second = (batch.rare[:, None, :, k] for k in range(2))  # (B, 1, Q or 1)
             known = real & (first >= 0)
             self._mean("rare", place == first, known)
             self._mean("rare_two", (place == first) | (place == second), known)
@@ -183,11 +183,14 @@ def ranks(counts: np.ndarray) -> np.ndarray:
 
 
 def rarest(ids: Tensor, tokens: Tensor, rank: np.ndarray) -> Tensor:
-    """The positions of the rarest and the second rarest token of each row (B, 2); −1 if the rarest is among
-    the `FREQUENT` most frequent types, or missing. ids (B, K); tokens (B, K): False for the end and padding.
+    """The positions of the rarest and the second rarest token of each row (B, 1, 2), or of those that each
+    query sees (B, Q, 2); −1 if the rarest is among the `FREQUENT` most frequent types, or missing.
+
+    ids (B, K); tokens (B, K) or (B, Q, K): False for the end, padding and what a query does not see.
     """
-    by_place = torch.from_numpy(rank)[ids].masked_fill(~tokens, -1)
-    worst, first = by_place.max(1)
-    next_worst, second = by_place.scatter(1, first[:, None], -1).max(1)
+    seen = tokens if tokens.dim() == 3 else tokens[:, None]
+    by_place = torch.from_numpy(rank)[ids][:, None].expand_as(seen).masked_fill(~seen, -1)
+    worst, first = by_place.max(-1)
+    next_worst, second = by_place.scatter(-1, first[..., None], -1).max(-1)
     rare = worst >= FREQUENT
-    return torch.stack([first.where(rare, -1), second.where(rare & (next_worst >= 0), -1)], 1)
+    return torch.stack([first.where(rare, -1), second.where(rare & (next_worst >= 0), -1)], -1)

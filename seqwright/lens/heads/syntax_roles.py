@@ -1,4 +1,5 @@
-"""Syntactic heads of an encoder (Voita et al. 2019, 5.2), found with parsed sentences in CoNLL-U.
+"""Syntactic heads (Voita et al. 2019, 5.2), found with parsed sentences in CoNLL-U: heads of the encoder, or
+of a decoder without one, which sees only earlier words.
 
 For a relation and a direction, accuracy is the share of words whose largest weight is on the related word.
 Weights between pieces become weights between words: summed over the pieces of a key, averaged over those of a
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,8 +26,8 @@ from seqwright.data.readers.pairs import read_lines
 from seqwright.data.store import Ragged
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
-from seqwright.lens.heads.gates import Head, LayerKey, sites
-from seqwright.lens.trace.contract import text_task
+from seqwright.lens.heads.gates import Head, Kind, LayerKey, sides, sites
+from seqwright.lens.trace.contract import TextTask
 from seqwright.models import evaluating
 
 if TYPE_CHECKING:
@@ -76,15 +77,22 @@ class Relation:
 
 
 def syntax(predictor: Predictor, parses: Sequence[Parse]) -> dict[Head, tuple[Relation, ...]]:
-    """The accuracy of each encoder head for each relation that occurs."""
-    encoder = [site for site in sites(predictor.model) if site.kind == "enc" and site.attention.heads]
+    """The accuracy of each self-attention head for each relation that occurs.
+
+    A word that the model does not read to its end asks nothing, nor does a causal head about later words.
+    """
+    model = predictor.model
+    kind: Kind = "enc" if "encoder" in sides(model) else "dec"
+    own = [site for site in sites(model) if site.kind == kind and site.attention.heads]
     offsets: defaultdict[Question, Counter[int]] = defaultdict(Counter)
     hits: defaultdict[tuple[Question, LayerKey], Tensor] = defaultdict(lambda: torch.tensor(0.0).double())
     for parse in parses:
-        attended = _attended(predictor, parse)
+        attended, read = _attended(predictor, parse)
         for question, query, wanted in parse.questions():
+            if max(query, wanted) >= read or (kind == "dec" and wanted > query):
+                continue
             offsets[question][wanted - query] += 1
-            for site in encoder:
+            for site in own:
                 at = question, site.key
                 hits[at] = hits[at] + (attended[site.name][:, query] == wanted)
     return {
@@ -97,25 +105,42 @@ def syntax(predictor: Predictor, parses: Sequence[Parse]) -> dict[Head, tuple[Re
             )
             for question, counts in sorted(offsets.items())
         )
-        for site in encoder
+        for site in own
         for head in site.heads
     }
 
 
-def _attended(predictor: Predictor, parse: Parse) -> dict[str, Tensor]:
-    """For each attention of the encoder, the word with the largest weight of each word (H, words)."""
-    tokenizer = text_task(predictor.task).source
-    pieces = tokenizer.pieces(parse.text)
-    inside = [[p.start < end and start < p.end for p in pieces] for start, end in parse.spans]
-    belongs = torch.tensor([[*row, False] for row in inside], dtype=torch.float32)  # (words, S + end token)
+def _attended(predictor: Predictor, parse: Parse) -> tuple[dict[str, Tensor], int]:
+    """For each attention, the word with the largest weight of each word (H, words); and how many words are
+    read.
+    """
     model: Any = predictor.model
+    tokens, read = _tokens(predictor, parse.text)
+    belongs = torch.tensor(
+        [[t is not None and t[0] < end and start < t[1] for t in tokens] for start, end in parse.spans],
+        dtype=torch.float32,
+    )  # (words, S)
     with evaluating(model), capture(model) as captured:
-        model.encoder(source_tokens(Ragged.of([tokenizer.encode(parse.text)])))
+        read()
     found = {}
-    for name, (weights,) in captured.items():
-        by_key = weights[0].cpu().float() @ belongs.T  # (H, S, words)
-        found[name] = (belongs @ by_key / belongs.sum(1, keepdim=True).clamp(min=1)).argmax(-1)
-    return found
+    for site in sites(model):
+        if site.attention.heads and site.name in captured:
+            (weights,) = captured[site.name]
+            by_key = weights[0].cpu().float() @ belongs.T  # (H, S, words)
+            found[site.name] = (belongs @ by_key / belongs.sum(1, keepdim=True).clamp(min=1)).argmax(-1)
+    whole = belongs.any(1).tolist()
+    return found, whole.index(False) if False in whole else len(whole)
+
+
+def _tokens(predictor: Predictor, text: str) -> tuple[list[Span | None], Callable[[], Any]]:
+    """The spans of the tokens that the model reads, None for marks, and how to read them."""
+    model: Any = predictor.model
+    if isinstance(predictor.task, TextTask):
+        tokenizer = predictor.task.source
+        source = source_tokens(Ragged.of([tokenizer.encode(text)]))
+        return [*((p.start, p.end) for p in tokenizer.pieces(text)), None], lambda: model.encoder(source)
+    readout = predictor.task.readout(model, next(predictor.task.inputs(text)))
+    return readout.spans, lambda: model(readout.batch)
 
 
 def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:

@@ -85,6 +85,12 @@ class Readout:
         """Whether the output is the input itself, whose tokens are predicted."""
         return bool(self.output.get("given"))
 
+    @property
+    def spans(self) -> list[tuple[int, int] | None]:
+        """The span in the text of each token that the model reads; None for marks."""
+        pieces = [None, *self.output["pieces"][:-1]] if self.source is None else self.source["pieces"]
+        return [None if p is None or p["start"] == p["end"] else (p["start"], p["end"]) for p in pieces]
+
     def count(self, axis: str) -> int:
         """The number of items on an axis."""
         own = {"source": self.source, "steps": self.output, **self.axes}[axis]
