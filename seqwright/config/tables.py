@@ -120,7 +120,9 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: Spec = "tiny"
-    start: Annotated[str | None, Doc("Run folder to fine-tune: its tokenizers and weights.")] = None
+    start: Annotated[
+        str | None, Doc("Run folder to start from: its weights; of another task, its encoder.")
+    ] = None
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     seed: Annotated[Seed, Doc("Seed of the initial weights, the order of the data, and dropout.")] = 1

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from seqwright.data.plan import RowLengths
     from seqwright.data.read_report import ReadReport
     from seqwright.data.store import ColumnSpec, Store
+    from seqwright.data.tokenizer import Tokenizer
 
 E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
@@ -206,11 +207,19 @@ class Task(ABC, Generic[E, P]):
 
     @classmethod
     @abstractmethod
-    def fit(cls, config: Config, examples: Callable[[], Iterable[E]], start: Self | None = None) -> Self:
+    def fit(
+        cls, config: Config, examples: Callable[[], Iterable[E]], start: Task[Any, Any] | None = None
+    ) -> Self:
         """Learn tokenizers, labels or scalers. `examples` iterates the training split, as often as called.
 
-        With `start`, the task of the run that fine-tuning starts from, what it knows keeps its ids.
+        With `start`, the task of the run that fine-tuning starts from, what it knows keeps its ids. It may be
+        of another class: `fit_tokenizer` takes over the tokenizer of what it `reads`.
         """
+
+    @property
+    def reads(self) -> Tokenizer | None:
+        """The tokenizer of the text that the encoder reads; None where that is not one text."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -455,6 +464,22 @@ def group_items(task: Task[E, Any], examples: Iterable[E]) -> tuple[list[E], lis
         answers.setdefault(key, {})[task.truth(example)] = None
         order.append(places.setdefault(key, len(places)))
     return list(firsts.values()), [list(known) for known in answers.values()], order
+
+
+def fit_tokenizer(spec: Any, texts: Iterable[str], start: Task[Any, Any] | None) -> Tokenizer:
+    """Learn a tokenizer from texts, or extend the one that `start` reads with by what is new in them."""
+    from seqwright.config.registry import parse
+    from seqwright.data.tokenizer import train_tokenizer
+
+    if start is None:
+        kind, options = parse("tokenizer", spec)
+        return train_tokenizer(kind, texts, **options)
+    if start.reads is None:
+        raise ConfigError(
+            f"a {start.noun} of the run to start from is not one text, so it has no tokenizer to take over; "
+            "train without start"
+        )
+    return start.reads.grown(texts)
 
 
 def task_class(name: str) -> type[Task[Any, Any]]:

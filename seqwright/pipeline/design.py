@@ -7,6 +7,7 @@ import os
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.pipeline.starting import started
 from seqwright.prediction.predictor import paths_of
 from seqwright.runs.folder import WEIGHTS, Run, check_home
 from seqwright.runtime import machine
 from seqwright.training import run as training_run
+from seqwright.training.warm_start import Start
 
 
 @dataclass(frozen=True)
@@ -218,9 +221,11 @@ def _existing(folder: Path) -> Choice | None:
 
 def _chosen(config: Config, found: Survey, requested: Mapping[str, Any]) -> Recipe:
     """Choose by the recipe of the task, with at least one example in each part of the split."""
-    recipe = recipe_of(config.task)(found, requested)
-    if config.start is not None:
-        recipe = recipe.over(_of_start(config.start))
+    choose = partial(recipe_of(config.task), found)
+    if config.start is None:
+        recipe = choose(requested)
+    else:
+        recipe = started(choose, Start.open(config.start), config.task, requested)
     chosen = recipe.table().get("data", {}).get("held_out")
     if chosen is None or "held_out" in requested.get("data", {}):
         return recipe
@@ -249,13 +254,6 @@ def _least_share(found: Survey, data: DataConfig) -> float | None:
         if all(found.split(replace(data, held_out=share)).values()):
             return share
     return None
-
-
-def _of_start(start: str) -> Choice:
-    """Return what fine-tuning takes over from the run that it starts from."""
-    config = Run.open(start).config
-    table = {key: config[key] for key in ("tokenizer", "model")}
-    return Choice("tokenizers and model", table, f"those of {start}, which is fine-tuned")
 
 
 def held_out_files(given: Any, part: Part) -> list[str]:

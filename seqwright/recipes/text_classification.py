@@ -9,6 +9,7 @@ from typing import Any
 from seqwright.config import DataConfig
 from seqwright.config.presets import as_table
 from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.registry import parse as parse_spec
 from seqwright.data.checks.statistics import LengthHistogram, TextColumn
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
@@ -32,6 +33,7 @@ TEXTS = 64  # texts of a batch, within the limits of its tokens
 TOKENS = (1024, 8192)
 UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighed
 BALANCE = 0.5
+BY_CHARACTER = ("characters", "letters", "bytes")  # tokenizers
 WORDS = 2  # words of a text on average, below which it is read by characters
 CORES = 2
 HELD_OUT = 2500
@@ -46,7 +48,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
             f"{survey.name}: every text has the label {only!r}; a classifier needs at least two labels"
         )
     texts, column = survey.report.examples, survey.report.columns["text"]
-    words, ending = column.words.mean >= WORDS, requested.get("training", {})
+    words, ending = _by_words(column, requested.get("tokenizer", {})), requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(texts)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     length = _length(column, words)
@@ -70,6 +72,13 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     )
 
 
+def _by_words(column: TextColumn, tokenizer: Mapping[str, Any]) -> bool:
+    """Whether the texts are read by words and pieces of them: as requested, or if they have several words."""
+    if "source" in tokenizer:
+        return parse_spec("tokenizer", tokenizer["source"])[0] not in BY_CHARACTER
+    return column.words.mean >= WORDS
+
+
 def _preset(model: Mapping[str, Any], words: bool) -> str:
     """Return the requested preset; without one that for the texts, or for an encoder of another kind."""
     encoder = model.get("encoder", {})
@@ -91,7 +100,7 @@ def _length(column: TextColumn, words: bool) -> Choice:
     lengths = column.words if words else column.characters
     whole = math.ceil((PIECES if words else 1.0) * _quantile(lengths, READ)) + 2
     longest = max(min(whole, LONGEST), 16)
-    reason = f"{READ:.0%} of the texts fit" if longest == whole else "longer texts are cut, to save time"
+    reason = f"{READ:.0%} of the texts fit" if longest >= whole else "longer texts are cut, to save time"
     return Choice(f"the first {longest} tokens of a text", {"data": {"max_length": longest}}, reason)
 
 

@@ -2,6 +2,7 @@
 
 config.json         the resolved configuration, the format number, the run id
 model.safetensors   the weights to use, with tokenizer*.json
+start.json          what was taken over from another run, if the training started from one
 README.md           the model card; report.html, data.json, evaluation.json, examples.json
 metrics.jsonl       the training log, one record per line
 checkpoints/        the state of training; data/ the prepared data; traces/ recorded attention (none of them

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig
-from seqwright.config.registry import parse as parse_spec
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
@@ -29,9 +28,9 @@ from seqwright.data.readers.labelled import (
 from seqwright.data.results import Label, Reading
 from seqwright.data.sentences import SentenceLimits, split_sentences
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
+from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row, Task, fit_tokenizer
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import END, UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.tokenizer import END, UNK, Piece, Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
 from seqwright.tasks.bases.labels import LABELS, LabelTask
@@ -110,15 +109,13 @@ class TextClassification(LabelTask[Labelled]):
         cls,
         config: Config,
         examples: Callable[[], Iterable[Labelled]],
-        start: TextClassification | None = None,
+        start: Task[Any, Any] | None = None,
     ) -> TextClassification:
         counts = cls.counted(examples)
-        texts = (example.text for example in examples())
+        tokenizer = fit_tokenizer(config.tokenizer.source, (example.text for example in examples()), start)
+        labels = start.labels.grown(counts) if isinstance(start, cls) else Labels.of(counts)
         rest = config.data.max_length, config.tokenizer.sampled, _sentence_limits(config)
-        if start is not None:
-            return cls(start.tokenizer.grown(texts), start.labels.grown(counts), *rest)
-        kind, options = parse_spec("tokenizer", config.tokenizer.source)
-        return cls(train_tokenizer(kind, texts, **options), Labels.of(counts), *rest)
+        return cls(tokenizer, labels, *rest)
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> TextClassification:
@@ -129,6 +126,10 @@ class TextClassification(LabelTask[Labelled]):
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
         self.labels.save(folder / LABELS)
+
+    @property
+    def reads(self) -> Tokenizer:
+        return self.tokenizer
 
     @property
     def fingerprint(self) -> str:

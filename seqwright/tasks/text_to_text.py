@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 import numpy as np
 
 from seqwright.config import Config, DataConfig
-from seqwright.config.registry import parse as parse_spec
 from seqwright.data.fields import FIELD, JoinedFields, has_fields, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.plan import RowLengths, item_seed
@@ -24,9 +23,9 @@ from seqwright.data.readers.columns import FieldKind, parse_columns
 from seqwright.data.readers.pairs import PairFiles, open_pairs, source_from_cells
 from seqwright.data.results import Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row
+from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row, Task, fit_tokenizer
 from seqwright.data.text_display import pluralize
-from seqwright.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.tokenizer import Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.buckets import ENDING, LENGTHS, by_ending, by_length, by_rarity, rarity_of_run
 from seqwright.evaluation.mistakes import mistakes_of
@@ -119,25 +118,19 @@ class TextToText(GeneratedText[Pair]):
 
     @classmethod
     def fit(
-        cls, config: Config, examples: Callable[[], Iterable[Pair]], start: TextToText | None = None
+        cls, config: Config, examples: Callable[[], Iterable[Pair]], start: Task[Any, Any] | None = None
     ) -> TextToText:
         def texts(*sides: int) -> Iterator[str]:
             return (example[side] for example in examples() for side in sides)  # type: ignore[misc]
 
-        def learned(spec: Any, *sides: int) -> Tokenizer:
-            kind, options = parse_spec("tokenizer", spec)
-            return train_tokenizer(kind, texts(*sides), **options)
-
         options, rest = config.tokenizer, (config.tokenizer.sampled, field_kinds(config.data.columns))
-        if start is not None and start.source is start.target:
-            joint = start.source.grown(texts(0, 1))
-            return cls(joint, joint, *rest)
-        if start is not None:
+        if isinstance(start, TextToText) and start.source is not start.target:
             return cls(start.source.grown(texts(0)), start.target.grown(texts(1)), *rest)
-        if options.joint:
-            joint = learned(options.source, 0, 1)
+        if options.joint or isinstance(start, TextToText):
+            joint = fit_tokenizer(options.source, texts(0, 1), start)
             return cls(joint, joint, *rest)
-        return cls(learned(options.source, 0), learned(options.target, 1), *rest)
+        target = fit_tokenizer(options.target, texts(1), None)
+        return cls(fit_tokenizer(options.source, texts(0), start), target, *rest)
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> TextToText:
@@ -157,6 +150,10 @@ class TextToText(GeneratedText[Pair]):
         else:
             self.source.save(folder / SOURCE)
             self.target.save(folder / TARGET)
+
+    @property
+    def reads(self) -> Tokenizer:
+        return self.source
 
     @property
     def fingerprint(self) -> str:

@@ -21,6 +21,9 @@ Rate = Annotated[Positive, Doc("Highest learning rate; the schedule sets the fra
 Betas = Annotated[tuple[Share, Share], Doc("Decay of the first and the second moment.")]
 Decay = Annotated[NotNegative, Doc("Weight decay of matrices.")]
 Factor = Annotated[Positive, Doc("Factor of the learning rate of embeddings and the output layer.")]
+PartFactors = Annotated[
+    dict[str, Positive], Doc("Factors of the learning rate of parts of the model, such as encoder.")
+]
 VectorFactor = Annotated[Positive, Doc("Factor of the learning rate of biases, norms and other vectors.")]
 OUTER = {"embedding", "output"}  # parts of a name whose matrices are tables of symbols
 
@@ -71,6 +74,7 @@ class Adamw(Optimizer):
     """AdamW (Loshchilov & Hutter 2019); only matrices have weight decay.
 
     embedding_rate, vector_rate: factors of the rate for tables of symbols, and for all that is not a matrix.
+    part_rates: factors of the rate for parts of the model, for fine-tuning (Howard & Ruder 2018, 3.2).
     """
 
     def __init__(
@@ -83,23 +87,25 @@ class Adamw(Optimizer):
         decay: Decay = 0.01,
         embedding_rate: Factor = 1.0,
         vector_rate: VectorFactor = 1.0,
+        part_rates: PartFactors | None = None,
     ):
         self.options: dict[str, Any] = {"betas": tuple(betas), "eps": epsilon}
         self.decay, self.embedding_rate, self.vector_rate = decay, embedding_rate, vector_rate
+        self.part_rates = part_rates or {}
         super().__init__(model, rate=rate)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        matrices = {name: p for name, p in parameters.items() if p.dim() >= 2}
-        vectors = [p for p in parameters.values() if p.dim() < 2]
-        groups: list[dict[str, Any]] = [{"params": list(matrices.values()), "weight_decay": self.decay}]
-        if self.embedding_rate != 1:
-            tables = [p for name, p in matrices.items() if is_table(name)]
-            groups[0]["params"] = [p for name, p in matrices.items() if not is_table(name)]
-            rate = self.rate * self.embedding_rate
-            groups.append({"params": tables, "weight_decay": self.decay, "lr": rate})
-        groups.append({"params": vectors, "weight_decay": 0.0, "lr": self.rate * self.vector_rate})
-        used = [group for group in groups if group["params"]]
-        return [torch.optim.AdamW(used, lr=self.rate, fused=True, **self.options)]
+        groups: dict[tuple[float, float], list[nn.Parameter]] = {}  # by decay and rate
+        for name, p in parameters.items():
+            decay = self.decay if p.dim() >= 2 else 0.0
+            groups.setdefault((decay, self.rate_of(name, p)), []).append(p)
+        used = [{"params": own, "weight_decay": decay, "lr": rate} for (decay, rate), own in groups.items()]
+        return [torch.optim.AdamW(used, lr=self.rate, fused=True, **self.options)] if used else []
+
+    def rate_of(self, name: str, parameter: nn.Parameter) -> float:
+        """Return the highest learning rate of a parameter."""
+        kind = self.vector_rate if parameter.dim() < 2 else self.embedding_rate if is_table(name) else 1.0
+        return self.rate * kind * self.part_rates.get(name.partition(".")[0], 1.0)
 
 
 def is_table(name: str) -> bool:
@@ -134,7 +140,11 @@ class Muon(Adamw):
         if inner:
             defaults = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}
             defaults["iterations"] = self.iterations
-            parts.append(_Orthogonal(inner.values(), defaults))
+            groups: dict[float, list[nn.Parameter]] = {}  # by rate
+            for name, p in inner.items():
+                groups.setdefault(self.rate_of(name, p), []).append(p)
+            used = [{"params": own, "lr": rate} for rate, own in groups.items()]
+            parts.append(_Orthogonal(used, defaults))
         return parts
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from seqwright.config import Config
-from seqwright.config import parse as parse_config
 from seqwright.data.checks.findings import Finding, left_out_finding
 from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import INPUTS, Fingerprints, fingerprints, hashes, refuse_changed
@@ -24,7 +23,8 @@ from seqwright.data.store import Store, StoredRow
 from seqwright.data.task import Task
 from seqwright.errors import InputError, ModelError
 from seqwright.files import reached, read_json, sync, write_json
-from seqwright.runs.folder import CHECKPOINTS, Run
+from seqwright.runs.folder import CHECKPOINTS
+from seqwright.training.warm_start import Start
 
 AGAIN = "wait until it is complete, then train again"
 
@@ -116,9 +116,7 @@ class _Preparation:
             return kind.load(self.folder, config)
         if next(self.corpus.examples("train"), None) is None:
             raise InputError(_nothing_left("train", self.corpus, config.data.max_length, Counter()))
-        start = None
-        if config.start is not None:
-            start = kind.load(Path(config.start), parse_config(Run.open(config.start).config))
+        start = None if config.start is None else Start.open(config.start).task
         task = kind.fit(config, self._examples, start)
         self.check_unchanged()
         note.unlink(missing_ok=True)  # a kill from here on must not leave it next to another task

@@ -14,11 +14,14 @@ import torch
 from seqwright.config import Config
 from seqwright.config import parse as parse_config
 from seqwright.config.presets import PINNED, as_table, pinned
+from seqwright.config.registry import parse as parse_spec
+from seqwright.config.registry import unknown
 from seqwright.data.fingerprints import Fingerprints
 from seqwright.data.task import task_class
 from seqwright.data.tokenizer import TOKENIZERS
 from seqwright.errors import ConfigError, ModelError, Problem
 from seqwright.evaluation.metrics import METRICS
+from seqwright.files import write_json
 from seqwright.models import Model
 from seqwright.models.building import build_model, resolve
 from seqwright.runs.folder import Run, differences
@@ -29,7 +32,7 @@ from seqwright.training.optimizer import OPTIMIZERS
 from seqwright.training.preparation import Prepared, prepare
 from seqwright.training.schedule import SCHEDULES
 from seqwright.training.trainer import Listener, Observer, Progress, State, Trainer, derived_seed
-from seqwright.training.warm_start import warm_start
+from seqwright.training.warm_start import RECORD, Start, taken_parts, warm_start
 from seqwright.training.workers import allocate_workers
 
 # Keys of [training] that may change when it resumes: its end, and options that do not affect the weights.
@@ -56,6 +59,9 @@ def train(
     interrupt = interrupt or Interrupt()
     config = pin_preset(config, Path(folder))
     check_parts(config)  # before a folder with a wrong configuration exists
+    start = None if config.start is None or _begun(Path(folder)) else Start.open(config.start)
+    if start is not None:
+        taken_parts(start, config)
     run = open_or_create(config, Path(folder))
     with run.lock(), interrupt.listening(), with_workers(config) as workers:
         if run.config != config.to_dict():
@@ -63,8 +69,8 @@ def train(
         prepared = prepare(config, run.folder, interrupt.check, surveyed)
         model = first_model(config, prepared)
         if not run.checkpoints().steps():
-            if config.start is not None:
-                warm_start(model, config.start, config.model)
+            if start is not None:
+                write_json(run.path(RECORD), warm_start(model, start, config))
             if announce is not None:
                 announce(forecast(config, prepared, model, workers))
         elif config.threads is None:  # the forecast measured them; another number rounds differently
@@ -94,6 +100,11 @@ def first_model(config: Config, prepared: Prepared) -> Model:
     """Return the model before the first step."""
     torch.manual_seed(derived_seed(config.seed))
     return build_model(config.model, **prepared.task.facts())
+
+
+def _begun(folder: Path) -> bool:
+    """Whether there is a training with weights in this folder."""
+    return Run.exists(folder) and bool(Run.open(folder).checkpoints().steps())
 
 
 def open_or_create(config: Config, folder: Path) -> Run:
@@ -170,4 +181,8 @@ def _build_on_meta_device(config: Config, *, unshared: bool = False) -> None:
     if unshared and "share" in resolve(model):
         model["share"] = False
     with torch.device("meta"):
-        build_model(model, **task.sample_facts)
+        built = build_model(model, **task.sample_facts)
+    _, optimizer = parse_spec("optimizer", config.training.optimizer)
+    parts = list(dict.fromkeys(name.partition(".")[0] for name, _ in built.named_parameters()))
+    if wrong := [part for part in optimizer.get("part_rates", {}) if part not in parts]:
+        raise ConfigError(unknown("part of the model in part_rates", wrong[0], parts))

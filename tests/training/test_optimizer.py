@@ -58,6 +58,21 @@ def test_adamw_equals_that_of_torch():
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
+def test_each_part_of_a_model_has_its_rate(name):
+    """A part with a tenth of the rate moves a tenth as far in the first step."""
+    before, moved = network(), {}
+    for factor in (1.0, 0.1):
+        model = network()
+        optimizer = build(name, model, rate=0.01, decay=0.0, part_rates={"1": factor})
+        descend(model, optimizer, 1)
+        pairs = zip(model.named_parameters(), before.parameters(), strict=True)
+        moved[factor] = {key: (after - old).detach() for (key, after), old in pairs}
+    for key, move in moved[1.0].items():
+        factor = 0.1 if key.startswith("1.") else 1.0
+        torch.testing.assert_close(moved[0.1][key], factor * move, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
 def test_groups_have_rates_of_their_own(name):
     model = network()
     groups = build(name, model, rate=0.01, embedding_rate=3.0, vector_rate=0.5).parts

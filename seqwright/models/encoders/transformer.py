@@ -17,13 +17,14 @@ class Transformer(SequenceEncoder):
     """Embedded tokens through a stack of blocks. The other options are those of the stack.
 
     neighbours: tokens on each side that a convolution below the stack joins to each token; 0: none.
+    causal: a token sees only those before it.
     """
 
     passes_to = Stack
 
-    def __init__(self, *, vocabulary: int | None, neighbours: Whole = 0, **stack: Any):
+    def __init__(self, *, vocabulary: int | None, neighbours: Whole = 0, causal: bool = False, **stack: Any):
         super().__init__()
-        self.stack = Stack(**stack)
+        self.stack = Stack(causal=causal, **stack)
         self.size, self.input_size = self.stack.size, self.stack.embedding_size
         self.embedding = None if vocabulary is None else Embedding(vocabulary, self.input_size)
         self.neighbours = Neighbours(self.input_size, neighbours) if neighbours else None

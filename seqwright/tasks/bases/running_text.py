@@ -24,8 +24,8 @@ from seqwright.data.read_report import Place
 from seqwright.data.readers.texts import Passage, TextFiles, open_texts
 from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Store
-from seqwright.data.task import Check, Kind, P, Role, Row, Task
-from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.task import Check, Kind, P, Role, Row, Task, fit_tokenizer
+from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.files import read_json, write_json
 
@@ -85,14 +85,10 @@ class RunningText(Task[Passage, P]):
 
     @classmethod
     def fit(
-        cls, config: Config, examples: Callable[[], Iterable[Passage]], start: Self | None = None
+        cls, config: Config, examples: Callable[[], Iterable[Passage]], start: Task[Any, Any] | None = None
     ) -> Self:
         texts = chain((example.text for example in examples()), cls.markers)
-        if start is None:
-            kind, options = parse_spec("tokenizer", config.tokenizer.source)
-            tokenizer = train_tokenizer(kind, texts, **options)
-        else:
-            tokenizer = start.tokenizer.grown(texts)
+        tokenizer = fit_tokenizer(config.tokenizer.source, texts, start)
         found, counts = cls(tokenizer, config.data.max_length, ()), np.zeros(tokenizer.size, np.int64)
         for example in examples():
             np.add.at(counts, found.ids(example), 1)
@@ -112,6 +108,10 @@ class RunningText(Task[Passage, P]):
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
         write_json(folder / COUNTS, {"counts": list(self.counts)})
+
+    @property
+    def reads(self) -> Tokenizer:
+        return self.tokenizer
 
     @property
     def fingerprint(self) -> str:
