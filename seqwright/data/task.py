@@ -135,7 +135,7 @@ class Task(ABC, Generic[E, P]):
     evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
     that names no file is the input itself. streams: in a terminal, the answer to it is shown while it grows.
     whole_file: a file is one input, which the reader reads, not a line. generates: answers are searched for,
-    with the options of a beam. reads_files: an INPUT of the command `predict` is an input itself, such as an
+    with the options of a beam. transfers: `fit` can take the tokenizer of another task. reads_files: an INPUT of the command `predict` is an input itself, such as an
     image, and there may be several. speed_noun: what training speed is counted in. block: examples that are
     encoded together.
     """
@@ -152,6 +152,7 @@ class Task(ABC, Generic[E, P]):
     whole_file: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     generates: ClassVar[bool] = False
+    transfers: ClassVar[bool] = False
     reads_files: ClassVar[bool] = False
     speed_noun: ClassVar[str] = "token"
     block: ClassVar[int] = 20_000
@@ -207,13 +208,11 @@ class Task(ABC, Generic[E, P]):
 
     @classmethod
     @abstractmethod
-    def fit(
-        cls, config: Config, examples: Callable[[], Iterable[E]], start: Task[Any, Any] | None = None
-    ) -> Self:
+    def fit(cls, config: Config, examples: Callable[[], Iterable[E]], start: Any = None) -> Self:
         """Learn tokenizers, labels or scalers. `examples` iterates the training split, as often as called.
 
-        With `start`, the task of the run that fine-tuning starts from, what it knows keeps its ids. It may be
-        of another class: `fit_tokenizer` takes over the tokenizer of what it `reads`.
+        With `start`, the task of the run that fine-tuning starts from, what it knows keeps its ids. It is of
+        this class, or with `transfers` of any class that `reads` text.
         """
 
     @property
@@ -474,11 +473,7 @@ def fit_tokenizer(spec: Any, texts: Iterable[str], start: Task[Any, Any] | None)
     if start is None:
         kind, options = parse("tokenizer", spec)
         return train_tokenizer(kind, texts, **options)
-    if start.reads is None:
-        raise ConfigError(
-            f"a {start.noun} of the run to start from is not one text, so it has no tokenizer to take over; "
-            "train without start"
-        )
+    assert start.reads is not None  # checked when the run to start from is opened
     return start.reads.grown(texts)
 
 

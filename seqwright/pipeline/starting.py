@@ -31,6 +31,7 @@ def started(
         table = {key: start.run.config[key] for key in ("tokenizer", "model")}
         reason = f"those of {start.path}, which is fine-tuned"
         return choose(requested).over(Choice("tokenizers and model", table, reason))
+    start.check_transfer(task)
     source, asked = start.config.tokenizer.source, requested.get("tokenizer", {})
     if asked.get("source", source) != source:
         rule = f"the encoder of {start.path} reads with its own tokenizer; leave it out"
@@ -52,7 +53,8 @@ def _tokenizer(table: Mapping[str, Any], start: Start, task: str) -> Choice:
     if sum(role.kind is Kind.TEXT for role in task_class(task).roles) > 1:
         tokenizer |= {"joint": False, "target": table["tokenizer"]["target"]}
     reads = start.task.reads
-    ids = "" if reads is None else f", {reads.kind} with {pluralize(reads.size, 'id')}"
+    assert reads is not None  # checked above
+    ids = f", {reads.kind} with {pluralize(reads.size, 'id')}"
     reason = "the encoder knows its ids; new characters get ids behind them"
     return Choice(f"tokenizer of {start.path}{ids}", {"tokenizer": tokenizer}, reason)
 

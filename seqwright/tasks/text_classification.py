@@ -62,6 +62,7 @@ class TextClassification(LabelTask[Labelled]):
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     noun, group_noun = "text", "text"
+    transfers = True
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "classes": 2}
     traced = True
 

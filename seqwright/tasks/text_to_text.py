@@ -73,6 +73,7 @@ class TextToText(GeneratedText[Pair]):
     roles = (Role("source", Kind.TEXT), Role("target", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "ensemble", "decoder_only")
     noun, group_noun = "pair", "source"
+    transfers = True
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,

@@ -91,6 +91,8 @@ def with_workers(config: Config) -> Iterator[int]:
 def plan(config: Config) -> Forecast:
     """Return the forecast of a training without starting it."""
     check_parts(config)
+    if config.start is not None:
+        taken_parts(Start.open(config.start), config)
     with TemporaryDirectory(prefix="seqwright-plan-") as folder, with_workers(config) as workers:
         prepared = prepare(config, Path(folder))
         return forecast(config, prepared, first_model(config, prepared), workers)

@@ -53,6 +53,14 @@ class Start:
         """The complete description of its model."""
         return resolve(self.config.model)
 
+    def check_transfer(self, task: str) -> None:
+        """Refuse to take an encoder into another task, unless both read text."""
+        named = f"{self.path} is a run of {self.config.task}"
+        if not task_class(task).transfers:
+            raise ModelError(f"{named}; {task} can only start from a run of {task}")
+        if self.task.reads is None:
+            raise ModelError(f"{named}, which does not read plain text; {task} cannot start from it")
+
     def encoder(self) -> tuple[str, dict[str, Any]]:
         """Return the part that another task takes over, and its description as an encoder."""
         try:
@@ -76,6 +84,7 @@ def taken_parts(start: Start, config: Config) -> dict[str, str]:
             changes = "; ".join(changed)
             raise ModelError(f"{path} has another model ({changes}); use its options, or train without start")
         return {"": ""}
+    start.check_transfer(config.task)
     if "encoder" not in parts_of(new["kind"]):
         raise ModelError(
             f"{config.task} has no encoder, so it cannot start from {path}, a run of {start.config.task}; "

@@ -186,11 +186,15 @@ def test_an_unfinished_run_is_no_start(home: Path, tmp_path: Path) -> None:
         designed(home, str(tmp_path / "half"), "text_classification")
 
 
-def test_a_start_without_a_tokenizer_of_text_is_refused(home: Path, tmp_path: Path, monkeypatch) -> None:
+def test_only_tasks_that_read_text_take_over_from_each_other(home: Path, tmp_path: Path, monkeypatch) -> None:
     made = designed(home, "mlm", "text_classification")
     monkeypatch.setattr(TASKS.get("masked_language_modeling"), "reads", None)
-    with pytest.raises(ConfigError, match="a passage of the run to start from is not one text"):
+    with pytest.raises(ModelError, match="which does not read plain text; text_classification cannot"):
         run_design(made, tmp_path / "new", Console(None))
+    monkeypatch.setattr(TASKS.get("text_classification"), "transfers", False)
+    with pytest.raises(ModelError, match="text_classification can only start from a run of text_class"):
+        run_design(made, tmp_path / "new", Console(None))
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

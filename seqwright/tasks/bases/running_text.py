@@ -57,6 +57,7 @@ class RunningText(Task[Passage, P]):
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8}
     checking: ClassVar[Mapping[str, Any]] = {"scored": True}
     prompted = True
+    transfers = True
     part: ClassVar[str]
     markers: ClassVar[tuple[str, ...]] = ()
 
