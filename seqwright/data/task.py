@@ -135,9 +135,9 @@ class Task(ABC, Generic[E, P]):
     evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
     that names no file is the input itself. streams: in a terminal, the answer to it is shown while it grows.
     whole_file: a file is one input, which the reader reads, not a line. generates: answers are searched for,
-    with the options of a beam. transfers: `fit` can take the tokenizer of another task. reads_files: an INPUT of the command `predict` is an input itself, such as an
-    image, and there may be several. speed_noun: what training speed is counted in. block: examples that are
-    encoded together.
+    with the options of a beam. transfers: `fit` can take the tokenizer of another task. reads_files: an INPUT
+    of the command `predict` is an input itself, such as an image, and there may be several. speed_noun: what
+    training speed is counted in. block: examples that are encoded together.
     """
 
     roles: ClassVar[tuple[Role, ...]]
