@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.cells import cell_len
 
 from seqwright.data.fields import as_line
@@ -26,7 +27,15 @@ def summary(trace: Trace) -> str:
     """The output with its alternatives, the steps, and where the model looked."""
     if not trace.document["hypotheses"]:
         return "\n".join(
-            [*_predictions(trace), "", *_steps(trace), "", *_carriers(trace), *_alignment(trace)]
+            [
+                *_predictions(trace),
+                "",
+                *_steps(trace),
+                "",
+                *_parts(trace),
+                *_carriers(trace),
+                *_alignment(trace),
+            ]
         )
     best, *others = rows = trace.document["hypotheses"]
     lines = [f"{visible(as_line(trace.text))} → {_hypothesis(best)}"]
@@ -52,6 +61,31 @@ def _predictions(trace: Trace) -> list[str]:
     return [text, f"{pluralize(count, 'token')}: {surprise}; most probable at each place:"]
 
 
+def _parts(trace: Trace) -> list[str]:
+    """The weight of each part of the source, such as a sentence, that the head pools."""
+    lines = []
+    for axis, parts in trace.document["axes"].items():
+        if trace.layers(axis):
+            texts, weights = (
+                (visible(as_line(part["text"])) for part in parts["pieces"]),
+                trace.attention(axis, 0)[0, 0],
+            )
+            shown = [
+                f"  {weight:.3f} {_bar(weight):10} {text}"
+                for weight, text in zip(weights, texts, strict=True)
+            ]
+            lines += [f"Pooling weight of the {axis}", *shown[:MOST], *_left_out(len(shown), axis), ""]
+    return lines
+
+
+def _pooling_weights(trace: Trace) -> np.ndarray | None:
+    """The weight of each token of the source; with parts, its weight in its part times that of the part."""
+    if trace.layers("pool"):
+        return trace.attention("pool", 0)[0, 0]
+    pooled = [axis for axis in trace.document["axes"] if trace.layers(axis) and trace.layers("words")]
+    return trace.attention(pooled[0], 0)[0, 0] @ trace.attention("words", 0)[0] if pooled else None
+
+
 def _carriers(trace: Trace) -> list[str]:
     """How much each token of the source carried a single prediction: pooling weight and gradient × input."""
     source, parts = trace.document["source"], trace.document["contributions"]
@@ -59,11 +93,10 @@ def _carriers(trace: Trace) -> list[str]:
         return []
     labels = [_label(piece) for piece in source["pieces"]]
     width = max(map(cell_len, labels[:MOST]))
-    (effects,), pools = trace.contributions()[0], trace.layers("pool")
-    weights = trace.attention("pool", 0)[0, 0] if pools else None
-    name = trace.document["names"]["step"]
-    title = f"Which tokens carried the {name}: {'pooling weight and ' if pools else ''}gradient × input"
-    lines = [title, *([] if pools else [f"  ({trace.why('pool')})"])]
+    (effects,), weights = trace.contributions()[0], _pooling_weights(trace)
+    measures = "gradient × input" if weights is None else "pooling weight and gradient × input"
+    lines = [f"Which tokens carried the {trace.document['names']['step']}: {measures}"]
+    lines += [f"  ({trace.why('pool')})"] if weights is None else []
     for at, label in enumerate(labels[:MOST]):
         weight = "" if weights is None else f"{weights[at]:6.3f} {_bar(weights[at]):10}"
         lines.append(f"  {_padded(label, width)}  {weight} {effects[at]:+.4f}".replace("-", "−"))

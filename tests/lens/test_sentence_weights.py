@@ -58,6 +58,23 @@ def test_weights_are_those_of_the_equations():
     assert found.label == model(TEXT)
 
 
+def test_a_trace_has_the_same_weights():
+    model = predictor("characters")
+    found, trace = sentence_weights(model, TEXT), model.look(TEXT)
+    outer, inner = trace.attention("sentences", 0)[0, 0], trace.attention("words", 0)[0]
+    assert outer.tolist() == pytest.approx([sentence.weight for sentence in found.sentences], abs=1e-4)
+    for sentence, row in zip(found.sentences, inner, strict=True):
+        assert max(row) <= max(word.weight for word in sentence.words) + 1e-4
+        assert row.sum() == pytest.approx(1, abs=1e-3)
+    for sentence, part in zip(found.sentences, model.task.parts(TEXT), strict=True):
+        (line,) = [
+            line for line in str(trace).splitlines() if line.startswith("  0.") and line.endswith(part)
+        ]
+        assert float(line.split()[0]) == pytest.approx(sentence.weight, abs=1e-3)
+    tokens = [line.split() for line in str(trace).splitlines() if line.startswith("  T ")]
+    assert float(tokens[0][1]) == pytest.approx(float(outer @ inner[:, 0]), abs=1e-3)
+
+
 def test_a_word_of_several_tokens_has_the_sum_of_their_weights():
     found = sentence_weights(predictor("characters"), TEXT)
     assert [[word.text for word in sentence.words] for sentence in found.sentences] == [
