@@ -353,6 +353,11 @@ class Task(ABC, Generic[E, P]):
     ) -> list[P]:
         """Answer encoded inputs in one batch, in order. `numbers` seed what is drawn at random."""
 
+    def from_messages(self, messages: Sequence[Mapping[str, str]]) -> Any:
+        """Return the input that answers messages with a role and a content: the last one of the user."""
+        users = [message["content"] for message in messages if message["role"] == "user"]
+        return (users or [messages[-1]["content"]])[-1]
+
     def drafts(
         self, model: Any, rows: Sequence[Row[E]], request: Any, numbers: Sequence[int]
     ) -> list[Any] | None:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from seqwright.data.results import Prediction
-from seqwright.data.task import Kind, Row
-from seqwright.errors import ConfigError, InputError, SeqwrightError
+from seqwright.data.task import Kind, Row, Task
+from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
 from seqwright.prediction.examples import EXAMPLES, read_examples
 from seqwright.prediction.predictor import Predictor, load
+from seqwright.serve.corrections import add_correction
 from seqwright.serve.limits import Limits, Refusal
 from seqwright.serve.metrics import Metrics
 from seqwright.serve.worker import Piece, Ticket, Worker
@@ -55,6 +56,11 @@ class Served:
     def images(self) -> bool:
         return any(role.kind is Kind.IMAGE for role in self.task.roles)
 
+    @property
+    def writes(self) -> bool:
+        """Whether its outputs are texts that can grow token by token."""
+        return type(self.task).drafts is not Task.drafts
+
     def describe(self) -> dict[str, Any]:
         """Return what a client needs to know to use the model."""
         roles = [
@@ -64,7 +70,7 @@ class Served:
             "task": self.kind,
             "roles": roles,
             "traced": self.task.traced,
-            "generates": self.task.generates,
+            "writes": self.writes,
             "source": self.pair.source,
             "target": self.pair.target,
             "parameters": self.predictor.parameters,
@@ -162,6 +168,19 @@ class Served:
                 return await asyncio.to_thread(self.predictor.look, given, beam=beam, reference=reference)
             except (ConfigError, InputError) as error:
                 raise Refusal(400, str(error)) from error
+
+    async def correct(self, columns: Mapping[str, Any], output: str | None) -> None:
+        """Store the right answer to an input, as columns of the task, in the run folder."""
+        folder = self.predictor.folder
+        if folder is None:
+            raise Refusal(404, f"{self.name} has no run folder to store corrections in")
+        for name, value in columns.items():
+            if len(str(value)) > self.limits.characters:
+                raise Refusal(400, f"{name} has more than {self.limits.characters} characters")
+        try:
+            await asyncio.to_thread(add_correction, folder, columns, output, self.limits.corrections)
+        except WriteError as error:
+            raise Refusal(409, "the correction cannot be stored", reason="store") from error
 
     def warm_up(self) -> None:
         """Compute a recorded example, so that the first request does not wait for lazy parts."""

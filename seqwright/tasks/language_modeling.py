@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -281,6 +281,10 @@ class LanguageModeling(RunningText[Any]):
                 *(self.window, self.window // 2, self.window),
             )
         return ContinuationDraft(self, row, request, sample)
+
+    def from_messages(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return all messages as one text to continue, each on lines of its own."""
+        return "\n".join(message["content"] for message in messages)
 
     def drafts(
         self, model: Any, rows: Sequence[Row[Passage]], request: Writing | Scoring, numbers: Sequence[int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lm_runs import toy_run
 from tiny_runs import make_run, words
 
 from seqwright.prediction.examples import write_examples
@@ -17,3 +18,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_run(tmp_path_factory.mktemp("runs") / "capitals")
     write_examples(folder, load(folder), words(4, seed=5))
     return folder
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model of characters."""
+    return toy_run(tmp_path_factory.mktemp("runs") / "story", "language_modeling", "decoder_only")
+
+
+@pytest.fixture(scope="session")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier of texts."""
+    return toy_run(tmp_path_factory.mktemp("runs") / "labels", "text_classification", "encoder_only")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from seqwright.serve.dialects import own
+from seqwright.serve.dialects import libretranslate, openai, own
 from seqwright.serve.operations import Operation, Server
 
-DIALECTS = (own,)
+DIALECTS = (own, openai, libretranslate)
 
 
 def operations(server: Server) -> list[Operation]:

@@ -1,0 +1,309 @@
+"""The dialect of LibreTranslate: translate, detect, suggest (https://docs.libretranslate.com/api).
+
+A request is JSON, a form or a query. Models are chosen by their languages; the source of a model without
+known languages is called "text", and its target like the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seqwright.serve.http import (
+    body_of,
+    deadline_of,
+    json_response,
+    limits_of,
+    parse_json,
+    validated,
+    while_connected,
+)
+from seqwright.serve.limits import Refusal
+from seqwright.serve.models import Served
+from seqwright.serve.operations import Operation, Server
+
+ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}
+NAMES = {
+    "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German",
+    "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "fa": "Persian", "fi": "Finnish",
+    "fr": "French", "he": "Hebrew", "hi": "Hindi", "hu": "Hungarian", "id": "Indonesian", "it": "Italian",
+    "ja": "Japanese", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian", "nl": "Dutch", "pl": "Polish",
+    "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian",
+    "sv": "Swedish", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese",
+    "zh-hans": "Chinese", "zh-hant": "Chinese (traditional)", "pt-br": "Portuguese (Brazil)",
+}  # fmt: skip
+TAG = re.compile(r"(<[^>]*>)")
+Texts = str | list[str]
+
+
+class TranslateRequest(BaseModel):
+    """A text or several to translate."""
+
+    model_config = ConfigDict(extra="ignore")
+    q: Texts
+    source: str = Field(max_length=100, description='Code of a language, or "auto".')
+    target: str = Field(max_length=100)
+    format: str = Field("text", description='"text" or "html".')
+    alternatives: int = Field(0, ge=0, le=15)
+    api_key: str | None = None
+
+
+class DetectRequest(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    q: str
+    api_key: str | None = None
+
+
+class SuggestRequest(BaseModel):
+    """A better translation `s` of `q`."""
+
+    model_config = ConfigDict(extra="ignore")
+    q: str = Field(min_length=1)
+    s: str = Field(min_length=1)
+    source: str = Field(max_length=100)
+    target: str = Field(max_length=100)
+    api_key: str | None = None
+
+
+TRANSLATED = {
+    "type": "object",
+    "required": ["translatedText"],
+    "properties": {
+        "translatedText": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    },
+}
+
+
+def operations(server: Server) -> list[Operation]:
+    translators = server.models.translators()
+    if not translators:
+        return []
+
+    async def translate(request: Request) -> Response:
+        asked = await _read(request, TranslateRequest)
+        if asked.format not in ("text", "html"):
+            raise Refusal(400, f"{asked.format[:40]} format is not supported")
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        limit = limits_of(request).characters
+        for text in texts:
+            if len(text) > limit:
+                raise Refusal(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limit})")
+        guesses = [_detect(text, _to(translators, asked.target)) for text in texts]
+        auto = asked.source == "auto"
+        chosen = [
+            _find(translators, guess[0]["language"] if auto else asked.source, asked.target)
+            for guess in guesses
+        ]
+        deadline = deadline_of(request)
+        work = asyncio.gather(
+            *(_translated(model, text, asked, deadline) for model, text in zip(chosen, texts, strict=True))
+        )
+        found = await while_connected(request, work)
+        one = isinstance(asked.q, str)
+        answer: dict[str, Any] = {"translatedText": _as_asked([each[0] for each in found], one)}
+        if asked.alternatives:
+            answer["alternatives"] = _as_asked([each[1:] for each in found], one)
+        if auto:
+            answer["detectedLanguage"] = _as_asked([guess[0] for guess in guesses], one)
+        return json_response(answer)
+
+    async def languages(request: Request) -> Response:
+        return json_response(_languages(translators))
+
+    async def detect(request: Request) -> Response:
+        return json_response(_detect((await _read(request, DetectRequest)).q, translators))
+
+    async def suggest(request: Request) -> Response:
+        asked = await _read(request, SuggestRequest)
+        model = _find(translators, asked.source, asked.target)
+        await model.correct({"source": asked.q, "target": asked.s}, None)
+        return json_response({"success": True})
+
+    async def health(request: Request) -> Response:
+        return json_response({"status": "ok"})
+
+    async def settings(request: Request) -> Response:
+        first = translators[0].pair
+        language = {
+            side: {"code": code, "name": NAMES.get(code, code)}
+            for side, code in (("source", first.source), ("target", first.target))
+        }
+        return json_response(
+            {
+                "charLimit": server.limits.characters,
+                "frontendTimeout": 500,
+                "apiKeys": server.keys,
+                "keyRequired": server.keys,
+                "suggestions": True,
+                "filesTranslation": False,
+                "supportedFilesFormat": [],
+                "language": language,
+            }
+        )
+
+    listed = {"type": "array", "items": {"type": "object"}}
+    return [
+        Operation(
+            "POST",
+            "/translate",
+            translate,
+            "Translate texts.",
+            TranslateRequest,
+            forms=True,
+            answer=TRANSLATED,
+        ),
+        Operation("GET", "/languages", languages, "The languages and their targets.", answer=listed),
+        Operation("POST", "/detect", detect, "Guess the language.", DetectRequest, forms=True, answer=listed),
+        Operation("POST", "/suggest", suggest, "Store a better translation.", SuggestRequest, forms=True),
+        Operation("GET", "/health", health, "The server is alive."),
+        Operation("GET", "/frontend/settings", settings, "What a client shows."),
+    ]
+
+
+async def _read(request: Request, model: type[Any]) -> Any:
+    """Return the fields of a JSON body, a form or a query."""
+    fields: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        _add(fields, name, value)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        try:
+            async with request.form(max_files=0, max_fields=1000) as form:
+                for name, part in form.multi_items():
+                    _add(fields, name, part)
+        except (MultiPartException, ValueError, KeyError) as error:
+            raise Refusal(400, "Invalid request: the form cannot be read") from error
+    elif body := await body_of(request):
+        value = parse_json(body, limits_of(request).depth)
+        if not isinstance(value, dict):
+            raise Refusal(400, "Invalid request: the body must be a JSON object")
+        fields |= value
+    check = request.scope.get("seqwright.check")
+    if check is not None:
+        key = fields.get("api_key")
+        check(key if isinstance(key, str) else None)
+    for name, field in model.model_fields.items():
+        if field.is_required() and name not in fields:
+            raise Refusal(400, f"Invalid request: missing {name} parameter")
+    for value in fields.values():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and not _encodable(text):
+                raise Refusal(400, "Invalid request: a text is not Unicode")
+    return validated(model, fields)
+
+
+def _add(fields: dict[str, Any], name: str, value: Any) -> None:
+    """Add a field of a form or query; several of one name are a list."""
+    if name in fields:
+        old = fields[name]
+        fields[name] = [*old, value] if isinstance(old, list) else [old, value]
+    else:
+        fields[name] = value
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_asked(values: list[Any], one: bool) -> Any:
+    return values[0] if one else values
+
+
+def _code(code: str) -> str:
+    return ALIASES.get(code.lower(), code.lower())
+
+
+def _to(translators: Sequence[Served], target: str) -> list[Served]:
+    found = [model for model in translators if _code(model.pair.target) == _code(target)]
+    if not found:
+        raise Refusal(400, f"{target[:40]} is not supported")
+    return found
+
+
+def _find(translators: Sequence[Served], source: str, target: str) -> Served:
+    """Return the model of two languages."""
+    for model in _to(translators, target):
+        if _code(model.pair.source) == _code(source):
+            return model
+    raise Refusal(400, f"{source[:40]} is not supported")
+
+
+def _languages(translators: Sequence[Served]) -> list[dict[str, Any]]:
+    targets: dict[str, list[str]] = {}
+    for model in translators:
+        targets.setdefault(model.pair.source, []).append(model.pair.target)
+    for code in {model.pair.target for model in translators} - targets.keys():
+        targets[code] = []
+    return [
+        {"code": code, "name": NAMES.get(_code(code), code), "targets": sorted(set(found))}
+        for code, found in sorted(targets.items())
+    ]
+
+
+def _detect(text: str, translators: Sequence[Served]) -> list[dict[str, Any]]:
+    """Rank the source languages: that whose tokenizer needs the fewest tokens, and knows them, is likely."""
+    costs: dict[str, float] = {}
+    for model in translators:
+        (row,) = model.task.encode(list(model.task.inputs([text])))
+        unknown = sum(1 for _ in model.task.unknown_symbols(text))
+        cost = row.length + 4 * unknown
+        costs[model.pair.source] = min(cost, costs.get(model.pair.source, math.inf))
+    least = min(costs.values())
+    weights = {code: math.exp(-4 * (cost - least) / max(least, 1)) for code, cost in costs.items()}
+    total = sum(weights.values())
+    ranked = sorted(weights, key=lambda code: -weights[code])
+    return [{"confidence": round(100 * weights[code] / total, 1), "language": code} for code in ranked]
+
+
+async def _translated(model: Served, text: str, asked: TranslateRequest, deadline: float) -> list[str]:
+    """Return a translation and its alternatives. Lines, and the texts between tags, are translated apart."""
+    pieces = TAG.split(text) if asked.format == "html" else [text]
+    tags = [number % 2 == 1 for number in range(len(pieces))]
+    lines: list[str] = []
+    for piece, tag in zip(pieces, tags, strict=True):
+        if not tag:
+            plain = html.unescape(piece) if asked.format == "html" else piece
+            lines += [line.strip() for line in plain.split("\n") if line.strip()]
+    count = asked.alternatives + 1
+    outputs: list[list[str]] = []
+    if lines:
+        options = {"n_best": count} if count > 1 else {}
+        found = await model.predict(lines, options, deadline)
+        outputs = [[str(each) for each in prediction.all] for prediction in found]
+    return [
+        _assembled(pieces, tags, iter(outputs), choice, html_text=asked.format == "html")
+        for choice in range(min(count, max(map(len, outputs), default=1)))
+    ]
+
+
+def _assembled(
+    pieces: Sequence[str], tags: Sequence[bool], outputs: Any, choice: int, *, html_text: bool
+) -> str:
+    """Return the text with its lines replaced by outputs: the `choice`th of each, or its last one."""
+
+    def translated(line: str) -> str:
+        if not line.strip():
+            return line
+        found = next(outputs)
+        best: str = found[min(choice, len(found) - 1)]
+        start, end = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
+        return f"{start}{html.escape(best, quote=False) if html_text else best}{end}"
+
+    whole = []
+    for piece, tag in zip(pieces, tags, strict=True):
+        plain = html.unescape(piece) if html_text and not tag else piece
+        whole.append(piece if tag else "\n".join(map(translated, plain.split("\n"))))
+    return "".join(whole)

@@ -1,0 +1,158 @@
+"""The dialect of LibreTranslate, with its own client and with forms and queries as curl sends them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from serving import Process, client, direct
+
+WORD = "facade"
+
+
+@pytest.fixture(scope="module")
+def server(run, tmp_path_factory):
+    home = tmp_path_factory.mktemp("pairs")
+    for name in ("letters-en-de", "letters-fr-de"):
+        shutil.copytree(run, home / name)
+    with client(home / "letters-en-de", home / "letters-fr-de", run) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def answer(run):
+    return direct(run, [WORD])[0]["output"]
+
+
+def test_json_forms_and_queries_are_alike(server, answer):
+    fields = {"q": WORD, "source": "en", "target": "de"}
+    for sent in (
+        server.post("/translate", json=fields),
+        server.post("/translate", data=fields),
+        server.post("/translate", files={name: (None, value) for name, value in fields.items()}),
+        server.post("/translate", params=fields),
+        server.post("/translate", json={**fields, "source": "EN", "format": "text"}),
+    ):
+        assert (sent.status_code, sent.json()) == (200, {"translatedText": answer})
+
+
+def test_lists_alternatives_and_guesses(server, answer):
+    fields = {"q": [WORD, "abc"], "source": "auto", "target": "de", "alternatives": 2}
+    found = server.post("/translate", json=fields).json()
+    assert found["translatedText"][0] == answer
+    assert [len(each) for each in found["alternatives"]] == [2, 2]
+    assert {each["language"] for each in found["detectedLanguage"]} <= {"en", "fr"}
+    several = server.post("/translate", data={"q": [WORD, WORD], "source": "en", "target": "de"}).json()
+    assert several == {"translatedText": [answer, answer]}
+
+
+def test_lines_and_tags_stay(server, answer):
+    fields = {"source": "en", "target": "de"}
+    found = server.post("/translate", json={**fields, "q": f"{WORD}\n\n  {WORD}\n"}).json()
+    assert found["translatedText"] == f"{answer}\n\n  {answer}\n"
+    marked = {**fields, "q": f"<b class='a'>{WORD}</b> <i></i>", "format": "html"}
+    assert (
+        server.post("/translate", json=marked).json()["translatedText"]
+        == f"<b class='a'>{answer}</b> <i></i>"
+    )
+    assert server.post("/translate", json={**fields, "q": ""}).json() == {"translatedText": ""}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "error"),
+    [
+        ({"source": "en", "target": "de"}, 400, "Invalid request: missing q parameter"),
+        ({"q": "a", "target": "de"}, 400, "Invalid request: missing source parameter"),
+        ({"q": "a", "source": "en", "target": "zz"}, 400, "zz is not supported"),
+        ({"q": "a", "source": "zz", "target": "de"}, 400, "zz is not supported"),
+        ({"q": "a", "source": "en", "target": "de", "format": "xx"}, 400, "xx format is not supported"),
+        (
+            {"q": "a" * 20_001, "source": "en", "target": "de"},
+            400,
+            "Invalid request: request (20001) exceeds text limit (20000)",
+        ),
+    ],
+)
+def test_errors_are_texts(server, fields, status, error):
+    found = server.post("/translate", json=fields)
+    assert (found.status_code, found.json()) == (status, {"error": error})
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b'{"q": "\\ud800", "source": "en", "target": "de"}'])
+def test_bad_bodies_are_400(server, body):
+    assert server.post("/translate", content=body).status_code == 400
+
+
+def test_bad_forms_are_400(server):
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert server.post("/translate", content=b"--y\r\n\r\n", headers=headers).status_code == 400
+    headers = {"Content-Type": "multipart/form-data"}
+    assert server.post("/translate", content=b"--x", headers=headers).status_code == 400
+
+
+def test_languages_detection_and_settings(server):
+    found = server.get("/languages").json()
+    assert {each["code"]: each["targets"] for each in found} == {
+        "capitals": [],
+        "de": [],
+        "en": ["de"],
+        "fr": ["de"],
+        "text": ["capitals"],
+    }
+    assert next(each["name"] for each in found if each["code"] == "fr") == "French"
+    guesses = server.post("/detect", data={"q": WORD}).json()
+    assert sum(each["confidence"] for each in guesses) == pytest.approx(100, abs=0.3)
+    assert server.get("/health").json() == {"status": "ok"}
+    settings = server.get("/frontend/settings").json()
+    assert (settings["keyRequired"], settings["charLimit"]) == (False, 20_000)
+
+
+def test_suggestions_are_stored(server, tmp_path):
+    fields = {"q": WORD, "s": "FASSADE", "source": "en", "target": "de"}
+    assert server.post("/suggest", data=fields).json() == {"success": True}
+    assert server.post("/suggest", json={**fields, "s": "Ä\n\u2028"}).json() == {"success": True}
+    folder = server.app.models.all["letters-en-de"].predictor.folder
+    lines = (folder / "corrections.jsonl").read_text(encoding="utf-8").split("\n")
+    stored = [json.loads(line) for line in lines if line]
+    assert [(each["source"], each["target"]) for each in stored] == [(WORD, "FASSADE"), (WORD, "Ä\n\u2028")]
+    assert server.post("/suggest", json={**fields, "s": ""}).status_code == 400
+
+
+def test_corrections_are_bounded_and_never_written_through_a_link(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "letters-en-de")
+    fields = {"q": WORD, "s": "FASSADE", "source": "en", "target": "de"}
+    with client(folder, limits={"corrections": 150}) as server:
+        codes = [server.post("/suggest", json=fields).status_code for _ in range(3)]
+        assert codes == [200, 409, 409]
+        assert len((folder / "corrections.jsonl").read_bytes()) < 150
+        (folder / "corrections.jsonl").unlink()
+        other = tmp_path / "other"
+        other.write_text("mine")
+        (folder / "corrections.jsonl").symlink_to(other)
+        assert server.post("/suggest", json=fields).status_code == 409
+        assert other.read_text() == "mine"
+
+
+def test_a_key_may_be_in_the_body(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "letters-en-de")
+    fields = {"q": WORD, "source": "en", "target": "de"}
+    with client(folder, keys=["k"], hosts=None) as server:
+        for way in ("json", "data", "params"):
+            assert server.post("/translate", **{way: {**fields, "api_key": "k"}}).status_code == 200
+            refused = server.post("/translate", **{way: {**fields, "api_key": "x"}})
+            assert (refused.status_code, refused.json()) == (403, {"error": "Invalid API key"})
+            assert server.post("/translate", **{way: fields}).status_code == 403
+        assert server.get("/languages").status_code == 403
+
+
+@pytest.mark.slow
+def test_its_own_client(run, tmp_path, answer):
+    import libretranslatepy
+
+    folder = shutil.copytree(run, tmp_path / "letters-en-de")
+    with Process(str(folder)) as server:
+        api = libretranslatepy.LibreTranslateAPI(f"{server.url}/")
+        assert api.translate(WORD, "en", "de") == answer
+        assert [each["code"] for each in api.languages()] == ["de", "en"]
+        assert api.detect(WORD)[0]["language"] == "en"

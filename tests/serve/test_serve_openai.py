@@ -1,0 +1,187 @@
+"""The dialect of OpenAI: completions and chat, whole and as a stream, also with its own client."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from serving import Process, client, direct, models_of
+
+
+@pytest.fixture(scope="module")
+def server(run, story, labels):
+    with client(run, story, labels) as found:
+        yield found
+
+
+def events(answer):
+    """The events of a stream, and whether it ended as it should."""
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    lines = [line[6:] for line in answer.text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def test_models_have_their_task(server):
+    found = server.get("/v1/models").json()
+    assert found["object"] == "list"
+    known = {each["id"]: each for each in found["data"]}
+    assert {name: each["task"] for name, each in known.items()} == {
+        "capitals": "text_to_text",
+        "story": "language_modeling",
+        "labels": "text_classification",
+    }
+    assert known["story"]["writes"]
+    assert not known["labels"]["writes"]
+    assert server.get("/v1/models/story").json() == known["story"]
+    assert server.get("/v1/models/none").status_code == 404
+
+
+STORY = {"model": "story", "prompt": "alpha gimel ", "max_tokens": 40, "temperature": 0}
+
+
+def test_a_completion_is_that_of_the_predictor(server, story):
+    found = server.post("/v1/completions", json={**STORY, "logprobs": 1}).json()
+    (wanted,) = direct(story, [STORY["prompt"]], temperature=0, length=40)
+    (choice,) = found["choices"]
+    assert (found["object"], choice["text"]) == ("text_completion", wanted["output"])
+    assert choice["finish_reason"] == {"end": "stop"}.get(wanted["finish_reason"], wanted["finish_reason"])
+    assert choice["logprobs"]["token_logprobs"] == pytest.approx(wanted["token_scores"], abs=1e-4)
+    assert found["usage"]["prompt_tokens"] == len(STORY["prompt"])
+    assert found["usage"]["completion_tokens"] == len(wanted["token_scores"])
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"temperature": 0.8, "seed": 3}, {"stop": ["a", "brown"]}, {"echo": True}]
+)
+def test_a_stream_is_the_completion_in_parts(server, more):
+    asked = {**STORY, **more}
+    whole = server.post("/v1/completions", json=asked).json()["choices"][0]
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    found = events(server.post("/v1/completions", json={**asked, **options}))
+    parts = [event["choices"][0] for event in found if event["choices"]]
+    assert "".join(part["text"] for part in parts) == whole["text"]
+    assert parts[-1]["finish_reason"] == whole["finish_reason"]
+    assert all(part["finish_reason"] is None for part in parts[:-1])
+    assert found[-1]["choices"] == []
+    assert found[-1]["usage"]["completion_tokens"] > 0
+    assert len(parts) > 2 or "stop" in more
+
+
+def test_stops_end_a_text_before_them(server):
+    plain = server.post("/v1/completions", json=STORY).json()["choices"][0]["text"]
+    stop = plain[10:13]
+    found = server.post("/v1/completions", json={**STORY, "stop": stop}).json()["choices"][0]
+    assert found["text"] == plain[: plain.index(stop)]
+    assert found["finish_reason"] == "stop"
+
+
+def test_several_choices_differ_by_their_seeds(server):
+    asked = {**STORY, "temperature": 1, "n": 3, "seed": 5, "prompt": ["alpha ", "brown "]}
+    found = server.post("/v1/completions", json=asked).json()["choices"]
+    assert [choice["index"] for choice in found] == list(range(6))
+    assert len({choice["text"] for choice in found}) > 3
+    again = server.post("/v1/completions", json=asked).json()["choices"]
+    assert [choice["text"] for choice in again] == [choice["text"] for choice in found]
+
+
+def test_a_chat_with_a_translator_and_with_a_language_model(server, run):
+    messages = [{"role": "system", "content": "x"}, {"role": "user", "content": "facade"}]
+    found = server.post("/v1/chat/completions", json={"model": "capitals", "messages": messages}).json()
+    assert found["object"] == "chat.completion"
+    assert found["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": direct(run, ["facade"])[0]["output"],
+    }
+    parts = [{"role": "user", "content": [{"type": "text", "text": "alpha "}]}]
+    asked = {
+        "model": "story",
+        "messages": parts,
+        "max_tokens": 30,
+        "seed": 1,
+        "stream": True,
+        "logprobs": True,
+    }
+    stream = events(server.post("/v1/chat/completions", json=asked))
+    assert stream[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert {event["object"] for event in stream} == {"chat.completion.chunk"}
+    text = "".join(event["choices"][0]["delta"].get("content", "") for event in stream)
+    whole = server.post("/v1/chat/completions", json={**asked, "stream": False}).json()
+    assert text == whole["choices"][0]["message"]["content"]
+    assert len(whole["choices"][0]["logprobs"]["content"]) > 5
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"model": "none"}, 404, "there is no model 'none'"),
+        ({"model": "labels"}, 400, "labels does not write text; use /v1/predict"),
+        ({"temperature": 3}, 400, "temperature: Input should be less than or equal to 2"),
+        ({"max_tokens": 0}, 400, "max_tokens: Input should be greater than or equal to 1"),
+        ({"max_tokens": 5000}, 400, "max_length is 5000; it must be at most 4096"),
+        ({"prompt": [1, 2]}, 400, "prompt"),
+        ({"logit_bias": {"1": 2}}, 400, "logit_bias is not supported; leave it out"),
+        ({"stream": True, "max_tokens": 5000}, 400, "max_length is 5000"),
+        ({"stop": ["a"] * 5}, 400, "stop"),
+    ],
+)
+def test_errors_have_the_shape_of_the_client(server, body, status, says):
+    found = server.post("/v1/completions", json={**STORY, **body})
+    error = found.json()["error"]
+    assert (found.status_code, set(error)) == (status, {"message", "type", "param", "code"})
+    assert says in error["message"]
+
+
+def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
+    with client(story) as server:
+        worker, count = models_of(server).find(None).worker, []
+        whole = worker._model.step
+
+        def fails(tokens, state):
+            count.append(1)
+            if len(count) > 6:
+                raise RuntimeError("secret")
+            return whole(tokens, state)
+
+        monkeypatch.setattr(worker._model, "step", fails)
+        found = events(server.post("/v1/completions", json={**STORY, "stream": True}))
+        assert found[-1]["error"]["message"] == "the server made an error"
+        monkeypatch.undo()
+        assert server.post("/v1/completions", json=STORY).status_code == 200
+
+
+@pytest.mark.slow
+def test_its_own_client(run, story):
+    """Plain, streamed, cancelled, refused."""
+    import openai
+
+    with Process(str(run), str(story), "--key", "k") as server:
+        api = openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0)
+        assert [model.id for model in api.models.list()] == ["capitals", "story"]
+        plain = api.completions.create(**STORY)
+        parts = list(api.completions.create(**STORY, stream=True))
+        assert "".join(part.choices[0].text for part in parts) == plain.choices[0].text
+        messages = [{"role": "user", "content": "facade"}]
+        reply = api.chat.completions.create(model="capitals", messages=messages)
+        assert reply.choices[0].message.content == direct(run, ["facade"])[0]["output"]
+        stream = api.chat.completions.create(
+            model="story", messages=messages, max_tokens=4000, stream=True, temperature=1
+        )
+        next(iter(stream))
+        stream.close()
+        deadline = time.monotonic() + 10
+        while 'cancelled_total{model="story"} 1.0' not in metrics(server):
+            assert time.monotonic() < deadline
+        with pytest.raises(openai.NotFoundError):
+            api.completions.create(**{**STORY, "model": "none"})
+        with pytest.raises(openai.AuthenticationError):
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0).models.list()
+
+
+def metrics(server):
+    import urllib.request
+
+    request = urllib.request.Request(f"{server.url}/metrics", headers={"Authorization": "Bearer k"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
