@@ -111,6 +111,13 @@ def _vit(pooling: str = "mean", **options: Any) -> dict[str, Any]:
     return _classifier({"kind": "patches", "feed_forward": gelu, **options}, pooling)
 
 
+def _resnet(size: int, layers: list[int], bottleneck: bool = False) -> dict[str, Any]:
+    """Describe a residual network for images of about 200 pixels, as torchvision has it."""
+    shape = {"size": size, "stages": 4, "layers": layers, "bottleneck": bottleneck}
+    options = {"stem": "large", "shortcut": "project", "colours": "imagenet"}
+    return _classifier({"kind": "resnet", **shape, **options}, "mean")
+
+
 _DOSOVITSKIY = {"patch": 16, "class_token": True, "layers": 12, "dropout": 0.1}
 
 PRESETS: dict[str, Preset] = {
@@ -244,6 +251,13 @@ PRESETS: dict[str, Preset] = {
             "encoder": {"kind": "resnet", "size": 64, "stages": 3, "layers": 3, "shortcut": "pad"},
             "head": {"kind": "classes", "pooling": "mean", "dropout": 0.0},
         },
+    ),
+    "resnet18": Preset("He et al. 2016, table 1 (224 × 224 pixels)", _resnet(512, [2, 2, 2, 2])),
+    "resnet34": Preset("He et al. 2016, table 1", _resnet(512, [3, 4, 6, 3])),
+    "resnet50": Preset(
+        "He et al. 2016, table 1",
+        _resnet(2048, [3, 4, 6, 3], bottleneck=True),
+        "the stride of a bottleneck is in its 3 × 3 convolution, as in the weights of torchvision",
     ),
     "tiny-vit": Preset(
         "ours: Dosovitskiy et al. 2021 for small images, with patches of 4 × 4 pixels and their mean",

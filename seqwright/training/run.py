@@ -26,6 +26,7 @@ from seqwright.models import Model
 from seqwright.models.building import build_model, resolve
 from seqwright.runs.folder import Run, differences
 from seqwright.runtime import threads
+from seqwright.training.encoder_start import start_encoder
 from seqwright.training.forecast import Forecast, forecast
 from seqwright.training.interrupt import Interrupt
 from seqwright.training.optimizer import OPTIMIZERS
@@ -71,6 +72,8 @@ def train(
         if not run.checkpoints().steps():
             if start is not None:
                 write_json(run.path(RECORD), warm_start(model, start, config))
+            else:
+                start_encoder(model, config.model)
             if announce is not None:
                 announce(forecast(config, prepared, model, workers))
         elif config.threads is None:  # the forecast measured them; another number rounds differently

@@ -54,11 +54,12 @@ class Job:
         if self.source.single_pass:  # a pipe cannot be read again, so its output cannot be resumed
             return ResumableFile(file, None)
         assert self.predictor.folder is not None
+        request = None if self.request is None else asdict(self.request)  # a classifier has no options
         depends_on = {
             "weights": sha256(self.predictor.folder / WEIGHTS),
             "tokenizers": self.predictor.task.fingerprint,
             "input": self.source.digest(),
-            "options": {"request": asdict(self.request), "json": self.json, **asdict(self.decoding)},
+            "options": {"request": request, "json": self.json, **asdict(self.decoding)},
             "shard": None if self.shard is None else asdict(self.shard),
             "version": __version__,
         }

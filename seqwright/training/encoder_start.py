@@ -1,0 +1,47 @@
+"""The option `start` of an image encoder: weights of another run's encoder, or released ones from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from seqwright.config import Spec
+from seqwright.errors import ModelError
+from seqwright.models import Model
+from seqwright.models.building import resolve
+from seqwright.models.encoders.bases.released import converted, fitted_positions
+from seqwright.runs.folder import Run
+from seqwright.runs.tensors import load_tensors
+
+PREFIX, POSITIONS = "encoder.", "transformer.positions"
+
+
+def start_encoder(model: Model, description: Spec) -> None:
+    """Copy weights into the encoder of a model whose option `start` names a run folder, or a safetensors file
+    with released weights. Learned positions of another grid are interpolated.
+    """
+    part = resolve(description).get("encoder")
+    path = part.get("start") if isinstance(part, dict) else None
+    if path is None:
+        return
+    encoder: Any = model.get_submodule("encoder")
+    if Path(path).is_file():
+        found = converted(load_tensors(Path(path)), encoder)
+    else:
+        found = _own(Run.open(path).load_weights())
+    own = _own(model.weights())
+    if POSITIONS in own and POSITIONS in found and len(own[POSITIONS]) != len(found[POSITIONS]):
+        found[POSITIONS] = fitted_positions(found[POSITIONS], own[POSITIONS])
+    wrong = [f"only one of them has {name}" for name in sorted(own.keys() ^ found.keys())] or [
+        f"{name} is {tuple(found[name].shape)} there and {tuple(weight.shape)} here"
+        for name, weight in own.items()
+        if found[name].shape != weight.shape
+    ]
+    if wrong:
+        raise ModelError(f"{path} has another encoder than this model: {'; '.join(wrong[:3])}")
+    model.take_weights({**model.weights(), **{f"{PREFIX}{name}": weight for name, weight in found.items()}})
+
+
+def _own(weights: dict[str, Any]) -> dict[str, Any]:
+    """Return the weights of the encoder, by their names inside of it."""
+    return {name.removeprefix(PREFIX): each for name, each in weights.items() if name.startswith(PREFIX)}

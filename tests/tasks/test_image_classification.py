@@ -1,0 +1,276 @@
+"""Image classification: the recipe, inputs of every kind, exact training, faults, and the commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from PIL import Image
+
+import seqwright
+from seqwright import cli
+from seqwright.config import parse
+from seqwright.data.images import to_uri
+from seqwright.data.store import Store
+from seqwright.errors import InputError, ModelError
+from seqwright.evaluation.metrics import METRICS
+from seqwright.models.building import build_model
+from seqwright.pipeline.design import design
+from seqwright.tasks.image_classification import ImageClassification
+
+FAST = {
+    "tokens": 16,
+    "steps": 8,
+    "validations": 1,
+    "optimizer": {"kind": "adamw", "rate": 1e-2},
+    "smoothing": 0.0,
+    "traces": 0,
+}
+SMALL = {"preset": "resnet20", "size": 16, "layers": 1}
+
+
+def picture(label: str, draw: np.random.Generator, size: int = 12) -> np.ndarray:
+    """Noise, with a bright half: above for day, below for night."""
+    pixels = draw.integers(0, 90, (size, size, 3), dtype=np.uint8)
+    half = slice(0, size // 2) if label == "day" else slice(size // 2, size)
+    pixels[half] += 150
+    return pixels
+
+
+def photos(
+    folder: Path, count: int = 60, labels: tuple[str, ...] = ("day", "night"), grey: bool = False
+) -> str:
+    draw = np.random.default_rng(0)
+    for number in range(count):
+        label = labels[number % len(labels)]
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(picture("day" if label == labels[0] else "night", draw))
+        (image.convert("L") if grey else image).save(folder / label / f"{number}.png")
+    return str(folder)
+
+
+def configured(folder: str, model: Any = SMALL, **training: Any):
+    data = {"train": [folder], "held_out": 0.2, "image_size": 12, "augment": ["crop", "colour", "mixup"]}
+    table = {"task": "image_classification", "data": data, "model": model, "training": {**FAST, **training}}
+    return parse({**table, "threads": 1})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    home = tmp_path_factory.mktemp("photos")
+    folder, out = photos(home / "photos", 80), home / "run"
+    options = {**FAST, "steps": 60}
+    seqwright.train(folder, out=out, quiet=True, model=SMALL, training=options, threads=1)
+    return out, folder
+
+
+# The recipe ----------------------------------------------------------------------------------------
+
+
+def test_what_the_recipe_chooses_for_photographs(tmp_path):
+    made = design({"data": {"train": [photos(tmp_path / "photos")]}})
+    assert made.config.task == "image_classification"
+    assert made.config.data.image_size == 12
+    assert {"crop", "flip", "colour"} <= set(made.config.data.augment)
+    assert "in 2 folders, one per class; --task overrides" in "\n".join(made.lines())
+
+
+@pytest.mark.parametrize(("labels", "grey"), [(("6", "9"), False), (("b", "d"), True)])
+def test_digits_and_letters_are_not_mirrored(labels, grey, tmp_path):
+    made = design({"data": {"train": [photos(tmp_path / "signs", labels=labels, grey=grey)]}})
+    assert made.config.data.augment[0] == "crop"
+    assert "flip" not in made.config.data.augment
+    assert "no flips, because the labels are digits or letters" in "\n".join(made.lines())
+
+
+def test_grey_strokes_are_not_mirrored(tmp_path):
+    draw = np.random.default_rng(0)
+    for number in range(40):
+        label = ("alpha", "beta")[number % 2]
+        pixels = np.zeros((12, 12), np.uint8)
+        pixels[draw.integers(2, 9), 2:9] = 255
+        (tmp_path / "x" / label).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "x" / label / f"{number}.png")
+    made = design({"data": {"train": [str(tmp_path / "x")]}})
+    assert made.config.data.augment == ("crop",)
+    assert "grey strokes on a plain background" in "\n".join(made.lines())
+
+
+def test_one_class_is_refused(tmp_path):
+    with pytest.raises(InputError, match="every image has the label 'day'"):
+        design({"data": {"train": [photos(tmp_path / "p", labels=("day",))]}, "task": "image_classification"})
+
+
+# Training ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["cnn", "resnet", "hybrid"])
+def test_statistics_of_batches_resume_exactly_with_any_number_of_processes(encoder, tmp_path):
+    """Running statistics are the only state of a model that a step does not compute from its gradients."""
+    heads = {"heads": 2, "layers": 1} if encoder == "hybrid" else {}
+    model = {"kind": "encoder_only", "encoder": {"kind": encoder, "size": 16, **heads}}
+    config = configured(photos(tmp_path / "p"), model, accumulate=2, validate_every=4, save_seconds=1e6)
+    tiny.train(config, tmp_path / "one")
+    assert tiny.interrupted(config, tmp_path / "parts", "train:step", 5) > 0
+    tiny.train(config, tmp_path / "parts")
+    assert tiny.digest(tmp_path / "parts") == tiny.digest(tmp_path / "one")
+    two = parse({**config.to_dict(), "threads": 2})
+    tiny.train(two, tmp_path / "two")
+    one, other = (seqwright.load(tmp_path / name).model.weights() for name in ("one", "two"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_equal_images_are_stored_once(tmp_path):
+    folder = photos(tmp_path / "p", 40)
+    for number in range(0, 40, 2):
+        (Path(folder) / "day" / f"copy{number}.png").write_bytes(
+            (Path(folder) / "day" / f"{number}.png").read_bytes()
+        )
+    tiny.train(configured(folder), tmp_path / "run")
+    stores = [Store.open(tmp_path / "run" / "data" / part) for part in ("train", "valid")]
+    kept = sum(len(store.column("pixels").offsets) - 1 for store in stores)
+    assert kept < sum(map(len, stores))
+
+
+def test_an_encoder_moves_into_another_model(tmp_path):
+    folder = photos(tmp_path / "p")
+    tiny.train(configured(folder), tmp_path / "first")
+    start = {**SMALL, "encoder": {"start": str(tmp_path / "first")}}
+    still = {"kind": "adamw", "rate": 1e-12}
+    other = photos(tmp_path / "q", labels=("a", "b", "c"))
+    tiny.train(configured(other, start, steps=1, optimizer=still, average=0.0), tmp_path / "second")
+    first, second = (seqwright.load(tmp_path / name).model.weights() for name in ("first", "second"))
+    names = [name for name in first if name.startswith("encoder.") and "running" not in name]
+    for name in names:
+        torch.testing.assert_close(first[name], second[name], atol=1e-6, rtol=0)
+    assert first["head.linear.weight"].shape != second["head.linear.weight"].shape
+
+
+def test_mixed_labels_have_the_shares_of_the_images(tmp_path):
+    tiny.train(configured(photos(tmp_path / "p")), tmp_path / "run")
+    predictor, store = seqwright.load(tmp_path / "run"), Store.open(tmp_path / "run" / "data" / "train")
+    batch = predictor.task.batch(store, np.arange(20), seed=1, epoch=0)
+    assert batch.expected.shape == (20, 2)
+    torch.testing.assert_close(batch.expected.sum(1), torch.ones(20))
+    plain = predictor.task.batch(store, np.arange(20))
+    assert plain.expected.dtype == torch.int64
+    assert (batch.expected.argmax(1) == plain.expected).float().mean() > 0.9
+
+
+# Use -----------------------------------------------------------------------------------------------
+
+
+def test_inputs_of_every_kind_give_the_same_label(trained):
+    run, folder = trained
+    model, path = seqwright.load(run), Path(folder) / "night" / "1.png"
+    pixels = np.asarray(Image.open(path))
+    stream = io.BytesIO()
+    Image.open(path).save(stream, "WEBP", lossless=True)
+    same = [str(path), path, path.read_bytes(), stream.getvalue(), Image.open(path), pixels, pixels / 255]
+    same += [to_uri(pixels), {"image": path.read_bytes()}]
+    found = [model.predict(given)[0] for given in same]
+    assert {each.label for each in found} == {"night"}
+    assert len({round(each.probability, 5) for each in found}) == 1
+    assert model(str(path)) == model(pixels) == "night"
+    assert model([str(path), pixels]) == ["night", "night"]
+    assert model(np.stack([pixels, pixels])) == ["night", "night"]
+    assert len(model(folder)) == 80
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("none.png", "none.png does not exist"),
+        (b"junk", "is not an image"),
+        (7, "7 is not an image; give a path, the bytes of a file, a PIL image or an array"),
+        (np.zeros((3, 3, 7)), "3 × 3 × 7 is not an image"),
+        (["data:image/png;base64,xx"], "data URI"),
+    ],
+)
+def test_bad_inputs_are_named(given, message, trained):
+    with pytest.raises(InputError, match=message):
+        seqwright.load(trained[0]).predict(given)
+
+
+def test_evaluation_has_top_5_and_finds_labels_that_are_new(trained, tmp_path):
+    run, folder = trained
+    model = seqwright.load(run)
+    found = model.evaluate(folder)
+    assert list(found.metrics)[:2] == ["accuracy", "top_5"]
+    assert found.metrics["accuracy"] > 90
+    assert found.metrics["top_5"] == 100
+    with pytest.raises(InputError, match="'dusk' does not occur in the training data"):
+        model.score([(str(Path(folder) / "day" / "0.png"), "dusk")])
+    assert model.score([(str(Path(folder) / "day" / "0.png"), "day")])[0] > -1
+
+
+def test_top_5_counts_five_labels():
+    metric, labels = METRICS.build("top_5"), [str(n) for n in range(8)]
+
+    class Answer:
+        probabilities = dict.fromkeys(labels, 0.1)
+
+    seen = metric.seen(Answer())
+    assert metric.measured([seen, seen], [["4"], ["5"]]).value() == 50
+
+
+def test_the_commands_take_images_folders_and_lists(trained, tmp_path, capsys):
+    run, folder = trained
+    images = [str(Path(folder) / "day" / "0.png"), str(Path(folder) / "night" / "1.png")]
+    assert cli.main(["predict", str(run), *images]) == 0
+    assert capsys.readouterr().out == "day\nnight\n"
+    (tmp_path / "list.txt").write_text("".join(f"{each}\n" for each in images))
+    assert cli.main(["predict", str(run), str(tmp_path / "list.txt"), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["source"], row["label"]) for row in rows] == [(images[0], "day"), (images[1], "night")]
+    out = tmp_path / "labels.txt"
+    assert cli.main(["predict", str(run), str(Path(folder) / "day"), "--output", str(out)]) == 0
+    assert out.read_text().split() == ["day"] * 40
+    capsys.readouterr()
+    assert cli.main(["predict", str(run), images[0], "gone.png"]) == 2
+    assert "gone.png does not exist" in capsys.readouterr().err
+    assert cli.main(["evaluate", str(run), folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["accuracy"] > 90
+    assert cli.main(["verify", str(run)]) == 0
+    assert cli.main(["doctor", folder]) == 0
+
+
+def test_a_run_verifies_without_its_images(tmp_path, capsys):
+    folder = photos(tmp_path / "p", 40)
+    seqwright.train(folder, out=tmp_path / "run", quiet=True, model=SMALL, training=FAST, threads=1)
+    shutil.rmtree(folder)
+    assert cli.main(["verify", str(tmp_path / "run")]) == 0
+    assert "4 of 4 outputs unchanged" in capsys.readouterr().out
+
+
+def test_faults_are_reported_before_the_training(tmp_path):
+    folder = photos(tmp_path / "p", 40)
+    (Path(folder) / "day" / "0.png").write_bytes(b"junk")
+    said = "\n".join(design({"data": {"train": [folder]}}).lines())
+    assert "the image is damaged, or is not an image" in said
+    assert f"{folder}/day/0.png" in said
+    assert "39 images" in said
+
+
+def test_a_damaged_description_of_the_images_is_named(trained, tmp_path):
+    run, _ = trained
+    config = parse(seqwright.runs.folder.Run.open(run).config)
+    (tmp_path / "labels.json").write_bytes((run / "labels.json").read_bytes())
+    (tmp_path / "images.json").write_text('{"format": 1, "size": -3, "channels": 3}')
+    with pytest.raises(ModelError, match=r"images\.json is damaged"):
+        ImageClassification.load(tmp_path, config)
+
+
+@pytest.mark.parametrize("preset", ["resnet20", "tiny-vit", "hybrid-tiny", "dosovitskiy2021-tiny"])
+def test_presets_read_images_of_any_size(preset):
+    for size, channels in ((28, 1), (50, 3)):
+        model = build_model(preset, channels=channels, image_size=size, classes=5).eval()
+        with torch.no_grad():
+            assert model.predictions(model.encoder.sample([1, 1], [0, 1])).shape == (2, 5)
