@@ -112,7 +112,7 @@ class Forecast(Prediction):
         return f"{name}{self.frequency.label(self.first)}  {'  '.join(lines)}"
 
     def __repr__(self) -> str:
-        return f"<Forecast of {len(self.mean)} steps from {self.frequency.label(self.first)}: {self}>"
+        return f"<Forecast of {len(self.mean)} steps: {self}>"
 
     def rows(self) -> Iterator[list[Cell]]:
         start = self.frequency.label(self.first)

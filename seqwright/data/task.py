@@ -415,6 +415,12 @@ class Task(ABC, Generic[E, P]):
         """Return the answers of simpler methods by name; their scores are shown next to the model's."""
         return {}
 
+    def pictures(
+        self, items: Sequence[Item[E, P]], baselines: Mapping[str, Sequence[Any]]
+    ) -> Mapping[str, Any]:
+        """Return the data of pictures for the report, as JSON; `baselines` as returned above."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Judge:

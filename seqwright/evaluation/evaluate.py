@@ -77,6 +77,7 @@ class Evaluation:
     speed: Speed
     baseline: dict[str, float]  # the scores of a trivial answer
     baselines: dict[str, dict[str, float]]  # the scores of simpler methods by name
+    pictures: Mapping[str, Any]  # data of the pictures in the report
     file: str | None = None
 
     @property
@@ -145,6 +146,7 @@ class Evaluation:
             "buckets": {
                 name: [self._bucket_json(bucket) for bucket in found] for name, found in self.buckets.items()
             },
+            "pictures": self.pictures,
             "tables": {name: found._asdict() for name, found in self.tables.items()},
             "confusions": [confusion.to_json() for confusion in self.confusions],
             "examples": [
@@ -227,9 +229,10 @@ def evaluate(
     if not any(answer is None for answer in trivial):
         simple = (metric for metric in judge.metrics if metric.reads_answers)
         baseline = {each.name: each.measured(trivial, references).value() for each in simple}
+    simpler = task.baselines(firsts)
     baselines = {
         name: {metric.name: metric.measured(answers, references).value() for metric in judge.metrics}
-        for name, answers in task.baselines(firsts).items()
+        for name, answers in simpler.items()
     }
     return Evaluation(
         items=items,
@@ -249,6 +252,7 @@ def evaluate(
         speed=speed,
         baseline=baseline,
         baselines=baselines,
+        pictures=task.pictures(items, simpler),
         file=file,
     )
 

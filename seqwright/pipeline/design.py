@@ -74,7 +74,7 @@ class Design:
             if counts[part]:  # type: ignore[index]
                 shares.append(f"{counts[part]:,} for {NAMES[part]}" + (" (own file)" if own else ""))  # type: ignore[index]
         kept = "" if data.valid else f"; equal {task.group_noun}s stay in one part, so nothing leaks"
-        if task.split is SplitRule.IN_ORDER and not data.valid:
+        if task.split in (SplitRule.IN_ORDER, SplitRule.BY_TIME) and not data.valid:
             kept = f"; in this order: the last {task.noun}s are held out"
         return f"split: {', '.join(shares)}{kept}"
 

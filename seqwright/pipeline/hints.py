@@ -31,6 +31,8 @@ def next_commands(
     """Return the usual next commands; `example` is a line of input, `trained` the training files."""
     run, text = shlex.quote(str(folder)), shell_word(example)
     predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
+    if task is not None and task.whole_file:
+        predict = f"  seqwright predict {run} --output forecast.csv  # what follows the end of the data"
     if task is not None and task.prompted:
         prompt, effect = task.prompt(example)
         text = shell_word(prompt)

@@ -104,6 +104,11 @@ def _use(record: Record) -> list[str]:
     python = f"{loading}\nmodel.predict({json.dumps(source)})[0].text{output}"
     run = shlex.quote(" ".join(record.name.splitlines()))
     shell = f"seqwright predict {run} < input.txt > output.txt"
+    if record.setting("task") == "forecasting":
+        python = (
+            f"{loading}\nmodel.predict({json.dumps(source[:200])})[0].mean  # an array, and .low and .high"
+        )
+        shell = f"seqwright predict {run} history.csv > forecast.csv"
     blocks = {"sh": shell, "python": python}  # fenced with ~, which none of the lines starts with
     fenced = (f"~~~{name}\n{show_invisible(lines)}\n~~~" for name, lines in blocks.items())
     return ["In the folder that contains this one:", *fenced]

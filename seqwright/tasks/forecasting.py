@@ -13,6 +13,7 @@ import random
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
@@ -49,12 +50,14 @@ FACTS, ARRAYS = "series.json", "series.safetensors"
 USUAL = ("mse", "mae", "mase", "smape", f"coverage_{LEVEL}", "interval_width")
 BASELINES = ("repeat_last", "seasonal_naive", "nlinear")
 NUMBERS = 1 << 19  # predicted together
-SCORED = 30_000_000  # numbers of an evaluation, at most; more of them are thinned out
+SCORED, WINDOWS = 30_000_000, 20_000  # numbers and windows of an evaluation, at most; every n-th of more
 FITTED = 60_000  # windows from which the linear baseline is fitted, at most
 CALIBRATED = 2000  # windows from which intervals are calibrated, at most
-RIDGE = 1e-2  # of the linear baseline, in units of the mean square of its inputs
+RIDGE = 1e-3  # of the linear baseline, in units of the mean square of its inputs
 SPANS = 5  # of time, by which an evaluation is divided
 DIGITS = 7  # of numbers in a line
+TYPICAL = 3  # forecasts in the report, next to the worst one
+DRAWN = 1200  # steps of a back-test in the report
 
 
 @dataclass(frozen=True)
@@ -391,10 +394,12 @@ class Forecasting(Task[Window, Forecast]):
         return HeadBatch(source, expected, numbers, int((~expected.isnan()).sum()))
 
     def _series_numbers(self, store: Store, index: _Index) -> np.ndarray:
-        """The number of the series of each segment."""
-        numbers = {text_hash(name) >> 1: number for number, name in enumerate(self.names)}
-        keys = store.column("key").flat.reshape(-1, 2)[index.firsts, 0]
-        return np.array([numbers[key] for key in keys.tolist()])
+        """The number of the series of each segment; that of one which is not in training is 0."""
+        if index.numbers is None:
+            numbers = {text_hash(name) >> 1: number for number, name in enumerate(self.names)}
+            keys = store.column("key").flat.reshape(-1, 2)[index.firsts, 0]
+            index.numbers = np.array([numbers.get(key, 0) for key in keys.tolist()])
+        return index.numbers
 
     def _features(self, ticks: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return what is known in advance: ticks (W,) of first steps, known (W, T, K) -> (W, T, features)."""
@@ -466,7 +471,7 @@ class Forecasting(Task[Window, Forecast]):
     def labelled(self, given: Any) -> Iterator[Window]:
         """Yield the windows with a whole history and a whole future; every n-th where there are very many."""
         windows = [window for window in given if isinstance(window, Window) and self._complete(window)]
-        most = max(SCORED // (self.horizon * len(self.channels)), 1)
+        most = min(max(SCORED // (self.horizon * len(self.channels)), 1), WINDOWS)
         yield from windows[:: math.ceil(len(windows) / most)] if windows else ()
 
     def _complete(self, window: Window) -> bool:
@@ -654,7 +659,7 @@ class Forecasting(Task[Window, Forecast]):
                 own[self.lookback - len(past) :] = past
         return _filled_past(found)
 
-    @property
+    @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names)}
 
@@ -743,6 +748,67 @@ class Forecasting(Task[Window, Forecast]):
                 ]
         return found
 
+    def pictures(
+        self, items: Sequence[Item[Window, Forecast]], baselines: Mapping[str, Sequence[Trajectory]]
+    ) -> dict[str, Any]:
+        """Typical and bad forecasts, the error by step, and forecasts one after the other along the time."""
+        truths = np.stack([item.references[0].values for item in items])
+        scale = np.stack([item.references[0].scale for item in items])[:, None]
+        outputs = {"model": np.stack([item.output.mean for item in items])}
+        outputs |= {name: np.stack([each.values for each in found]) for name, found in baselines.items()}
+        errors = {name: np.abs(found - truths) / scale for name, found in outputs.items()}  # (N, H, C)
+        by_window = np.nan_to_num(np.nanmean(errors["model"], axis=1))  # (N, C)
+        shown = [
+            (int(np.argsort(by_window[:, channel], kind="stable")[len(items) // 2]), channel, "typical")
+            for channel in evenly(len(self.channels), TYPICAL).tolist()
+        ]
+        worst, channel = np.unravel_index(int(by_window.argmax()), by_window.shape)
+        shown.append((int(worst), int(channel), "worst"))
+        return {
+            "forecasts": [self._picture(items[number], channel, kind) for number, channel, kind in shown],
+            "by_step": {name: np.nanmean(each, axis=(0, 2)).tolist() for name, each in errors.items()},
+            "backtest": self._backtest(items),
+        }
+
+    def _picture(self, item: Item[Window, Forecast], channel: int, kind: str) -> dict[str, Any]:
+        window, output = item.example, item.output
+        past = window.past(min(self.lookback, max(2 * self.horizon, 24)))[:, channel]
+        name = f"{output.series}, {self.channels[channel]}" if output.series else self.channels[channel]
+        lines = {"mean": output.mean, "low": output.low, "high": output.high}
+        return {
+            "title": f"{name} from {window.when}: {kind}",
+            "first": self.frequency.label(window.tick - len(past)),
+            "last": self.frequency.label(window.tick + self.horizon - 1),
+            "past": past.tolist(),
+            "truth": item.references[0].values[:, channel].tolist(),
+            **{key: line[:, channel].tolist() for key, line in lines.items()},
+        }
+
+    def _backtest(self, items: Sequence[Item[Window, Forecast]]) -> dict[str, Any]:
+        """Lay forecasts that do not overlap along the time, for the first series and the last channel."""
+        own = [item for item in items if item.output.series == items[0].output.series]
+        chosen: list[Item[Window, Forecast]] = []
+        for item in own:
+            if not chosen or item.output.first >= chosen[-1].output.first + self.horizon:
+                chosen.append(item)
+        first, last = chosen[0].output, chosen[-1].output
+        steps = np.arange(first.first, last.first + self.horizon)
+        lines = {key: np.full(len(steps), np.nan) for key in ("truth", "mean", "low", "high")}
+        for item in chosen:
+            begin = item.output.first - first.first
+            found = (item.references[0].values, item.output.mean, item.output.low, item.output.high)
+            for line, numbers in zip(lines.values(), found, strict=True):
+                line[begin : begin + self.horizon] = numbers[:, -1]
+        apart = max(math.ceil(len(steps) / DRAWN), 1)
+        name = f"{first.series}, {self.channels[-1]}" if first.series else self.channels[-1]
+        return {
+            "title": name,
+            "first": first.times[0],
+            "last": last.times[-1],
+            "past": [],
+            **{key: line[::apart].tolist() for key, line in lines.items()},
+        }
+
     @classmethod
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
@@ -799,6 +865,7 @@ class _Index:
         self.begins = values.offsets[self.firsts] // channels
         self.ends = np.append(self.begins[1:], len(self.table))
         self.series: dict[int, Series] = {}
+        self.numbers: np.ndarray | None = None
         self._usable: dict[tuple[int, int], _Usable] = {}
 
     def usable(self, lookback: int, horizon: int) -> _Usable:

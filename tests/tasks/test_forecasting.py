@@ -333,3 +333,11 @@ def test_missing_values_are_read_as_the_last_one_and_never_expected(tmp_path):
     assert past[48 - 110 + 99] == past[48 - 110 + 98]
     assert int(batch.expected.isnan().sum()) == 2
     assert batch.count == batch.expected.numel() - 2
+
+
+def test_the_report_draws_forecasts_errors_by_step_and_a_back_test(trained):
+    page = (trained / "run" / "report.html").read_text()
+    for words in ("Forecasts", ": typical", ": worst", "Error by step ahead", "Back-test of large"):
+        assert words in page
+    assert page.count('class="band"') == 4  # two typical ones, the worst one, and the back-test
+    assert "seqwright look" not in page

@@ -69,6 +69,8 @@ def _losses(record: Record) -> list[Markup]:
     if shuffled:
         found.append(Curve("shuffled input", thinned(shuffled), "three", "dashed"))
     text = "Mean negative log-likelihood per token, in nats."
+    if record.setting("task") == "forecasting":
+        text = "Mean squared error, and the pinball loss of quantiles if there are any, of scaled values."
     if record.setting("training", "smoothing"):
         text += " The training loss includes label smoothing, which raises it."
     if shuffled:

@@ -18,6 +18,7 @@ from seqwright.runs.report.learning import curves, probes, remarks
 from seqwright.runs.report.markup import Markup, element, join, terms
 from seqwright.runs.report.mistakes import errors, examples
 from seqwright.runs.report.reader import Record
+from seqwright.runs.report.series import forecasts
 from seqwright.runs.report.summary import facts, header
 from seqwright.runs.report.wording import files_like, sentence, shell_word
 
@@ -25,7 +26,7 @@ REPORT = "report.html"
 # Nothing is loaded and nothing runs, whatever the texts in the data contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
-Section = Callable[[Record], Markup | str]
+Section = Callable[[Record], Markup | str | None]  # a text: why there is nothing; None: it does not apply
 
 
 def write_report(folder: str | Path) -> Path:
@@ -50,6 +51,8 @@ def page(record: Record) -> str:
     links, sections = [], []
     for name, (title, section) in SECTIONS.items():
         content = section(record)
+        if content is None:
+            continue
         if not isinstance(content, Markup):  # the reason why the section is empty
             content = element("p", sentence(content), class_="absent")
         links.append(element("a", title, href=f"#{name}"))
@@ -71,10 +74,15 @@ def configuration(record: Record) -> Markup:
 def commands(record: Record) -> Markup:
     run, test = shlex.quote(record.name), files_like(record.training_files)
     text = shell_word(record.examples[0].text("source") if record.examples else "a text")
+    predict = (f"seqwright predict {run} < input.txt", "one output per input line")
+    look = [(f"seqwright look {run} {text} -o look.html", "attention for one input, as a page")]
+    if record.setting("task") == "forecasting":
+        predict = (f"seqwright predict {run} history.csv > forecast.csv", "what follows a history")
+        look = []
     listed = (
-        (f"seqwright predict {run} < input.txt", "one output per input line"),
+        predict,
         (f"seqwright evaluate {run} {test}", "scores on other data in the same format"),
-        (f"seqwright look {run} {text} -o look.html", "attention for one input, as a page"),
+        *look,
         (f"seqwright verify {run}", "checks the files and that the model still gives the stored outputs"),
         (f"seqwright report {run}", "writes this page again"),
     )
@@ -84,6 +92,7 @@ def commands(record: Record) -> Markup:
 
 SECTIONS: dict[str, tuple[str, Section]] = {  # in the order of the page: id -> title, content
     "facts": ("Key facts", facts),
+    "forecasts": ("Forecasts", forecasts),
     "learning": ("Training curves", curves),
     "probes": ("Probes", probes),
     "data": ("Data", data),

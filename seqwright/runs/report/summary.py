@@ -87,7 +87,9 @@ def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
         element("h2", titled(label)),
         element("p", element("strong", f"{value:.{digits}f}"), unit(name), class_="value"),
         element("p", "; ".join(filter(None, meaning))),
-        whisker(f"{label} {score(name, value)}, {interval or 'no interval'}", value, low, high),
+        whisker(f"{label} {score(name, value)}, {interval or 'no interval'}", value, low, high)
+        if "%" in unit(name)
+        else element("span"),
         element("p", interval) if interval else None,
         None if baseline is None else element("p", f"baseline {score(name, baseline)}"),
         element("p", element("code", signature)) if signature else None,

@@ -73,8 +73,11 @@ def family(model: Any) -> str:
     preset = PRESETS.get(str(given.get("preset")))
     known = given.get(PINNED) or (preset.model if preset else {})
     encoder, decoder = (_kind(given.get(part), known.get(part)) for part in ("encoder", "decoder"))
-    if given.get("kind", known.get("kind")) == "decoder_only":
+    kind = given.get("kind", known.get("kind"))
+    if kind == "decoder_only":
         return f"{decoder} language model"
+    if kind == "forecaster":
+        return f"forecaster by {_kind(given.get('network'), known.get('network') or 'patches')}"
     found = (
         f"{encoder} encoder-decoder" if encoder == decoder else f"{encoder} encoder with {decoder} decoder"
     )
