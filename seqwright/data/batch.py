@@ -197,7 +197,10 @@ def source_tokens(rows: Ragged) -> Tokens:
 
 
 def segments(texts: Ragged, sentences: Ragged) -> Segments:
-    """Return texts cut into sentences. Row i of `sentences` has their lengths, which add up to text i."""
+    """Return texts cut into sentences of at least one token each.
+
+    Row i of `sentences` has their lengths, which add up to that of text i.
+    """
     counts = torch.from_numpy(sentences.lengths.astype(np.int64))
     return Segments(padded(Ragged(texts.flat, sentences.flat)), counts)
 
