@@ -9,7 +9,7 @@ from typing import Any
 
 FLAGS = {  # flags by the table of the configuration that they belong to
     "": ("task", "seed", "threads"),
-    "data": ("valid", "test", "columns"),
+    "data": ("valid", "test", "columns", "field"),
     "training": ("minutes", "steps", "epochs"),
 }
 
@@ -28,6 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="Seed of all random numbers.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
+    parser.add_argument("--field", metavar="NAME", help="Field of the tags in CoNLL-U: upos, xpos, deprel …")
     parser.add_argument("--plan", action="store_true", help="Print the plan with time and memory, and exit.")
     parser.add_argument("--print-config", action="store_true", help="Print the full configuration and exit.")
     parser.add_argument("--quiet", action="store_true", help="Print only errors.")

@@ -120,6 +120,11 @@ def _resnet(size: int, layers: list[int], bottleneck: bool = False) -> dict[str,
 
 _DOSOVITSKIY = {"patch": 16, "class_token": True, "layers": 12, "dropout": 0.1}
 
+
+def _tagger(encoder: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "encoder_only", "encoder": encoder, "head": {"kind": "tags"}}
+
+
 PRESETS: dict[str, Preset] = {
     "sutskever2014": Preset(
         "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks, 3.4",
@@ -287,6 +292,15 @@ PRESETS: dict[str, Preset] = {
         "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words, table 1 (ViT-Base, 86 M parameters)",
         _vit("first", **_DOSOVITSKIY, size=768, hidden=3072, heads=12),
         "the head is one linear layer, as in fine-tuning",
+    ),
+    "tiny-tagger": Preset(
+        "ours: the encoder of tiny-classifier over words, which are read with their spelling (dos Santos & "
+        "Zadrozny 2014)",
+        _tagger({"kind": "transformer", **_OURS, **_TINY, "layers": 2, "neighbours": 1}),
+    ),
+    "lstm-tagger": Preset(
+        "ours: a bidirectional LSTM over words with their spelling (Lample et al. 2016, without the CRF)",
+        _tagger({"kind": "rnn", "cell": "lstm", "size": 192, "embedding_size": 128}),
     ),
     "tiny-lm": Preset(
         "ours: rotary positions (Su et al. 2021), squared ReLU (So et al. 2021), blocks that start as the "

@@ -31,6 +31,9 @@ class DataConfig:
     delimiter: Annotated[Character | None, Doc("Column separator; detected by default.")] = None
     header: Annotated[bool | None, Doc("Whether the first row names columns; detected by default.")] = None
     columns: Annotated[str | None, Doc('"1,3:2": source from columns 1 and 3, target from column 2.')] = None
+    field: Annotated[
+        str | None, Doc("Field of the tags: upos, xpos … of CoNLL-U, a column number, or a key of JSON.")
+    ] = None
     quoting: Annotated[bool | None, Doc("Whether double quotes enclose cells; default: only in CSV.")] = None
     encoding: Annotated[str, Doc("Character encoding of the files.")] = "utf-8"
     on_bad_bytes: Annotated[

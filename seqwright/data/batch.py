@@ -5,7 +5,7 @@ Everything here is a value made of tensors. Shapes: B rows, S source length, T t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,23 @@ class Images:
     def rolled(self) -> Images:
         """Return the images moved by one row."""
         return Images(self.pixels.roll(1, 0))
+
+
+@dataclass(frozen=True)
+class SpelledTokens(Tokens):
+    """Rows of words, with the pieces of all of them end to end, row by row.
+
+    pieces (P,) int64; counts, one for each token that is not padding, int64: the pieces of each.
+    """
+
+    pieces: Tensor = field(kw_only=True)
+    counts: Tensor = field(kw_only=True)
+
+    def rolled(self) -> SpelledTokens:
+        last = self.ids.shape[1] if self.lengths is None else int(self.lengths[-1])
+        moved = int(self.counts[len(self.counts) - last :].sum())
+        rows, spelled = super().rolled(), (self.pieces.roll(moved), self.counts.roll(last))
+        return SpelledTokens(rows.ids, rows.lengths, pieces=spelled[0], counts=spelled[1])
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
 from seqwright.data.images import is_archive, is_packed, open_home
 from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.conll import COMMENT, DOCUMENT, FIELDS, cells_of, is_conllu
 from seqwright.data.readers.files import Input, files_in, is_text
 from seqwright.data.readers.lines import Decoding, first_lines, read_blocks, read_text
 from seqwright.data.readers.sniffing import quoted
@@ -41,6 +42,7 @@ HEAD = 200  # lines that decide the format
 PARQUET = (".parquet", ".pq")  # the endings of binary tables, which have names and types themselves
 OPENED = 50  # texts of a folder, spread over it, whose words are counted
 BEGINNING = 1 << 16  # characters of a text whose words are counted
+SENTENCE = 200  # lines of a block of words, on average, at most
 LABELLED, SHORT = 10, 1000  # texts per sub-folder, and words in the median of texts that have a label
 UNLABELLED = ("unsup", "unlabeled", "unlabelled")  # sub-folders that are no label
 
@@ -119,9 +121,23 @@ class FolderGlance:
 
 
 @dataclass(frozen=True)
+class BlockGlance:
+    """Lines with a word each, in blocks between blank lines.
+
+    width: the columns of every line, 0 if they differ. last: the distinct values of the last one, at most
+    `CAP`. numbered: ten columns, the first one a number, as in CoNLL-U.
+    """
+
+    count: int
+    width: int
+    last: int
+    numbered: bool
+
+
+@dataclass(frozen=True)
 class Glance:
     """What the files of a training look like. `rows` counts all rows, `lines` those of each file; `keys` are
-    those of a JSON document.
+    those of a JSON document; `blocks` are there if blank lines divide the files into sentences of words.
     """
 
     files: tuple[str, ...]
@@ -131,6 +147,7 @@ class Glance:
     lines: tuple[int, ...]
     folder: FolderGlance | None = None
     keys: tuple[str, ...] = ()
+    blocks: BlockGlance | None = None
 
     @property
     def name(self) -> str:
@@ -194,14 +211,15 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     decoding = Decoding(data.encoding, "replace", data.max_line)
     head = [line for line in first_lines(inputs[0], decoding, HEAD)[1] if line.strip()]
     shape, delimiter = _shape(head, paths[0], data)
-    columns, rows, counts = _Columns(), 0, []
+    columns, rows, counts, blocks = _Columns(), 0, [], _Blocks()
     for file in inputs:
         before = rows
-        for cells in _rows(_lines(file, decoding), shape, delimiter, data.max_line):
+        lines = blocks.watched(_lines(file, decoding))
+        for cells in _rows(lines, shape, delimiter, data.max_line):
             columns.add(cells)
             rows += 1
         counts.append(rows - before)
-    return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts))
+    return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts), blocks=blocks.glance())
 
 
 def _metadata(path: str) -> list[str]:
@@ -314,3 +332,53 @@ class _Columns:
             ColumnGlance(name, len(values), tuple(row[name] for row in self.sample if name in row))
             for name, values in self.seen.items()
         )
+
+
+class _Blocks:
+    """Whether lines are words in columns, with blank lines between sentences; it stops at the first line
+    that is not.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.rows = self.spaced = 0
+        self.widths, self.last = set[int](), set[str]()
+        self.inside: bool | None = None  # a block; None: before the first line of a file
+        self.divided, self.numbered = False, True  # whether blank lines divide a file
+
+    def watched(self, lines: Iterator[str]) -> Iterator[str]:
+        """Yield the lines of a file after looking at each."""
+        self.inside = None
+        for line in lines:
+            if self.rows <= self.most and (self.numbered or len(self.widths) < 2):
+                self._add(line)
+            yield line
+
+    @property
+    def most(self) -> int:
+        """The number of lines that so many sentences have at most."""
+        return SENTENCE * max(self.count, 5)
+
+    def _add(self, line: str) -> None:
+        if not line.strip():
+            self.inside = False if self.inside is not None else None
+            return
+        self.count += not self.inside
+        self.divided |= self.inside is False
+        self.inside = True
+        if line.startswith(DOCUMENT):
+            return
+        self.rows += 1
+        cells = cells_of(line)
+        self.widths.add(len(cells))
+        self.spaced += " " in cells[0]
+        self.numbered &= is_conllu([line]) or line.startswith(COMMENT)
+        if len(self.last) < CAP:
+            self.last.add(cells[-1])
+
+    def glance(self) -> BlockGlance | None:
+        words = 10 * self.spaced <= self.rows  # most of the first cells have one
+        columns = len(self.widths) == 1 and words and self.divided and self.rows >= 2 * self.count
+        numbered = self.numbered and len(FIELDS) in self.widths
+        if self.rows > self.most or not (columns or numbered):
+            return None
+        return BlockGlance(self.count, min(self.widths) if columns else 0, len(self.last), numbered)

@@ -60,6 +60,7 @@ class Reason(StrEnum):
     MISSING_VALUE = "changed: a value is missing or infinite; models read the last one before it"
     UNSORTED = "changed: out of time order; sorted"
     OFF_GRID = "changed: the time is between two steps; moved to the nearest one"
+    BROKEN_ENTITY = "changed: invalid BIO or IOBES tags; a tag that continues no entity begins one"
     NONCHARACTER = "changed: reserved noncharacter replaced with U+FFFD"
 
 

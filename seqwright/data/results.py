@@ -210,6 +210,70 @@ class Label(Prediction):
         yield [Cell(text, html.escape(text), number=i == 2) for i, text in enumerate(texts)]
 
 
+class TagSequence(tuple[str, ...]):
+    """The tags of a sentence; as a text, separated by spaces."""
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Tags(Prediction):
+    """Words, the tag of each, and its probability. in_column: the input has a word on each line, and so has
+    the output for a terminal and a file.
+    """
+
+    tokens: tuple[str, ...]
+    tags: TagSequence
+    probabilities: tuple[float, ...]
+    in_column: bool = False
+    headings = ("tokens", "tags", "least probable")
+
+    @property
+    def value(self) -> TagSequence:
+        return self.tags
+
+    @property
+    def output_tokens(self) -> int:
+        return len(self.tags)
+
+    def details(self) -> dict[str, Any]:
+        return {"log_prob": sum(math.log(max(chance, 1e-300)) for chance in self.probabilities)}
+
+    def to_json(self) -> dict[str, Any]:
+        answer = {"tokens": list(self.tokens), "tags": list(self.tags)}
+        chances = {"probabilities": [round(chance, 6) for chance in self.probabilities], **self.details()}
+        return {
+            "source": self.source,
+            "output": str(self.tags),
+            **answer,
+            **chances,
+            "reading": asdict(self.reading),
+        }
+
+    def __str__(self) -> str:
+        if not self.in_column:
+            return str(self.tags)
+        return "".join(f"{word}\t{tag}\n" for word, tag in zip(self.tokens, self.tags, strict=True))
+
+    def rows(self) -> Iterator[list[Cell]]:
+        least = f"{min(self.probabilities, default=1.0):.3f}"
+        texts = (_short(self.source), _short(str(self.tags)), least)
+        shaded = (html.escape(self.source), self._shaded(), least)
+        yield [
+            Cell(text, page, number=i == 2) for i, (text, page) in enumerate(zip(texts, shaded, strict=True))
+        ]
+
+    def _shaded(self) -> str:
+        """Return the tags as HTML: the less probable a tag, the darker its background."""
+        spans = []
+        for word, tag, chance in zip(self.tokens, self.tags, self.probabilities, strict=True):
+            style = f"background: rgba({UNSURE}, {0.8 * (1 - chance):.2f})"
+            title = html.escape(f"{word} {chance:.3f}")
+            spans.append(f'<span title="{title}" style="{style}">{html.escape(tag)}</span>')
+        return " ".join(spans)
+
+
 P = TypeVar("P", bound=Prediction)
 
 

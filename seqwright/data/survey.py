@@ -24,7 +24,7 @@ LABELS = 1000  # kept in data.json
 NAMED = 8  # labels in the terminal
 SHOWN = 4  # findings in the terminal; the doctor shows the rest
 READING = (
-    *("format", "delimiter", "header", "columns", "quoting"),
+    *("format", "delimiter", "header", "columns", "field", "quoting"),
     *("encoding", "on_bad_bytes", "max_line", "skip_bad_rows"),
 )
 
@@ -117,8 +117,7 @@ def survey(config: Config) -> Survey:
         builder.add(tuple(corpus.task.texts(example)), example.place, corpus.task.identity(example))
         waiting.meet(corpus.task.group(example))
         places.append(place)
-        if (label := corpus.task.label(example)) is not None:
-            labels[label] += 1
+        labels.update(corpus.task.all_labels(example))
         if len(sample) < SAMPLE:
             sample.append(example)
     leaks = dict(zip(parts, waiting.overlaps(), strict=True))

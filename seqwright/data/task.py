@@ -137,7 +137,8 @@ class Task(ABC, Generic[E, P]):
     whole_file: a file is one input, which the reader reads, not a line. generates: answers are searched for,
     with the options of a beam. transfers: `fit` can take the tokenizer of another task. reads_files: an INPUT
     of the command `predict` is an input itself, such as an image, and there may be several. speed_noun: what
-    training speed is counted in. block: examples that are encoded together.
+    training speed is counted in. block: examples that are encoded together. merges: in an
+    evaluation, examples of one group are one item with several right answers.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -156,6 +157,7 @@ class Task(ABC, Generic[E, P]):
     reads_files: ClassVar[bool] = False
     speed_noun: ClassVar[str] = "token"
     block: ClassVar[int] = 20_000
+    merges: ClassVar[bool] = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -191,13 +193,19 @@ class Task(ABC, Generic[E, P]):
 
     @classmethod
     def label(cls, example: E) -> str | None:
-        """Return the label of an example, for the survey and a stratified split."""
+        """Return the label of an example, for a stratified split."""
         return None
 
     @classmethod
     def prompt(cls, line: str) -> tuple[str, str]:
         """Return the beginning of an input to try a `prompted` task with, and what the task does with it."""
         return " ".join(line.split()[:PROMPT]), "continues the prompt"
+
+    @classmethod
+    def all_labels(cls, example: E) -> Iterable[str]:
+        """Return all labels of an example, for the survey."""
+        label = cls.label(example)
+        return () if label is None else (label,)
 
     @classmethod
     @abstractmethod
@@ -301,9 +309,13 @@ class Task(ABC, Generic[E, P]):
     def check_compatible(self, example: E, files: Sequence[str]) -> None:
         """Refuse the examples of files that were read in another form than the model was trained with."""
 
+    def in_blocks(self, head: Sequence[str]) -> bool:
+        """Whether the inputs of a file are blocks of lines between blank lines, by its first lines."""
+        return False
+
     @abstractmethod
     def from_line(self, line: str) -> E:
-        """Return the example of one line of input."""
+        """Return the example of one line of input, or of one block, which ends with a line end."""
 
     @abstractmethod
     def to_line(self, example: E) -> str:
@@ -462,14 +474,15 @@ class Bucket(NamedTuple):
 def group_items(task: Task[E, Any], examples: Iterable[E]) -> tuple[list[E], list[list[Any]], list[int]]:
     """Return inputs with all their right answers, and the item of each example.
 
-    Examples of one group are one item with several references, in order of appearance, none twice.
+    Examples of one group are one item with several references, in order of appearance, none twice; where the
+    task does not merge them, each example is an item.
     """
     firsts: dict[str, E] = {}
     answers: dict[str, dict[Any, None]] = {}
     order = []
     places: dict[str, int] = {}
-    for example in examples:
-        key = task.group(example)
+    for number, example in enumerate(examples):
+        key = task.group(example) if task.merges else str(number)
         firsts.setdefault(key, example)
         answers.setdefault(key, {})[task.truth(example)] = None
         order.append(places.setdefault(key, len(places)))

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.config.registry import Registry
-from seqwright.data.batch import PAD, Batch, Tokens, within
+from seqwright.data.batch import PAD, Batch, SpelledTokens, Tokens, within
 from seqwright.data.tokenizer import FIRST
 from seqwright.errors import ModelError
 from seqwright.nn.inference_weights import invalidate_inference_weights
 from seqwright.nn.loss import Loss
 from seqwright.nn.masks import Places
 from seqwright.nn.positions import Learned
+from seqwright.nn.spelling import Spelling
 
 MODELS = Registry("model", "seqwright.models", "seqwright.models:Model")
 ENCODERS = Registry("encoder", "seqwright.models.encoders", "seqwright.models:Encoder")
@@ -85,12 +86,27 @@ class SequenceEncoder(Encoder):
     """Encodes a sequence of vectors of `input_size`, which `embedding` makes of tokens.
 
     Built with vocabulary None it has no embedding: it is a level of another encoder, which calls `encode`.
+    spelling: adds to the embedding of words that of their pieces.
     """
 
     input_size: int
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.spelling: Spelling | None = None
+
     def forward(self, source: Tokens) -> Encoded:
-        return self.encode(self.embedding(source.ids), source.lengths)
+        return self.encode(self.embed(source), source.lengths)
+
+    def embed(self, source: Tokens) -> Tensor:
+        """Return the vectors of the tokens, (B, S) -> (B, S, embedding size)."""
+        embedded = self.embedding(source.ids)
+        if self.spelling is None or not isinstance(source, SpelledTokens):
+            return embedded
+        spelled, real = self.spelling(source.pieces, source.counts), source.real
+        whole = torch.zeros_like(embedded)
+        whole[torch.ones_like(source.ids, dtype=torch.bool) if real is None else real] = spelled
+        return embedded + whole
 
     def encode(self, vectors: Tensor, lengths: Tensor | None) -> Encoded:
         """vectors (B, S, input size), padded at the right; lengths (B,), None: no padding."""

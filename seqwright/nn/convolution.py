@@ -13,18 +13,19 @@ class Neighbours(nn.Module):
     """x_t + relu(W [x_{t−r}; …; x_{t+r}] + b): each token with its r neighbours on each side.
 
     Mohamed, Okhonko & Zettlemoyer 2019 (Transformers with convolutional context for ASR) use convolutions
-    below the encoder instead of positions. Padding and places beyond both ends are 0.
+    below the encoder instead of positions. Padding and places beyond both ends are 0. causal: only the r
+    neighbours before it.
     """
 
-    def __init__(self, size: int, reach: int):
+    def __init__(self, size: int, reach: int, *, causal: bool = False):
         super().__init__()
-        self.reach = reach
-        self.around = nn.Linear((2 * reach + 1) * size, size)
+        self.reach, self.after = reach, 0 if causal else reach
+        self.around = nn.Linear((reach + 1 + self.after) * size, size)
 
     def forward(self, x: Tensor, places: Places) -> Tensor:
         """(G, T, D) -> (G, T, D)."""
         real = x if places.seen is None else x * places.seen[..., None].to(x.dtype)
-        return x + F.relu(self.around(windows(real, self.reach, self.reach)))
+        return x + F.relu(self.around(windows(real, self.reach, self.after)))
 
 
 def windows(x: Tensor, before: int, after: int) -> Tensor:

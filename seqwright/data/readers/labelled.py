@@ -7,7 +7,7 @@ by label.
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +19,7 @@ from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.columns import parse_columns
 from seqwright.data.readers.files import Input, is_text
 from seqwright.data.readers.lines import Decoding, first_lines, read_blocks
+from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.data.text_display import pluralize
@@ -100,33 +101,8 @@ def open_labelled(paths: Sequence[str], data: DataConfig) -> LabelledFiles:
 
 
 @dataclass(frozen=True)
-class LabelledFiles(ABC):
-    """Files of labelled texts, in the order in which they are named."""
-
-    paths: tuple[str, ...]
-    data: DataConfig
-
-    @property
-    def name(self) -> str:
-        return ", ".join(self.paths)
-
-    @property
-    def columns(self) -> str | None:
-        return None
-
-    @property
-    def named_twice(self) -> str | None:
-        real = [os.path.realpath(path) for path in self.paths]
-        named = zip(self.paths, real, strict=True)
-        return next((path for path, whole in named if real.count(whole) > 1), None)
-
-    @property
-    def decoding(self) -> Decoding:
-        return Decoding(self.data.encoding, self.data.on_bad_bytes, self.data.max_line)
-
-    @property
-    @abstractmethod
-    def form(self) -> tuple[str, ...]: ...
+class LabelledFiles(OpenedFiles):
+    """Files of labelled texts."""
 
     @abstractmethod
     def read(self, report: ReadReport) -> Iterator[Labelled]: ...
@@ -183,9 +159,8 @@ class MarkedLines(LabelledFiles):
 
     def read(self, report: ReadReport) -> Iterator[Labelled]:
         for path in self.paths:
-            for number, lines in read_blocks(Input(path), self.decoding, report):
-                for row, line in enumerate(lines, number):
-                    yield from self._labelled(line, Place(path, row), report)
+            for place, line in self.lines(path, report):
+                yield from self._labelled(line, place, report)
 
     def _labelled(self, line: str, place: Place, report: ReadReport) -> Iterator[Labelled]:
         label, *words = line.split() or [""]

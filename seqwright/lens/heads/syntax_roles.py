@@ -14,14 +14,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from seqwright.data.batch import source_tokens
-from seqwright.data.read_report import ReadReport
+from seqwright.data.read_report import Place, ReadReport
+from seqwright.data.readers.conll import ConlluRow, Line, conllu_rows, sentence_blocks
 from seqwright.data.readers.pairs import read_lines
 from seqwright.data.store import Ragged
 from seqwright.errors import InputError
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1
 RELATIONS = {"nsubj": "nsubj", "obj": "obj", "dobj": "obj", "amod": "amod", "advmod": "advmod"}  # dobj: UD 1
-NUMBER = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\.[0-9]+))?")  # a word, a range, or an empty node
 
 Direction = Literal["dependent to head", "head to dependent"]
 Question = tuple[str, Direction]
@@ -144,10 +143,10 @@ def _tokens(predictor: Predictor, text: str) -> tuple[list[Span | None], Callabl
 
 
 def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:
-    """The sentences of a CoNLL-U file (https://universaldependencies.org/format.html)."""
-    name, numbered = os.fspath(path), enumerate(read_lines(path, ReadReport()), start=1)
-    blocks = (list(lines) for full, lines in groupby(numbered, lambda line: bool(line[1].strip())) if full)
-    parses = [_parse(name, block) for block in blocks if any(not line.startswith("#") for _, line in block)]
+    """The sentences of a CoNLL-U file."""
+    name = os.fspath(path)
+    lines = ((Place(name, row), line) for row, line in enumerate(read_lines(path, ReadReport()), start=1))
+    parses = [_parse(block, rows) for block in sentence_blocks(lines) if (rows := conllu_rows(block))]
     if not parses:
         raise InputError(
             f"{name} has no sentences; CoNLL-U has ten columns, and blank lines between sentences"
@@ -155,42 +154,32 @@ def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:
     return parses
 
 
-def _parse(name: str, block: Sequence[tuple[int, str]]) -> Parse:
-    rows = [(f"{name}:{number}", line.split("\t")) for number, line in block if not line.startswith("#")]
-    for place, row in rows:
-        if len(row) != 10 or not NUMBER.fullmatch(row[0]):
-            raise InputError(f"{place} is not a CoNLL-U row: ten columns with tabs, the first one a number")
-    words = [(place, row) for place, row in rows if row[0].isdigit()]
-    for place, row in rows:
-        first, end, _ = NUMBER.fullmatch(row[0]).groups()  # type: ignore[union-attr]
-        if end and not int(first) <= int(end) <= len(words):
-            raise InputError(f"{place} has the range {row[0]}, but the sentence has {len(words)} words")
-    for number, (place, row) in enumerate(words, start=1):
-        if int(row[0]) != number:
-            raise InputError(f"{place} has the number {row[0]} instead of {number}; words count from 1")
-        if not re.fullmatch("[0-9]{1,9}", row[6]) or int(row[6]) > len(words):
-            raise InputError(f"{place} has the head {row[6][:40]!r}, neither a word of the sentence nor 0")
+def _parse(block: Sequence[Line], rows: Sequence[ConlluRow]) -> Parse:
+    words = [row for row in rows if row.is_word]
+    for place, cells, *_ in words:
+        if not re.fullmatch("[0-9]{1,9}", cells[6]) or int(cells[6]) > len(words):
+            raise InputError(f"{place} has the head {cells[6][:40]!r}, neither a word of the sentence nor 0")
     surface = list(_surface(rows))
-    joined = "".join(row[1] + ("" if "SpaceAfter=No" in row[9] else " ") for _, row, _ in surface)
+    joined = "".join(row.cells[1] + ("" if "SpaceAfter=No" in row.cells[9] else " ") for row, _ in surface)
     given = re.search(r"^# *text *= *(.*)$", "\n".join(line for _, line in block), re.MULTILINE)
     text = given[1].strip() if given else joined.rstrip()
     spans, end = list[Span](), 0
-    for place, row, count in surface:
-        start = text.find(row[1], end)
+    for row, count in surface:
+        form = row.cells[1]
+        start = text.find(form, end)
         if start < 0:
             rest = f"the rest of the text, {text[end : end + 40]!r}"
-            raise InputError(f"{place}: {row[1][:40]!r} does not occur in {rest}")
-        end = start + len(row[1])
+            raise InputError(f"{row.place}: {form[:40]!r} does not occur in {rest}")
+        end = start + len(form)
         spans += [(start, end)] * count  # the words of a range share its span
-    governors = tuple(int(row[6]) - 1 for _, row in words)
-    return Parse(text, tuple(spans), governors, tuple(row[7].partition(":")[0] for _, row in words))
+    governors = tuple(int(row.cells[6]) - 1 for row in words)
+    return Parse(text, tuple(spans), governors, tuple(row.cells[7].partition(":")[0] for row in words))
 
 
-def _surface(rows: Sequence[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str], int]]:
+def _surface(rows: Sequence[ConlluRow]) -> Iterator[tuple[ConlluRow, int]]:
     """The rows that occur in the text, a range such as 3-4 instead of its words, with their word counts."""
     last = 0
-    for place, row in rows:
-        first, end, empty = NUMBER.fullmatch(row[0]).groups()  # type: ignore[union-attr]
-        if not empty and int(first) > last:
-            yield place, row, int(end or first) - last
-            last = int(end or first)
+    for row in rows:
+        if not row.empty and row.first > last:
+            yield row, row.last - last
+            last = row.last

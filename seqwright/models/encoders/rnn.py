@@ -13,6 +13,7 @@ from seqwright.models import Encoded, SequenceEncoder, sequence_places
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.recurrent import Cell, Recurrent
+from seqwright.nn.spelling import Spelling
 
 
 class Rnn(SequenceEncoder):
@@ -20,6 +21,7 @@ class Rnn(SequenceEncoder):
 
     size: of the output vectors; each direction of a bidirectional encoder has half of it.
     reverse: reads the source backwards (Sutskever et al. 2014, 3.3).
+    pieces: the vocabulary in which words are spelled.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Rnn(SequenceEncoder):
         bidirectional: bool = True,
         reverse: bool = False,
         dropout: float = 0.1,
+        pieces: int | None = None,
     ):
         super().__init__()
         self.size, self.input_size, self.reverse = size, embedding_size or size, reverse
@@ -40,6 +43,7 @@ class Rnn(SequenceEncoder):
             rule = f"size of the rnn encoder is {size}; two directions need an even one"
             raise ConfigError(f"{rule}: use {size + 1}, or bidirectional = false")
         self.embedding = None if vocabulary is None else Embedding(vocabulary, self.input_size)
+        self.spelling = Spelling(pieces, self.input_size) if pieces else None
         options: dict[str, Any] = {"layers": layers, "cell": cell, "bidirectional": bidirectional}
         each = size // 2 if bidirectional else size
         self.recurrent = Recurrent(self.input_size, size=each, dropout=dropout, **options)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from seqwright.data.read_report import ReadReport
+from seqwright.data.read_report import Place, ReadReport
+from seqwright.data.readers.conll import sentence_blocks
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.errors import ConfigError, Problem
@@ -54,9 +55,15 @@ class Block(NamedTuple):
 
 
 def line_blocks(
-    source: Input, decoding: Decoding, tally: ReadReport, requested: range | None = None
+    source: Input,
+    decoding: Decoding,
+    tally: ReadReport,
+    requested: range | None = None,
+    *,
+    joined: bool = False,
 ) -> Iterator[Block]:
-    """Yield the requested lines in blocks, blank lines included.
+    """Yield the requested lines in blocks, blank lines included. joined: what stands between blank lines
+    counts as one line, with its line ends.
 
     A block of a file ends at a multiple of BLOCK lines. A block of a pipe also ends when no more lines are
     ready, so that each line is answered without waiting for the next one.
@@ -64,7 +71,8 @@ def line_blocks(
     requested = range(1 << 62) if requested is None else requested
     pending: list[str] = []
     characters = 0
-    for number, lines in read_blocks(source, decoding, tally):
+    read = _joined_lines if joined else read_blocks
+    for number, lines in read(source, decoding, tally):
         for row, line in enumerate(lines, number - 1):
             if row not in requested:
                 continue
@@ -81,3 +89,14 @@ def line_blocks(
             return
     if pending:
         yield Block(end - len(pending), pending)
+
+
+def _joined_lines(source: Input, decoding: Decoding, tally: ReadReport) -> Iterator[tuple[int, list[str]]]:
+    """Yield what stands between blank lines: (its number, one text)."""
+    lines = (
+        (Place(source.name, row), line)
+        for number, lines in read_blocks(source, decoding, tally)
+        for row, line in enumerate(lines, number)
+    )
+    for number, block in enumerate(sentence_blocks(lines), start=1):
+        yield number, ["".join(f"{line}\n" for _, line in block)]

@@ -12,7 +12,7 @@ from typing import Any
 from seqwright import __version__
 from seqwright.data.read_report import Occurrences, Place, ReadReport
 from seqwright.data.readers.files import Input
-from seqwright.data.readers.lines import Decoding
+from seqwright.data.readers.lines import Decoding, first_lines
 from seqwright.data.results import Prediction
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
@@ -45,6 +45,8 @@ class Job:
         self.decoding, self.shard, self.report = decoding or Decoding(), shard, report
         self.request = predictor.task.request(predictor.search, **options)
         self.tally, self.warnings = ReadReport(), InputWarnings(predictor, source.name)
+        head = [] if source.single_pass else first_lines(source, self.decoding)[1]  # a pipe has no end yet
+        self.joined = predictor.task.in_blocks(head)
 
     def output(self, path: Path | None) -> Output:
         """Return the output to pass to `run`: a file, or standard output if `path` is None."""
@@ -69,7 +71,7 @@ class Job:
         """Predict all lines that `output` does not contain yet."""
         requested = None
         if not self.source.single_pass:  # read it once: an error in any line is reported before all work
-            blocks = line_blocks(self.source, self.decoding, ReadReport())
+            blocks = line_blocks(self.source, self.decoding, ReadReport(), joined=self.joined)
             requested = (self.shard or Shard()).lines(sum(len(self._inputs(block)) for block in blocks))
         with output:
             if output.lines:
@@ -83,7 +85,7 @@ class Job:
         on_terminal = isinstance(output, StandardOutput) and sys.stdout.isatty()
         progress = Progress(requested, visible=not on_terminal)
         warned = False
-        for block in line_blocks(self.source, self.decoding, self.tally, requested):
+        for block in line_blocks(self.source, self.decoding, self.tally, requested, joined=self.joined):
             stream = self.predictor.stream(self._inputs(block), first=block.first, **self.options)
             predictions = list(stream)
             output.write([self._line(prediction) for prediction in predictions])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +56,8 @@ class StandardOutput(Output):
 
     def write(self, lines: Sequence[bytes]) -> None:
         if sys.stdout.isatty():  # a terminal would obey control characters in an output
-            lines = [printable(line.decode().removesuffix("\n")).encode() + b"\n" for line in lines]
+            parts = re.split("([\n\t])", b"".join(lines).decode())
+            lines = ["".join(part if part in ("\n", "\t") else printable(part) for part in parts).encode()]
         sys.stdout.buffer.write(b"".join(lines))
         sys.stdout.buffer.flush()
 

@@ -1,0 +1,93 @@
+"""A configuration for tagged sentences, chosen by their number, with reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.data.survey import Survey
+from seqwright.data.tag_scheme import scheme_of
+from seqwright.data.text_display import pluralize
+from seqwright.tasks.token_classification import refuse_one_tag
+
+LONGEST = 256  # words of a sentence that are read together, at most
+SPEED = 12_000  # words per second of tiny-tagger on two cores, roughly
+DROPOUT = ((5, 0.1), (15, 0.2), (40, 0.3), (math.inf, 0.4))  # below so many epochs
+WORDS = 1024  # of a batch
+CORES = 2
+FEW = 5_000  # sentences
+HELD_OUT = 1000
+TAGGED = 2000  # sentences that a validation tags
+
+
+def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
+    """Return a recipe for the files of a survey; what is requested is not chosen."""
+    refuse_one_tag(survey.labels, survey.name)
+    sentences, ending = survey.report.examples, requested.get("training", {})
+    time = [] if ending.keys() & set(ENDS) else [_time(sentences)]
+    ends = {**(time[0].table["training"] if time else {}), **ending}
+    choices = [_words(), _length(survey), _model(survey, ends), _batch(), *time, _validation(survey, ends)]
+    data = requested.get("data", {})
+    return Recipe(
+        tuple(choices) if data.get("valid") else (*choices, _held_out(sentences, bool(data.get("test"))))
+    )
+
+
+def _words() -> Choice:
+    reason = "new words are known by their endings and capitals"
+    table = {"tokenizer": {"source": "characters"}}
+    return Choice("words with a vector for their characters, and one of their own if frequent", table, reason)
+
+
+def _length(survey: Survey) -> Choice:
+    whole = max(survey.report.columns["words"].words.longest, 16)
+    longest = min(whole, LONGEST)
+    reason = "the longest sentence" if longest == whole else "longer sentences are tagged in parts"
+    return Choice(f"{longest} words at once", {"data": {"max_length": longest}}, reason)
+
+
+def _model(survey: Survey, ends: Mapping[str, Any]) -> Choice:
+    words = survey.labels.total()
+    epochs = ends.get("epochs")
+    if epochs is None:
+        steps = ends.get("steps")
+        read = steps * ends.get("tokens", WORDS) if steps else ends["minutes"] * 60 * SPEED
+        epochs = read / words
+    dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
+    table = {"preset": "tiny-tagger", "dropout": dropout}
+    reason = f"{pluralize(words, 'word')}, each is seen about {epochs:.0f} times"
+    return Choice(f"model tiny-tagger, dropout {dropout}", {"model": table}, reason)
+
+
+def _batch() -> Choice:
+    optimizer = {"kind": "adamw", "rate": 2e-3, "decay": 0.05}
+    table = {"tokens": WORDS, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.0}
+    what = f"{WORDS:,} words per batch, in {CORES} parts for up to {CORES} cores, rate 0.002"
+    return Choice(what, {"training": table}, "on small data more steps beat larger batches")
+
+
+def _time(sentences: int) -> Choice:
+    minutes = 3.0 if sentences < FEW else 5.0
+    reason = "usual for so many sentences; --minutes changes it"
+    return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
+
+
+def _validation(survey: Survey, ends: Mapping[str, Any]) -> Choice:
+    scheme = scheme_of(survey.labels.keys())
+    metric = "accuracy" if scheme is None else "entity_f1"
+    reason = "a tag is right or wrong" if scheme is None else f"the tags mark entities ({scheme})"
+    validations = min(max(round(3 * ends.get("minutes", 3)), 5), 20)
+    table = {"metric": metric, "validations": validations, "decode": TAGGED, "traces": 0}
+    what = f"about {validations} validations, by {metric.replace('_', ' ')}"
+    return Choice(what, {"training": table}, reason)
+
+
+def _held_out(sentences: int, tested: bool) -> Choice:
+    """Hold out enough to tell apart scores that differ by a point or two; of small data at most a tenth."""
+    share = max(min(0.1, HELD_OUT / sentences), 1e-5)
+    again = "" if tested else ", and as many for the test"
+    what = f"{100 * share:.2g} % of the sentences for validation{again}"
+    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
+    return Choice(what, {"data": {"held_out": share}}, reason)
