@@ -131,14 +131,15 @@ class Task(ABC, Generic[E, P]):
 
     noun, group_noun: what one example is called, and what examples that stay in one part of the split share.
     split: how the parts are taken from the training files. sample_facts: small `facts`, to check a model
-    before there is data. traced: `look` shows its predictions. checking: the options of `predict` in an
-    evaluation and for the outputs by which a run verifies itself. prompted: an INPUT of the command `predict`
-    that names no file is the input itself. streams: in a terminal, the answer to it is shown while it grows.
-    whole_file: a file is one input, which the reader reads, not a line. generates: answers are searched for,
-    with the options of a beam. transfers: `fit` can take the tokenizer of another task. reads_files: an INPUT
-    of the command `predict` is an input itself, such as an image, and there may be several. speed_noun: what
-    training speed is counted in. block: examples that are encoded together. merges: in an
-    evaluation, examples of one group are one item with several right answers.
+    before there is data. traced: `look` shows its predictions, but not of models of the kinds `untraced`.
+    checking: the options of `predict` in an evaluation and for the outputs by which a run verifies itself.
+    prompted: an INPUT of the command `predict` that names no file is the input itself. streams: in a
+    terminal, the answer to it is shown while it grows. whole_file: a file is one input, which the reader
+    reads, not a line. generates: answers are searched for, with the options of a beam. transfers: `fit` can
+    take the tokenizer of another task. reads_files: an INPUT of the command `predict` is an input itself,
+    such as an image, and there may be several. speed_noun: what training speed is counted in. block: examples
+    that are encoded together. merges: in an evaluation, examples of one group are one item with several right
+    answers.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -148,6 +149,7 @@ class Task(ABC, Generic[E, P]):
     split: ClassVar[SplitRule] = SplitRule.BY_GROUP
     sample_facts: ClassVar[Mapping[str, Any]] = {}
     traced: ClassVar[bool] = False
+    untraced: ClassVar[tuple[str, ...]] = ()
     checking: ClassVar[Mapping[str, Any]] = {}
     prompted: ClassVar[bool] = False
     whole_file: ClassVar[bool] = False

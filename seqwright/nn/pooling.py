@@ -40,6 +40,8 @@ class Mean(Pooling):
 class Max(Pooling):
     """The largest value of each dimension: the max-over-time pooling of Collobert et al. 2011, 3.3.2."""
 
+    summary = "the largest value of each dimension, which can come from any token"
+
     def forward(self, hidden: Tensor, places: Places | None = None) -> Tensor:
         if places is None or places.seen is None:
             return hidden.amax(1)

@@ -22,6 +22,7 @@ from seqwright.data.fingerprints import refuse_changed
 from seqwright.data.split import Part
 from seqwright.errors import ConfigError, InputError, SeqwrightError
 from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
+from seqwright.models.building import resolve
 from seqwright.pipeline.design import ENDS, Design, design, from_file, held_out_files, merged
 from seqwright.pipeline.hints import folder_for, how_to_continue, next_commands, resume_hint
 from seqwright.prediction.predictor import Predictor, load, paths_of
@@ -156,7 +157,9 @@ def run_design(
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
         task = design.survey.corpus.task
-        console.lines([str(evaluation), *next_commands(folder, example, design.config.data.train, task)])
+        kind = resolve(design.config.model)["kind"]
+        commands = next_commands(folder, example, design.config.data.train, task, kind)
+        console.lines([str(evaluation), *commands])
         console.lines(resume_hint(design.config, folder, progress))
     return evaluation
 

@@ -26,9 +26,15 @@ def folder_for(file: str) -> Path:
 
 
 def next_commands(
-    folder: Path, example: str, trained: Sequence[str] = (), task: type[Task[Any, Any]] | None = None
+    folder: Path,
+    example: str,
+    trained: Sequence[str] = (),
+    task: type[Task[Any, Any]] | None = None,
+    kind: str = "",
 ) -> list[str]:
-    """Return the usual next commands; `example` is a line of input, `trained` the training files."""
+    """Return the usual next commands for a model of some kind; `example` is a line of input, `trained` the
+    training files.
+    """
     run, text = shlex.quote(str(folder)), shell_word(example)
     predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
     if task is not None and task.whole_file:
@@ -45,7 +51,7 @@ def next_commands(
         "next:",
         predict,
         f"  seqwright evaluate {run} {files_like(trained)}       # scores on another file of the same form",
-        *([look] if task is None or task.traced else []),
+        *([look] if task is None or (task.traced and kind not in task.untraced) else []),
         *([watch] if (folder / TRACES).exists() else []),
         f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from seqwright.config import Config
 from seqwright.lens.trace.history import TRACES, TraceHistory
+from seqwright.models.building import resolve
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import Run
 from seqwright.training.preparation import Prepared
@@ -11,7 +12,8 @@ from seqwright.training.preparation import Prepared
 
 def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
     """The observers of a training: its history of traces, where the task can be traced."""
-    if not prepared.task.traced:
+    task = prepared.task
+    if not task.traced or resolve(config.model)["kind"] in task.untraced:
         return []
     folder, count = run.path(TRACES), config.training.traces
     return [TraceHistory(folder, lambda model: Predictor(model, prepared.task), config.search, count=count)]

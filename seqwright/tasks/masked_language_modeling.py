@@ -27,13 +27,14 @@ from seqwright.data.results import Reading
 from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Item, Judge, Mistake, Row
-from seqwright.data.tokenizer import FIRST, PAD, UNK
-from seqwright.errors import ConfigError
+from seqwright.data.tokenizer import FIRST, PAD, UNK, Piece
+from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.tasks.bases.running_text import RunningText, Scoring
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch
+    from seqwright.lens.trace.readout import Readout
 
 TOKENS = 8192  # tokens that are read together, padding included
 CANDIDATES = 5  # shown for each blank
@@ -56,6 +57,7 @@ class MaskedLanguageModeling(RunningText[Any]):
     """A model of hidden tokens. `[MASK]` in a text is a blank, in training data as well."""
 
     models = ("encoder_only",)
+    traced = True
     part = "encoder"
     markers = (MARKER,)
 
@@ -224,6 +226,52 @@ class MaskedLanguageModeling(RunningText[Any]):
                     places = torch.tensor(asked[number][1], dtype=torch.int64)
                     found[number] = model.head(hidden[row, places]).double().numpy()
         return [found[number] for number in range(len(asked))]
+
+    def readout(self, model: Any, example: Passage) -> Readout:
+        """The text with its blanks, and the most probable token for each."""
+        import torch
+
+        from seqwright.data.batch import HeadBatch, padded
+        from seqwright.lens.trace.pieces import joined_entries, piece_entries
+        from seqwright.lens.trace.readout import Readout, check_text
+
+        (row,), text = self.encode([example]), example.text
+        ids = list(row.columns["text"])
+        check_text(text, len(ids), self.window)
+        places = [place for place, token in enumerate(ids) if token == self.blank]
+        if not places:
+            raise InputError(f"the text has no {BLANK}; write it where a token is to be filled in")
+        allowed = np.stack([self._fitting[part.endswith(" ")] for part in text.split(BLANK)[:-1]])
+        (scores,) = self._scores(model, [(ids, places)])
+        fills = np.where(allowed, scores, -np.inf).argmax(-1).tolist()
+        expected = torch.full((1, len(ids)), PAD)
+        expected[0, places] = torch.tensor(fills)
+        return Readout(
+            HeadBatch(padded(Ragged.of([ids])), expected, np.zeros(1, np.int64), len(places)),
+            text,
+            piece_entries(text, ids, self._pieces(text), ended=False),
+            joined_entries(fills, [self._shown(token) for token in fills]),
+            self._shown,
+            {"source": "text", "output": "filling", "step": "blank"},
+            scored=places,
+            allowed=allowed,
+        )
+
+    def _pieces(self, text: str) -> list[Piece]:
+        """Return the span of each id of `exact_ids` in a text."""
+        found, at, parts = list[Piece](), 0, text.split(BLANK)
+        for number, part in enumerate(parts, start=1):
+            last = number == len(parts)
+            read = part.removesuffix(" ") if self.tokenizer.spaced and not last else part
+            (ids,) = super().exact_ids([read])
+            pieces = self.tokenizer.pieces(f"\n{read}")
+            own = pieces[len(pieces) - len(ids) :]
+            found += [Piece(p.text, at + p.start - 1, at + p.end - 1) for p in own]
+            at += len(part)
+            if not last:
+                found.append(Piece(BLANK, at, at + len(BLANK)))
+                at += len(BLANK)
+        return found
 
     def scored(self, model: Any, rows: Sequence[Row[Passage]]) -> list[Guessed]:
         """Hide tokens of texts as in training, by the text alone, and predict them."""

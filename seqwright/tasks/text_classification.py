@@ -282,20 +282,19 @@ class TextClassification(LabelTask[Labelled]):
         import torch
 
         from seqwright.data.batch import HeadBatch
-        from seqwright.lens.trace.pieces import piece_entries, text_pieces
+        from seqwright.lens.trace.pieces import joined_entries, text_pieces
         from seqwright.lens.trace.readout import Readout, check_text
 
         check_text(example.text)
         (row,), limit = self.encode([example]), self.input_limit(model)
         number = int(self.scores(model, [row])[0].argmax())
-        name = self.labels.names[number]
         found = Readout(
             HeadBatch(self.source([row], limit), torch.tensor([number]), np.zeros(1, np.int64), 1),
             example.text,
             text_pieces(self.tokenizer, example.text, limit),
-            {"text": name, **piece_entries(name, [number], [Piece(name, 0, len(name))], ended=False)},
+            joined_entries([number], [self.labels.names[number]]),
             self.labels.names.__getitem__,
-            {"source": "text", "output": "label", "step": "label"},
+            {"source": "text", "output": "label", "step": "label", "symbol": "label"},
             temperature=self.labels.temperature,
         )
         return found if self.sentences is None else self._by_sentences(found, row)

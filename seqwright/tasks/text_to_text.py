@@ -80,6 +80,7 @@ class TextToText(GeneratedText[Pair]):
         "vocabulary": 8,
     }
     traced = True
+    untraced = ("decoder_only",)  # the source is a prompt, which has no axis of its own yet
 
     # The user's files ------------------------------------------------------------------------------
 

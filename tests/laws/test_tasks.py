@@ -197,7 +197,8 @@ def test_a_trace_is_valid_and_its_page_too(name, tmp_path):
     task = fitted(name, tmp_path)
     torch.manual_seed(0)
     predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
-    trace = predictor.look(task.to_line(examples(name, tmp_path)[0]))
+    line = task.to_line(examples(name, tmp_path)[0])
+    trace = predictor.look(task.prompt(line)[0] if task.prompted else line)
     TraceFile.model_validate(trace.document)
     for entry in trace.document["attention"]:
         rows = trace.attention(entry["kind"], entry["layer"]).sum(-1)

@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from read_off import RNN, SENTENCES, TRANSFORMER, classifier, hierarchical, language_model
+from read_off import (
+    RNN,
+    SENTENCES,
+    TASKS,
+    TRANSFORMER,
+    classifier,
+    hierarchical,
+    language_model,
+    toy_configuration,
+)
 from torch.testing import assert_close
 
 from seqwright import cli
-from seqwright.config import parse
 from seqwright.lens.heads.analysis import analyse
 from seqwright.lens.heads.gates import apply_gates, sites, without_heads
 from seqwright.lens.heads.importance import HeadScorer, ablations, batches_of, gate_gradients
@@ -21,8 +29,6 @@ from seqwright.lens.heads.pruning import prunable, pruned
 from seqwright.lens.heads.roles import FREQUENT, rarest
 from seqwright.lens.heads.syntax_roles import Parse, syntax
 from seqwright.prediction.predictor import load
-from seqwright.tasks.language_modeling import LanguageModeling
-from seqwright.tasks.text_classification import TextClassification
 from seqwright.training.run import train
 
 LABELLED = [("look", "warm"), ("through the glass", "cold"), ("glass", "warm"), ("at the", "<b>mild</b>")]
@@ -144,28 +150,10 @@ def test_a_recurrent_model_has_no_heads(make, examples):
     assert table.notes == ("The model has no attention heads.",)
 
 
-RUNS = {
-    "text_classification": (TextClassification, "toy.tsv", {"kind": "encoder_only"}),
-    "language_modeling": (LanguageModeling, "toy.txt", {"kind": "decoder_only"}),
-}
-
-
-@pytest.fixture(scope="module", params=RUNS)
+@pytest.fixture(scope="module", params=TASKS)
 def run(request, tmp_path_factory) -> Path:
-    """A run of a few steps on the toy of a task."""
-    task, name, model = RUNS[request.param]
     folder = tmp_path_factory.mktemp(request.param)
-    lines = ("\t".join(record.values()) for record in task.toy(0))
-    (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options = {"layers": 2, "size": 16, "hidden": 16, "heads": 2}
-    table = {
-        "task": request.param,
-        "data": {"train": [str(folder / name)], "held_out": 0.1, "max_length": 32},
-        "model": {**model, **options},
-        "training": {"steps": 12, "tokens": 256, "decode": 4, "validations": 2, "smoothing": 0.0},
-        "threads": 1,
-    }
-    train(parse(table), folder / "run")
+    train(toy_configuration(request.param, folder), folder / "run")
     return folder / "run"
 
 

@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 import torch
 from read_off import (
+    BLANKS,
     CASES,
+    CHARACTERS,
     RNN,
     SENTENCES,
     TEXT,
     TRANSFORMER,
+    WORDS,
     case,
     classifier,
     hierarchical,
     language_model,
+    masked_model,
 )
 
 from seqwright.data.batch import HeadBatch, Tokens
@@ -28,6 +32,7 @@ from seqwright.lens.heads.gates import without_heads
 from seqwright.lens.trace.document import Trace
 from seqwright.lens.trace.readout import Pooled, repeated
 from seqwright.lens.trace.schema import TraceFile
+from seqwright.nn.pooling import POOLINGS
 
 every_case = pytest.mark.parametrize("name", CASES)
 classifiers = pytest.mark.parametrize("name", ["attention", "mean", "first", "rnn", "rotary"])
@@ -238,3 +243,32 @@ def test_a_text_by_sentences_has_their_weights():
     assert ((words > 0).sum(0) <= 1).all()  # each word belongs to one sentence
     assert trace.contributions()[0].shape == (1, len(pieces))
     assert trace.output == subject.predict(SENTENCES)[0].label
+
+
+@pytest.mark.parametrize("tokenizer", [CHARACTERS, WORDS], ids=["characters", "bpe"])
+def test_the_probabilities_of_fillings_are_those_of_predict(tokenizer):
+    """Of tokens that fit into a blank: with a space after a space, where spaces belong to tokens."""
+    subject = masked_model(tokenizer)
+    trace = subject.look(BLANKS)
+    TraceFile.model_validate(trace.document)
+    (predicted,) = subject.predict(BLANKS)
+    assert trace.output.split() == [candidates[0].text for candidates in predicted.candidates]
+    for step, candidates in zip(trace.document["steps"], predicted.candidates, strict=True):
+        found = [math.exp(score) for _, score in step["top"][: len(candidates)]]
+        assert found == pytest.approx([candidate.probability for candidate in candidates], abs=1e-5)
+    pieces = trace.document["source"]["pieces"]
+    assert [piece["text"] for piece in pieces if piece["text"] == "[MASK]"] == ["[MASK]"] * 2
+    assert all(BLANKS[piece["start"] : piece["end"]] == piece["text"] for piece in pieces)
+    assert trace.contributions()[0].shape == (2, len(pieces))
+
+
+def test_a_text_without_a_blank_is_refused():
+    with pytest.raises(InputError, match=r"no \[MASK\]; write it where"):
+        masked_model().look("look at the glass")
+
+
+@pytest.mark.parametrize("name", POOLINGS.names())
+def test_every_pooling_says_what_the_head_reads(name):
+    trace = classifier(RNN, name).look(TEXT)
+    assert (trace.layers("pool") == 1) == (name == "attention")
+    assert name == "attention" or trace.why("pool").startswith("the head reads ")

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from seqwright import build_model
+from seqwright.config import Config, parse
 from seqwright.data.labels import Labels
 from seqwright.data.sentences import SentenceLimits
-from seqwright.data.tokenizer import train_tokenizer
+from seqwright.data.task import task_class
+from seqwright.data.tokenizer import Tokenizer, train_tokenizer
 from seqwright.lens.trace.document import Trace
 from seqwright.prediction.predictor import Predictor
 from seqwright.tasks.language_modeling import LanguageModeling
+from seqwright.tasks.masked_language_modeling import MaskedLanguageModeling
 from seqwright.tasks.text_classification import TextClassification
 
 TEXT = "look at the\nglass"
+BLANKS = "look at [MASK] glass [MASK]"
 SENTENCES = "look at the glass\nthrough the glass\nlook"
 HEAD = {"kind": "classes", "pooling": "attention"}
 CHARACTERS = train_tokenizer("characters", ["through the looking glass\n"])
@@ -48,6 +53,13 @@ def language_model(decoder: dict[str, Any], window: int = 64) -> Predictor:
     return _predictor({"kind": "decoder_only", "decoder": decoder}, task)
 
 
+def masked_model(tokenizer: Tokenizer = WORDS) -> Predictor:
+    """A model that fills blanks."""
+    marked = tokenizer.grown(MaskedLanguageModeling.markers)
+    task = MaskedLanguageModeling(marked, 64, (2,) * marked.size)
+    return _predictor({"kind": "encoder_only", "encoder": TRANSFORMER, "head": "tokens"}, task)
+
+
 def _predictor(description: dict[str, Any], task: Any) -> Predictor:
     torch.manual_seed(0)
     model = build_model(description, **task.facts()).eval()
@@ -57,6 +69,27 @@ def _predictor(description: dict[str, Any], task: Any) -> Predictor:
     return Predictor(model, task)
 
 
+def toy_configuration(task: str, folder: Path, **training: Any) -> Config:
+    """A training of a few steps on the toy of a task."""
+    name = "toy.tsv" if task == "text_classification" else "toy.txt"
+    lines = ("\t".join(record.values()) for record in task_class(task).toy(0))
+    (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = {"steps": 12, "tokens": 256, "decode": 4, "validations": 2, "smoothing": 0.0, **training}
+    return parse(
+        {
+            "task": task,
+            "data": {"train": [str(folder / name)], "held_out": 0.1, "max_length": 128},
+            "model": {**TASKS[task], "layers": 2, "size": 16, "hidden": 16, "heads": 2},
+            "training": options,
+            "threads": 1,
+        }
+    )
+
+
+TASKS = {
+    "text_classification": {"kind": "encoder_only"},
+    "language_modeling": {"kind": "decoder_only"},
+}
 CASES = {
     "attention": lambda: classifier(TRANSFORMER, "attention"),
     "mean": lambda: classifier(TRANSFORMER, "mean"),

@@ -204,7 +204,7 @@ function aside(page, matrix, row) {
     element("p", {}, stepName(trace, state.t), ": ", bold(trace.symbol(step.id), "now"),
       ` with probability ${percent(probability(step.log_prob))}.`),
     element("h3", {}, "Attends to"), element("ul", { class: "bars" }, looks),
-    element("h3", {}, `Most probable ${trace.predicted}s`), element("ul", { class: "bars" }, others),
+    element("h3", {}, `Most probable ${trace.names.symbol}s`), element("ul", { class: "bars" }, others),
     button(`More about this ${name}`, () => set({ view: "next" }), { class: "link" }));
 }
 

@@ -14,7 +14,7 @@ export const next = {
   name: "next",
   title: (trace) => (oneByOne(trace) ? "Next token" : "Prediction"),
   lead: (trace) => {
-    if (!oneByOne(trace)) return `The probability of each ${trace.names.step}.`;
+    if (!oneByOne(trace)) return `The probability of each ${trace.names.symbol}.`;
     return trace.given
       ? "The probabilities of the token at this position, after the tokens before it, with sampling options."
       : "Next-token probabilities at this step, with sampling options. Click a token to see its output.";
@@ -62,7 +62,7 @@ async function draw(page) {
   const facts = paragraph("facts",
     `${chosenAs(trace, state.t)}: `, bold(trace.symbol(step.id), "now"), `, rank ${step.rank}, `,
     `probability ${percent(probability(step.log_prob))}. Entropy ${short(step.entropy, 2)} nats, like a `,
-    `uniform choice among ${short(Math.exp(step.entropy), 1)} ${trace.predicted}s. `,
+    `uniform choice among ${short(Math.exp(step.entropy), 1)} ${trace.names.symbol}s. `,
     oneByOne(trace) && `The sliders act on the ${stored.ids.length} most probable tokens; `
       + "thin marks show the probabilities before. ",
     restText(shaped.rest, state));

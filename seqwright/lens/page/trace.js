@@ -54,10 +54,6 @@ export class Trace {
     return FOLLOWING.includes(this.document.kinds[kind]?.rows);
   }
 
-  /** What the steps predict, in the singular: a token, or a label. */
-  get predicted() {
-    return this.searched ? "token" : this.names.step;
-  }
 
   /** The text of a target token. */
   symbol(id) {

@@ -18,7 +18,7 @@ from seqwright.lens.trace.schema import TraceFile
 
 FORMAT = 2
 WHAT = "seqwright trace"
-NAMES = {"source": "source", "output": "output", "step": "step"}  # unless the task has other words
+NAMES = {"source": "source", "output": "output", "step": "step", "symbol": "token"}  # or those of the task
 KINDS_OF_TRACE: dict[str, dict[str, str]] = {  # the axes of the attentions of every model
     "cross": {"title": "Cross-attention", "rows": "steps", "columns": "source"},
     "enc": {"title": "Encoder self-attention", "rows": "source", "columns": "source"},

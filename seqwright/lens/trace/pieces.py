@@ -74,6 +74,17 @@ def piece_entries(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, end
     return {"pieces": found, "words": spans}
 
 
+def joined_entries(ids: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    """Predictions as a text of their names, with a piece and a word for each."""
+    pieces, text = list[dict[str, Any]](), " ".join(names)
+    for number, name in zip(ids, names, strict=True):
+        start = pieces[-1]["end"] + 1 if pieces else 0
+        span = {"text": name, "start": start, "end": start + len(name)}
+        pieces.append({"id": number, **span, "word": len(pieces)})
+    words = [{key: piece[key] for key in ("text", "start", "end")} for piece in pieces]
+    return {"text": text, "pieces": pieces, "words": words}
+
+
 def _word(text: str, piece: Piece, words: Sequence[tuple[int, int]]) -> int | None:
     """The number of the word that holds the first character of a piece that is not white space."""
     place = next((k for k in range(piece.start, piece.end) if not text[k].isspace()), -1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from seqwright.errors import InputError
@@ -56,11 +57,12 @@ class Readout:
 
     batch: this input alone, with the predictions as `expected`. source: the pieces that the encoder reads,
     None without an encoder. output: the pieces of the predictions, one per step; `given` if they are those of
-    the input. symbol: the text of the id of a prediction. names: what "source", "output" and a "step" are
-    called. scored: the rows of the model's scores in which the steps are, None: all. temperature: divides the
-    scores. axes: further axes by name, pieces
-    with a "name". pooled: attention poolings by their name in the model. embedded: the place of each piece
-    of the source among the embedded tokens of the encoder, None: the same.
+    the input. symbol: the text of the id of a prediction. names: what "source", "output", a "step" and a
+    "symbol" are called. scored: the rows of the model's scores in which the steps are, None: all.
+    temperature: divides the scores. allowed (T, V): False for symbols that are never predicted, None: all
+    are. axes: further axes by name, pieces with a "name". pooled: attention poolings by their name in the
+    model. embedded: the place of each piece of the source among the embedded tokens of the encoder, None: the
+    same.
     """
 
     batch: Any
@@ -71,6 +73,7 @@ class Readout:
     names: Mapping[str, str]
     scored: Sequence[int] | None = None
     temperature: float = 1.0
+    allowed: np.ndarray | None = None
     axes: Mapping[str, Pieces] = field(default_factory=dict)
     pooled: Mapping[str, Pooled] = field(default_factory=lambda: HEAD_POOLING)
     embedded: Sequence[int] | None = None
@@ -107,7 +110,10 @@ class Readout:
         """The scores of the steps, for as many copies of the input as `rows`: (rows, T, V)."""
         scores = model(repeated(self.batch, rows)).float() / self.temperature
         scores = scores[:, None] if scores.dim() == 2 else scores
-        return scores if self.scored is None else scores[:, list(self.scored)]
+        scores = scores if self.scored is None else scores[:, list(self.scored)]
+        if self.allowed is None:
+            return scores
+        return scores.masked_fill(~torch.from_numpy(self.allowed).to(scores.device), -torch.inf)
 
 
 def by_parts(readout: Readout, lengths: Sequence[int], name: str) -> Readout:

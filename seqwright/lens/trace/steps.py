@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,11 @@ def step_entries(
     }
     ranks = (1 + (logits > logits.gather(1, chosen)).sum(1)).tolist()
     top = [
-        [[number, rounded(value - sum_)] for number, value in zip(ids[:SHOWN], values[:SHOWN], strict=True)]
+        [
+            [number, rounded(value - sum_)]
+            for number, value in zip(ids[:SHOWN], values[:SHOWN], strict=True)
+            if value > -math.inf
+        ]
         for ids, values, sum_ in zip(best.indices.tolist(), best.values.tolist(), total.tolist(), strict=True)
     ]
     entries = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from read_off import SENTENCES, TEXT, case, classifier, hierarchical
+from read_off import BLANKS, SENTENCES, TEXT, case, classifier, hierarchical, masked_model
 from read_off import TRANSFORMER as SMALL
 from reading_pages import go, state, table, unpack
 
@@ -215,3 +215,18 @@ def test_a_page_fits_a_phone(look):
 def test_two_language_models_can_be_compared(look):
     page = look(case("language")[1].document, case("lstm")[1].document, at="#view=compare")
     assert len(table(page)) == len(TEXT) + 1
+
+
+def test_the_blanks_of_a_text_are_its_steps(look):
+    trace = masked_model().look(BLANKS)
+    page = look(trace.document)
+    assert tabs(page)[0] == "Decision"
+    assert page.text(".panel .big").startswith("Blank 1")
+    page.press("ArrowRight")
+    page.wait("document.querySelector('.panel .big').textContent.startsWith('Blank 2')")
+    effects = trace.contributions()[0][1]
+    assert [float(row[1].replace("−", "-")) for row in table(page)] == pytest.approx(
+        effects.tolist(), abs=1e-3
+    )
+    go(page, "next")
+    assert "The probability of each token" in page.text(".lead")
