@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of each label."""
+"""Precision, recall and F1 of each label, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from seqwright.data.task import Table
+
+MATRIX = 20  # labels of a confusion matrix
 
 
 def class_table(expected: Sequence[str], outputs: Sequence[str], name: str = "label") -> Table:
@@ -23,3 +25,11 @@ def counted_table(name: str, wanted: Counter[str], given: Counter[str], right: C
         f1 = 200 * right[label] / (given[label] + wanted[label])
         rows.append((label, wanted[label], precision, recall, f1))
     return Table((name, "items", "precision", "recall", "F1"), tuple(rows))
+
+
+def confusion_table(expected: Sequence[str], outputs: Sequence[str]) -> Table:
+    """Return how often each label (row) was predicted as each other (column), for the most frequent ones."""
+    wanted, counts = Counter(expected), Counter(zip(expected, outputs, strict=True))
+    labels = sorted(wanted | Counter(outputs), key=lambda label: (-wanted[label], label))[:MATRIX]
+    rows = ((label, *(counts[label, output] for output in labels)) for label in labels)
+    return Table(("expected", *labels), tuple(rows))

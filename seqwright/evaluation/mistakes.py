@@ -21,6 +21,10 @@ class Confusion:
     output: str
     count: int
 
+    @property
+    def right(self) -> bool:
+        return self.expected == self.output
+
     def to_json(self) -> dict[str, Any]:
         return {"expected": self.expected, "said": self.output, "count": self.count}
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH, LINES = 100, 40
 ROWS = 10  # of a table
+WIDEST = 8  # columns of a table
 NAME = 19  # width of the names on the left
 
 
@@ -89,11 +90,11 @@ def _baselines(evaluation: Evaluation) -> list[str]:
 
 
 def _tables(evaluation: Evaluation) -> list[str]:
-    """Return the first rows of each table, with columns as wide as a score."""
+    """Return the first rows of each table that is not too wide, with columns as wide as a score."""
     lines = []
-    for found in evaluation.tables.values():
+    for found in (table for table in evaluation.tables.values() if len(table.headings) <= WIDEST):
         first, *others = found.headings
-        lines.append(f"{first:{NAME}} {' '.join(f'{name:>9}' for name in others)}")
+        lines.append(f"{first:{NAME}} {' '.join(f'{fitted(name, 9).strip():>9}' for name in others)}")
         for name, *cells in found.rows[:ROWS]:
             lines.append(f"{fitted(str(name), NAME)} {' '.join(f'{_cell(cell):>9}' for cell in cells)}")
         if len(found.rows) > ROWS:

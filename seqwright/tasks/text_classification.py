@@ -32,7 +32,7 @@ from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row, Task, fit_
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import END, UNK, Piece, Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError
-from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
+from seqwright.evaluation.buckets import by_length, by_tenth
 from seqwright.tasks.bases.labels import LABELS, LabelTask
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class TextClassification(LabelTask[Labelled]):
     ) -> dict[str, tuple[Bucket, ...]]:
         """Group by length and by the probability of the answer."""
         found = {
-            LENGTHS["text"]: by_length([item.example.text for item in items], "text"),
+            "length of the text in words": by_length([item.example.text for item in items], "text"),
             "probability of the label": by_tenth([item.output.probability for item in items]),
         }
         return {respect: buckets for respect, buckets in found.items() if buckets}

@@ -25,9 +25,11 @@ from seqwright.data.results import Label
 from seqwright.data.split import parts_in
 from seqwright.data.task import task_class
 from seqwright.errors import InputError, ModelError
-from seqwright.evaluation.class_table import class_table
+from seqwright.evaluation.class_table import class_table, confusion_table
 from seqwright.evaluation.metrics import METRICS
 from seqwright.pipeline.design import design
+from seqwright.runs.report.mistakes import errors
+from seqwright.runs.report.reader import Evaluation, Record
 
 WORDS = {"good": "fine great lovely superb happy", "bad": "awful poor sad terrible boring"}
 FAST = [
@@ -275,6 +277,31 @@ def test_above_the_threshold_there_are_half_as_many_errors():
     assert 0.1 <= sure.mean() < 1
     assert wrong[sure].mean() <= wrong.mean() / 2
     assert threshold(scores[:5], right[:5]) == 0
+
+
+def test_the_confusion_matrix_by_hand():
+    expected, outputs = list("aaabbc"), list("aabbad")
+    found = confusion_table(expected, outputs)
+    assert found.headings == ("expected", "a", "b", "c", "d")
+    assert found.rows == (("a", 2, 1, 0, 0), ("b", 1, 1, 0, 0), ("c", 0, 0, 0, 1), ("d", 0, 0, 0, 0))
+    many = [str(number) for number in range(10_000)]
+    assert len(confusion_table(many, many).rows) == 20
+
+
+def test_the_report_draws_the_confusion_matrix_and_the_scores_by_label(run):
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    labels = [row[0] for row in evaluation["tables"]["label"]["rows"]]
+    page = (run / "report.html").read_text(encoding="utf-8")
+    for label, *counts in evaluation["tables"]["confusion"]["rows"]:
+        right = counts[labels.index(label)]
+        assert f"<title>{label}, right: {right:,}</title>" in page
+    assert "An n-gram classifier with" in page
+    assert "By length of the text in words" in page
+    assert page.count('<th scope="row">good</th>') >= 2  # the numbers of the matrix, and the table by label
+    damaged = {**evaluation, "tables": {"confusion": {"headings": [1, None], "rows": [["x", "y"], 3]}}}
+    record = Record(run)
+    record.evaluation = Evaluation(damaged)
+    assert "Precision, recall" not in str(errors(record))
 
 
 def test_macro_f1_and_calibration_by_hand():

@@ -68,7 +68,7 @@ def _losses(record: Record) -> list[Markup]:
         found.append(Curve("validation", thinned(valid), "two", "marked"))
     if shuffled:
         found.append(Curve("shuffled input", thinned(shuffled), "three", "dashed"))
-    text = "Mean negative log-likelihood per token, in nats."
+    text = "Mean negative log-likelihood of what is expected, in nats."
     if record.setting("task") == "forecasting":
         text = "Mean squared error, and the pinball loss of quantiles if there are any, of scaled values."
     if record.setting("training", "smoothing"):
@@ -83,7 +83,7 @@ def _scores(record: Record) -> list[Markup]:
     for name in validation_metrics(record):
         points, label = thinned(_series(record.validations, name)), metric_label(name, record.item)
         kept = finite(record.kept.get(name)) if record.kept else None
-        text = "Greedy outputs at each validation"
+        text = "Outputs at each validation"
         text += "." if kept is None else f"; {score(name, kept)} for the weights that were kept."
         values = [value for _, value in points]
         grown = 2 * min(values) < max(values)  # otherwise little is visible from 0 on

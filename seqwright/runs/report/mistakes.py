@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 
 from seqwright.data.text_display import pluralize
+from seqwright.evaluation.class_table import MATRIX
 from seqwright.evaluation.mistakes import Confusion
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import FEW, Bar, bar_chart
 from seqwright.runs.report.differences import Cut, closest, cutter, marked
-from seqwright.runs.report.heat import heat_map
+from seqwright.runs.report.heat import grid, heat_map
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
 from seqwright.runs.report.reader import Document, Evaluation, Record, shown
 from seqwright.runs.report.wording import number, score, titled, unit
 
 LISTED = 20  # confusions
+ROWS = 30  # of the table by label
 KINDS = {"worst": "Worst", "sample": "Sample"}
 
 
@@ -31,8 +33,13 @@ def errors(record: Record) -> Markup | str:
         Confusion(each.text("expected"), each.text("said"), each.count("count"))
         for each in evaluation.documents("confusions")
     ]
+    tables = evaluation.document("tables")
+    matrix = _matrix(tables.document("confusion"))
     if confusions:
-        charts.append(_confusions(sorted(confusions, key=lambda each: -each.count)))
+        charts.append(_confusions(sorted(confusions, key=lambda each: -each.count), matrix))
+    elif matrix is not None:
+        charts.append(matrix)
+    charts += [_by_label(tables.document("label"))] if matrix is not None else []
     found = [element("li", text, class_="warning") for text in evaluation.texts("findings")]
     if not charts and not found:
         return "the evaluation has no scores by bucket and no confusions"
@@ -58,10 +65,54 @@ def _buckets(title: str, buckets: Sequence[Document], judge: str, evaluation: Ev
     return figure(f"By {title}", text, bar_chart(description, bars, most), numbers)
 
 
-def _confusions(common: Sequence[Confusion]) -> Markup:
+def _matrix(found: Document) -> Markup | None:
+    """Draw how often each label was predicted as each; None for a task without labels."""
+    _, *labels = map(str, found.entries("headings")) if found.entries("headings") else [""]
+    rows = [row for row in found.entries("rows") if isinstance(row, list) and len(row) == len(labels) + 1]
+    if not rows or any(row[0] not in labels or not all(map(_is_count, row[1:])) for row in rows):
+        return None
+    cells = [
+        Confusion(row[0], label, count)
+        for row in rows
+        for label, count in zip(labels, row[1:], strict=True)
+        if count
+    ]
+    right = sum(each.count for each in cells if each.right)
+    text = (
+        f"Items by expected and predicted label; {right:,} of {sum(each.count for each in cells):,} are right"
+    )
+    text += f", for the {len(labels)} most frequent labels." if len(labels) == MATRIX else "."
+    numbers = table(
+        ["expected", *map(glyph, labels)], ((glyph(row[0]), *row[1:]) for row in rows), "confusion matrix"
+    )
+    drawn = grid(f"Confusion matrix. {text}", [row[0] for row in rows], labels, cells)
+    return figure("Confusion matrix", text, drawn, numbers)
+
+
+def _is_count(cell: object) -> bool:
+    return isinstance(cell, int) and cell >= 0
+
+
+def _by_label(found: Document) -> Markup:
+    """Return precision, recall and F1 of each label as a table."""
+    rows = [row for row in found.entries("rows") if isinstance(row, list) and row]
+    shown = ((glyph(str(row[0])), *map(_figure, row[1:])) for row in rows[:ROWS])
+    more = f" The {ROWS} most frequent of {len(rows):,}." if len(rows) > ROWS else ""
+    text = f"Precision, recall and F1 in percent.{more}"
+    listed = table(map(str, found.entries("headings")), shown, "scores by label")
+    return element("div", element("h3", "By label"), element("p", text), listed)
+
+
+def _figure(cell: object) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.1f}" if isinstance(cell, float) else "–"
+
+
+def _confusions(common: Sequence[Confusion], matrix: Markup | None) -> Markup:
     first = common[0]
     text = f"Most frequent: {glyph(first.output)} instead of {glyph(first.expected)}, "
-    text += f"{pluralize(first.count, 'time')}. ∅ stands for an extra symbol (row) or a missing one (column)."
+    text += f"{pluralize(first.count, 'time')}."
+    if not all(each.expected and each.output for each in common):
+        text += " ∅ stands for an extra symbol (row) or a missing one (column)."
     rows = ((glyph(each.expected), glyph(each.output), f"{each.count:,}") for each in common)
     numbers = table(["expected", "output", "count"], rows, "confusions")
     items = []
@@ -71,8 +122,10 @@ def _confusions(common: Sequence[Confusion]) -> Markup:
         items.append(element("li", expected, " → ", output, times))
     title, legend = element("h3", "Most frequent confusions"), element("p", "Expected → output.")
     listed = element("div", title, legend, element("ol", *items, class_="commonest"))
-    drawn = heat_map(f"Confusion matrix. {text}", common)
-    return join([figure("Confusion matrix", text, drawn, numbers), listed])
+    if matrix is None:
+        drawn = heat_map(f"Confusion matrix. {text}", common)
+        matrix = figure("Confusion matrix", text, drawn, numbers)
+    return join([matrix, listed])
 
 
 def examples(record: Record) -> Markup | str:
@@ -84,7 +137,7 @@ def examples(record: Record) -> Markup | str:
         for each in evaluated:
             groups.setdefault(each.text("kind", "sample"), []).append(_example(each, cut, between))
         output, expected = element("del", "output"), element("ins", "expected")
-        end = ". The probability is that of the whole output."
+        end = ". The probability is that of the output."
         parts = [element("p", "Differences from the closest reference: ", output, " and ", expected, end)]
         for kind, group in groups.items():
             parts += [element("h3", KINDS.get(kind, kind)), element("div", *group, class_="examples")]

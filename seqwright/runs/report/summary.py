@@ -59,7 +59,7 @@ def _scores(record: Record) -> Markup:
         found = {name: finite(kept.get(name)) for name in validation_metrics(record)}
         untested = record.absent.get("evaluation.json", "the evaluation has no scores")
         selected = f"the validation that selected the weights, step {kept['step']:,}"
-        origin = f"Greedy outputs at {selected}: {untested}."
+        origin = f"Outputs at {selected}: {untested}."
         return _boxes(Evaluation({"metrics": found}), record.judge, origin)
     return element("p", "No scores yet: there was no validation and no test.", class_="absent")
 
@@ -174,7 +174,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("steps", f"{record.last_step:,}" if record.last_step else ""),
         ("time", duration(record.seconds) if record.seconds else ""),
         ("training speed", f"{median(rates):,.0f} tokens/s" if rates else ""),
-        ("decoding speed", f"{number(per_second)} items/s" if per_second else ""),
+        ("prediction speed", f"{number(per_second)} items/s" if per_second else ""),
         ("latency", f"{number(usual)} ms (median), {number(slow)} ms (95 %)" if usual and slow else ""),
         ("peak memory", f"{peak:,.0f} MB, in the evaluation" if peak else ""),
         ("machine", data.text("machine")),

@@ -11,6 +11,8 @@ from seqwright.config.presets import PINNED, PRESETS
 from seqwright.evaluation.metrics import built_in
 from seqwright.files import uncompressed
 
+HEADS = {"classes": "classifier", "tags": "tagger", "tokens": "masked language model"}
+
 
 def unit(metric: str) -> str:
     known = built_in(metric)
@@ -78,6 +80,9 @@ def family(model: Any) -> str:
         return f"{decoder} language model"
     if kind == "forecaster":
         return f"forecaster by {_kind(given.get('network'), known.get('network') or 'patches')}"
+    if kind == "encoder_only":
+        head = _kind(given.get("head"), known.get("head"), "classes")
+        return f"{encoder} {HEADS.get(head, f'encoder with the head {head}')}"
     found = (
         f"{encoder} encoder-decoder" if encoder == decoder else f"{encoder} encoder with {decoder} decoder"
     )
@@ -87,10 +92,10 @@ def family(model: Any) -> str:
     return f"ensemble of {given.get('members', 'several')} models, each {each[0].lower()}{each[1:]}"
 
 
-def _kind(given: Any, known: Any) -> str:
+def _kind(given: Any, known: Any, otherwise: str = "transformer") -> str:
     kinds = [spec.get("kind") if isinstance(spec, Mapping) else spec for spec in (given, known)]
-    kind = next((str(kind) for kind in kinds if kind is not None), "transformer")
-    return {"transformer": "Transformer", "rnn": "RNN"}.get(kind, kind)
+    kind = next((str(kind) for kind in kinds if kind is not None), otherwise)
+    return {"transformer": "Transformer", "rnn": "RNN", "ngrams": "n-gram"}.get(kind, kind)
 
 
 def shell_word(text: str) -> str:
@@ -109,4 +114,5 @@ def files_like(trained: Sequence[str]) -> str:
 
 def article(words: str) -> str:
     """Return the words with A or An before them."""
-    return f"{'An' if words[:1].lower() in 'aeio' or words.startswith('RNN') else 'A'} {words}"
+    spoken = words.startswith(("RNN", "n-gram"))
+    return f"{'An' if words[:1].lower() in 'aeio' or spoken else 'A'} {words}"

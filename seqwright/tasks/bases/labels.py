@@ -18,7 +18,7 @@ from seqwright.data.results import Label, Reading
 from seqwright.data.split import SplitRule
 from seqwright.data.task import Item, Judge, Mistake, Row, Table, Task
 from seqwright.errors import InputError
-from seqwright.evaluation.class_table import class_table
+from seqwright.evaluation.class_table import class_table, confusion_table
 from seqwright.evaluation.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class LabelTask(Task[E, Label]):
         usual = self.usual_metrics
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)
-        return Judge(built, {}, {metric.name: metric.title for metric in built})
+        return Judge(built, {"writing": "text"}, {metric.name: metric.title for metric in built})
 
     def mistakes(self, judge: Judge, items: Sequence[Item[E, Label]]) -> list[Mistake]:
         """A wrong label is the worse, the surer the model is of it."""
@@ -154,7 +154,8 @@ class LabelTask(Task[E, Label]):
             item.output.label if item.output.label in item.references else item.references[0]
             for item in items
         ]
-        return {"label": class_table(expected, [item.output.label for item in items])}
+        outputs = [item.output.label for item in items]
+        return {"label": class_table(expected, outputs), "confusion": confusion_table(expected, outputs)}
 
     def baseline(self, example: E) -> str:
         """Always the most frequent label of the training data."""
