@@ -36,7 +36,8 @@ def write_report(folder: str | Path) -> Path:
     return path
 
 
-def page(record: Record) -> str:
+def document(title: str, *content: Markup) -> str:
+    """Return a complete page in the style of the report."""
     style = files("seqwright.runs.report").joinpath("page.css").read_text(encoding="utf-8")
     head = element(
         "head",
@@ -45,9 +46,13 @@ def page(record: Record) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("link", rel="icon", href="data:,"),  # otherwise browsers request a favicon
-        element("title", f"{record.name} · Seqwright"),
+        element("title", f"{title} · Seqwright"),
         element("style", Markup(style)),
     )
+    return f"<!doctype html>\n{element('html', head, element('body', *content), lang='en')}\n"
+
+
+def page(record: Record) -> str:
     links, sections = [], []
     for name, (title, section) in SECTIONS.items():
         content = section(record)
@@ -58,8 +63,7 @@ def page(record: Record) -> str:
         links.append(element("a", title, href=f"#{name}"))
         sections.append(element("section", element("h2", title), content, id=name))
     contents = element("nav", *links, aria_label="sections of this page")
-    body = element("body", header(record), contents, element("main", *sections))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    return document(record.name, header(record), contents, element("main", *sections))
 
 
 def configuration(record: Record) -> Markup:
