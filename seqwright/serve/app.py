@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from seqwright.serve import dialects
+from seqwright.serve import dialects, page
 from seqwright.serve.guard import Guard
 from seqwright.serve.http import json_response
 from seqwright.serve.limits import Limits
@@ -30,7 +30,7 @@ def build(
 ) -> Guard:
     """Return the ASGI application of some models."""
     server = Server(models, limits, metrics, bool(keys))
-    operations = dialects.operations(server)
+    operations = [*dialects.operations(server), *page.operations()]
     document = openapi(operations, key=bool(keys))
 
     async def specification(request: Request) -> Response:

@@ -11,6 +11,7 @@ import traceback
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -23,6 +24,7 @@ from seqwright.serve.limits import Limits, Refusal
 from seqwright.serve.metrics import Metrics
 
 OPEN = ("/livez", "/", "/page/")  # need no key: the process is alive, and the page, which holds no data
+KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/v1/look")  # or in the header
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 CLIENTS = 10_000  # clients whose rate is remembered
 SECURITY = {
@@ -136,8 +138,8 @@ class Guard:
             raise Refusal(403, "another site may not use this server; allow its origin with --allow-origin")
         if self.keys and path not in OPEN[:2] and not path.startswith(OPEN[2]):
             given = _bearer(headers) or _parameter(scope, "api_key")
-            if given is None and path in ("/translate", "/detect", "/suggest", "/translate_file"):
-                scope["seqwright.check"] = self.check_key  # it may be in the body
+            if given is None and path in KEY_IN_BODY:
+                scope["seqwright.check"] = partial(self.check_key, path=path)
             else:
                 self.check_key(given, path)
         if self.buckets is not None and path not in OPEN:
@@ -146,7 +148,7 @@ class Guard:
             if wait:
                 raise Refusal(429, "Slowdown: too many requests of this client", wait, "rate")
 
-    def check_key(self, given: str | None, path: str = "/translate") -> None:
+    def check_key(self, given: str | None, path: str) -> None:
         """Compare in constant time with every key."""
         wanted = (given or "").encode("utf-8", "replace")
         matches = [hmac.compare_digest(wanted, key) for key in self.keys]

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -100,6 +101,57 @@ def validated(model: type[M], value: Any) -> M:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise Refusal(400, f"{place}: {first['msg']}", fields={"param": place}) from error
+
+
+async def read_fields(request: Request, model: type[M]) -> M:
+    """Return the fields of a JSON body, a form or a query."""
+    fields: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        _add(fields, name, value)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        try:
+            async with request.form(max_files=0, max_fields=1000) as form:
+                for name, part in form.multi_items():
+                    _add(fields, name, part)
+        except (MultiPartException, ValueError, KeyError) as error:
+            raise Refusal(400, "Invalid request: the form cannot be read") from error
+    elif body := await body_of(request):
+        value = parse_json(body, limits_of(request).depth)
+        if not isinstance(value, dict):
+            raise Refusal(400, "Invalid request: the body must be a JSON object")
+        fields |= value
+    check = request.scope.get("seqwright.check")
+    if check is not None:
+        key = fields.get("api_key")
+        check(key if isinstance(key, str) else None)
+    for name, field in model.model_fields.items():
+        if field.is_required() and name not in fields:
+            raise Refusal(400, f"Invalid request: missing {name} parameter")
+    if not all(_encodable(text) for value in fields.values() for text in _texts(value)):
+        raise Refusal(400, "Invalid request: a text is not Unicode")
+    return validated(model, fields)
+
+
+def _add(fields: dict[str, Any], name: str, value: Any) -> None:
+    """Add a field of a form or query; several of one name are a list."""
+    if name in fields:
+        old = fields[name]
+        fields[name] = [*old, value] if isinstance(old, list) else [old, value]
+    else:
+        fields[name] = value
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

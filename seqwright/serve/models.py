@@ -156,16 +156,14 @@ class Served:
             for ticket in tickets:
                 ticket.cancelled = True
 
-    async def look(self, given: Any, *, beam: int | None, reference: str | None) -> Any:
-        """Return the trace of one input."""
+    async def look(self, given: Any, **options: Any) -> Any:
+        """Return the trace of one input; `options` are those of `Predictor.look`."""
         if not self.task.traced:
             raise Refusal(404, f"{self.name} cannot be looked into: its task is {self.kind}")
-        if beam is not None and beam > self.limits.beam:
-            raise Refusal(400, f"beam is {beam}; it must be at most {self.limits.beam}")
         await self.encode([given])  # refuses what is too long
         async with self.looking:
             try:
-                return await asyncio.to_thread(self.predictor.look, given, beam=beam, reference=reference)
+                return await asyncio.to_thread(self.predictor.look, given, **options)
             except (ConfigError, InputError) as error:
                 raise Refusal(400, str(error)) from error
 

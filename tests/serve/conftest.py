@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import Browser
 from lm_runs import toy_run
 from tiny_runs import make_run, words
 
@@ -30,3 +32,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier of texts."""
     return toy_run(tmp_path_factory.mktemp("runs") / "labels", "text_classification", "encoder_only")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser

@@ -175,6 +175,16 @@ class Page:
         self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
         self.wait(f"document.readyState === 'complete' && location.protocol === 'file:' && ({ready})")
 
+    def visit(self, url: str, *, ready: str = "true") -> None:
+        """Open an address and wait until `ready` holds."""
+        self.call("Page.navigate", url=url)
+        self.wait(f"location.href.startsWith({json.dumps(url)}) && ({ready})")
+
+    def type(self, selector: str, text: str) -> None:
+        """Put text into a field, as an input method does."""
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.call("Input.insertText", text=text)
+
     def evaluate(self, expression: str) -> Any:
         """The value of an expression, awaited if it is a promise."""
         answer = self.call(

@@ -14,19 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seqwright.serve.http import (
-    body_of,
-    deadline_of,
-    json_response,
-    limits_of,
-    parse_json,
-    validated,
-    while_connected,
-)
+from seqwright.serve.http import deadline_of, json_response, limits_of, read_fields, while_connected
 from seqwright.serve.limits import Refusal
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
@@ -89,7 +80,7 @@ def operations(server: Server) -> list[Operation]:
         return []
 
     async def translate(request: Request) -> Response:
-        asked = await _read(request, TranslateRequest)
+        asked = await read_fields(request, TranslateRequest)
         if asked.format not in ("text", "html"):
             raise Refusal(400, f"{asked.format[:40]} format is not supported")
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
@@ -120,10 +111,10 @@ def operations(server: Server) -> list[Operation]:
         return json_response(_languages(translators))
 
     async def detect(request: Request) -> Response:
-        return json_response(_detect((await _read(request, DetectRequest)).q, translators))
+        return json_response(_detect((await read_fields(request, DetectRequest)).q, translators))
 
     async def suggest(request: Request) -> Response:
-        asked = await _read(request, SuggestRequest)
+        asked = await read_fields(request, SuggestRequest)
         model = _find(translators, asked.source, asked.target)
         await model.correct({"source": asked.q, "target": asked.s}, None)
         return json_response({"success": True})
@@ -167,55 +158,6 @@ def operations(server: Server) -> list[Operation]:
         Operation("GET", "/health", health, "The server is alive."),
         Operation("GET", "/frontend/settings", settings, "What a client shows."),
     ]
-
-
-async def _read(request: Request, model: type[Any]) -> Any:
-    """Return the fields of a JSON body, a form or a query."""
-    fields: dict[str, Any] = {}
-    for name, value in request.query_params.multi_items():
-        _add(fields, name, value)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        try:
-            async with request.form(max_files=0, max_fields=1000) as form:
-                for name, part in form.multi_items():
-                    _add(fields, name, part)
-        except (MultiPartException, ValueError, KeyError) as error:
-            raise Refusal(400, "Invalid request: the form cannot be read") from error
-    elif body := await body_of(request):
-        value = parse_json(body, limits_of(request).depth)
-        if not isinstance(value, dict):
-            raise Refusal(400, "Invalid request: the body must be a JSON object")
-        fields |= value
-    check = request.scope.get("seqwright.check")
-    if check is not None:
-        key = fields.get("api_key")
-        check(key if isinstance(key, str) else None)
-    for name, field in model.model_fields.items():
-        if field.is_required() and name not in fields:
-            raise Refusal(400, f"Invalid request: missing {name} parameter")
-    for value in fields.values():
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and not _encodable(text):
-                raise Refusal(400, "Invalid request: a text is not Unicode")
-    return validated(model, fields)
-
-
-def _add(fields: dict[str, Any], name: str, value: Any) -> None:
-    """Add a field of a form or query; several of one name are a list."""
-    if name in fields:
-        old = fields[name]
-        fields[name] = [*old, value] if isinstance(old, list) else [old, value]
-    else:
-        fields[name] = value
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _as_asked(values: list[Any], one: bool) -> Any:

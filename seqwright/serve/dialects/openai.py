@@ -24,6 +24,7 @@ from seqwright.serve.http import deadline_of, json_response, read_json, while_co
 from seqwright.serve.limits import Refusal
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
+from seqwright.serve.page import panel_of
 from seqwright.serve.worker import Piece
 
 REPLACEMENT = "\ufffd"  # what the bytes of an incomplete character decode to
@@ -120,7 +121,7 @@ def operations(server: Server) -> list[Operation]:
 
     def described(model: Served) -> dict[str, Any]:
         known = {"id": model.name, "object": "model", "created": model.created, "owned_by": "seqwright"}
-        return {**known, **model.describe()}
+        return {**known, **model.describe(), "panel": panel_of(model.kind)}
 
     async def all_models(request: Request) -> Response:
         return json_response({"object": "list", "data": [described(model) for model in models.all.values()]})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from seqwright.serve.http import deadline_of, json_response, read_json, while_connected
-from seqwright.serve.inputs import input_schema, read_input
+from seqwright.lens.trace.alignment import mean_cross
+from seqwright.serve.http import deadline_of, json_response, read_fields, read_json, while_connected
+from seqwright.serve.inputs import input_roles, input_schema, read_input
 from seqwright.serve.limits import Refusal
 from seqwright.serve.metrics import CONTENT_TYPE
 from seqwright.serve.operations import Operation, Server
@@ -50,14 +52,24 @@ def operations(server: Server) -> list[Operation]:
         )
 
     class LookRequest(BaseModel):
-        """One input to look into."""
+        """One input to look into. The page sends it as a form, to show the answer in a new tab."""
 
-        model_config = ConfigDict(extra="forbid", strict=True)
+        model_config = ConfigDict(extra="forbid")
         model: str | None = None
         input: Any = Field(json_schema_extra=one)
         beam: int | None = Field(None, ge=1, le=limits.beam)
         reference: str | None = Field(None, max_length=limits.characters)
-        format: Literal["json", "html"] = "json"
+        format: Literal["json", "html", "alignment"] = "json"
+        api_key: str | None = None
+
+    class CorrectionRequest(BaseModel):
+        """What the output for an input should have been."""
+
+        model_config = ConfigDict(extra="forbid", strict=True)
+        model: str | None = None
+        input: Any = Field(json_schema_extra=one)
+        expected: str = Field(min_length=1, max_length=limits.characters)
+        output: str | None = Field(None, max_length=limits.characters)
 
     async def predict(request: Request) -> Response:
         asked = await read_json(request, PredictRequest)
@@ -68,16 +80,32 @@ def operations(server: Server) -> list[Operation]:
         return json_response({"model": model.name, "predictions": [each.to_json() for each in found]})
 
     async def look(request: Request) -> Response:
-        asked = await read_json(request, LookRequest)
+        asked = await read_fields(request, LookRequest)
         model = models.find(asked.model)
         given = read_input(model.task, asked.input, 1)
-        work = model.look(given, beam=asked.beam, reference=asked.reference)
-        trace = (await while_connected(request, work)).to_json()
+        options = {"beam": asked.beam, "reference": asked.reference, "ablate": asked.format != "alignment"}
+        trace = await while_connected(request, model.look(given, **options))
+        if asked.format == "alignment":
+            return json_response(_alignment(trace))
         if asked.format == "json":
-            return json_response(trace)
+            return json_response(trace.to_json())
         from seqwright.lens.page import render
 
-        return HTMLResponse(render([trace]), headers={"Content-Security-Policy": LOOK_POLICY})
+        page = await asyncio.to_thread(render, [trace.to_json()])
+        return HTMLResponse(page, headers={"Content-Security-Policy": LOOK_POLICY})
+
+    async def correct(request: Request) -> Response:
+        asked = await read_json(request, CorrectionRequest)
+        model = models.find(asked.model)
+        read_input(model.task, asked.input, 1)
+        targets = [role for role in model.task.roles if role not in input_roles(model.task)]
+        if len(targets) != 1:
+            raise Refusal(400, f"{model.name} has no outputs to correct: its task is {model.kind}")
+        given = (
+            asked.input if isinstance(asked.input, dict) else {input_roles(model.task)[0].name: asked.input}
+        )
+        await model.correct({**given, targets[0].name: asked.expected}, asked.output)
+        return json_response({"success": True})
 
     async def livez(request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -109,9 +137,35 @@ def operations(server: Server) -> list[Operation]:
             look,
             "Show what happens inside the model for one input.",
             LookRequest,
+            forms=True,
             answers=("application/json", "text/html"),
+        ),
+        Operation(
+            "POST", "/v1/corrections", correct, "Store what an output should have been.", CorrectionRequest
         ),
         Operation("GET", "/livez", livez, "The process is alive.", answers=plain, open=True),
         Operation("GET", "/readyz", readyz, "The server accepts requests.", answers=plain),
         Operation("GET", "/metrics", metrics, "Numbers for Prometheus.", answers=plain),
     ]
+
+
+def _alignment(trace: Any) -> dict[str, Any]:
+    """Return the mean attention of each piece of the output to each piece of the source, ends excluded."""
+    if not trace.layers("cross"):
+        raise Refusal(400, f"there is no alignment: {trace.why('cross')}")
+    weights = mean_cross(trace)
+    pieces = {
+        side: [
+            number for number, piece in enumerate(trace.document[side]["pieces"]) if "special" not in piece
+        ]
+        for side in ("source", "output")
+    }
+    places = {
+        side: [
+            {name: trace.document[side]["pieces"][number][name] for name in ("start", "end")}
+            for number in kept
+        ]
+        for side, kept in pieces.items()
+    }
+    rows = weights[pieces["output"]][:, pieces["source"]].round(4).tolist()
+    return {"text": trace.document["output"]["text"], **places, "weights": rows}

@@ -1,0 +1,54 @@
+// A text and the probability of each label.
+
+import { button, element, fill } from "../lens/elements.js";
+import { bars, field, latest, statusLine } from "../parts.js";
+
+const MOST = 20; // labels that are shown
+
+export function panel(model, server) {
+  const status = statusLine();
+  const work = latest(status);
+  const text = field("Text", classify, { placeholder: "Type or paste a text", rows: 5 });
+  const result = element("div", { class: "result", "aria-live": "polite" });
+
+  function classify() {
+    const given = text.value.trim();
+    if (!given) {
+      work.stop();
+      fill(result);
+      status.say("");
+      return;
+    }
+    work.run(async (signal) => {
+      const began = performance.now();
+      const [found] = await server.predict([given], {}, signal);
+      status.say(`${Math.round(performance.now() - began)} ms`);
+      draw(given, found);
+    });
+  }
+
+  function draw(given, found) {
+    const shares = Object.entries(found.probabilities).slice(0, MOST);
+    fill(result,
+      element("header", { class: "answer" },
+        element("h2", { class: "big", dir: "auto" }, found.label),
+        found.unsure ? element("span", { class: "badge" }, "unsure") : null,
+        element("div", { class: "tools" },
+          model.traced ? button("Look inside", () => server.look(given)) : null)),
+      bars(shares, (label) => correct(given, label, found.label)),
+      element("p", { class: "quiet" }, "Wrong? Press the right label; it is stored as a correction."));
+  }
+
+  async function correct(given, label, output) {
+    try {
+      await server.correct(given, label, output);
+      status.say(`Saved: “${label}” is right.`);
+    } catch (error) {
+      status.say(error.message, true);
+    }
+  }
+
+  return element("section", { class: "panel" },
+    element("header", {}, element("h2", {}, "Text")), element("div", { class: "stack" }, text),
+    status.node, result);
+}

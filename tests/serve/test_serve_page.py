@@ -1,0 +1,171 @@
+"""The page in a real browser: a translation with a correction, a writing pad, a chat, a classifier."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import pytest
+from serving import Process, direct
+
+KEY = "open sesame"
+BUTTON = "[...document.querySelectorAll('button')].find((each) => each.textContent === {0!r})"
+
+
+@pytest.fixture(scope="module")
+def server(run, story, labels, tmp_path_factory):
+    folder = shutil.copytree(run, tmp_path_factory.mktemp("page") / "letters-en-ar")
+    with Process(str(folder), str(story), str(labels), environment={"SEQWRIGHT_KEY": KEY}) as found:
+        found.folder = folder
+        yield found
+
+
+@pytest.fixture
+def visit(browser, server):
+    """visit("story/conversation"): the page with a model and a view; it must end without errors."""
+    pages = []
+
+    def visit(place, **options):
+        page = browser.page(**options)
+        pages.append(page)
+        page.visit(f"{server.url}/", ready="document.querySelector('input, textarea')")
+        if page.count("input[type=password]"):
+            page.type("input", KEY)
+            page.press("Enter")
+        page.wait("document.body.dataset.ready")
+        name, _, view = place.partition("/")
+        page.evaluate(f"location.hash = {place!r}")
+        page.wait(f"document.body.dataset.ready.startsWith({name + '/' + view!r})")
+        return page
+
+    yield visit
+    for page in pages:
+        page.evaluate("0")  # earlier messages have arrived by now
+        page.close()
+        assert [text for text in page.complaints if "401" not in text] == []
+        assert [url for url in page.requests if not url.startswith((server.url, "data:", "blob:"))] == []
+
+
+def press(page, label):
+    page.wait(BUTTON.format(label))
+    page.evaluate(f"{BUTTON.format(label)}.click()")
+
+
+def test_a_translation_its_attention_and_its_correction(visit, server, run):
+    page = visit("letters-en-ar")
+    assert page.evaluate("[...document.querySelectorAll('.pane h2')].map((each) => each.textContent)") == [
+        "English",
+        "Arabic",
+    ]
+    page.type("textarea", "facade")
+    wanted = direct(run, ["facade"], n_best=5)[0]
+    page.wait("document.querySelectorAll('.choices li').length > 1")
+    assert page.text(".output") == wanted["output"]
+    assert page.count(".choices li") == 1 + len(wanted["alternatives"])
+    page.point(".output .word")
+    page.wait("document.querySelectorAll('.mirror mark').length === 6")
+    assert page.text(".mirror") == "facade"
+    press(page, "Correct")
+    page.evaluate("document.querySelector('.output textarea').value = 'FASSADE'")
+    press(page, "Save")
+    page.wait("document.querySelector('.status').textContent.startsWith('Saved')")
+    (stored,) = map(json.loads, (server.folder / "corrections.jsonl").read_text().splitlines())
+    del stored["time"]
+    assert stored == {"source": "facade", "target": "FASSADE", "output": wanted["output"]}
+
+
+def test_right_to_left_text_and_narrow_windows(visit):
+    page = visit("letters-en-ar", width=390, height=800, dark=True)
+    page.type("textarea", "שלום עולם")
+    page.wait("document.querySelector('.output .word')")
+    assert page.evaluate("getComputedStyle(document.querySelector('textarea')).direction") == "rtl"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    press(page, "Light")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.evaluate("localStorage.clear()")
+
+
+def test_look_inside_is_the_look_page_of_that_input(visit, browser, server):
+    page = visit("letters-en-ar")
+    page.type("textarea", "cabbage")
+    page.wait("document.querySelector('.output .word')")
+    press(page, "Look inside")
+    page.wait("document.querySelectorAll('form').length === 0")
+
+    def opened():
+        infos = browser.call("Target.getTargets")["targetInfos"]
+        return [each for each in infos if each["url"].endswith("/v1/look")]
+
+    deadline = time.monotonic() + 15
+    while not (found := opened()) or found[0]["title"] != "cabbage":
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    (found,) = found
+    assert "cabbage" not in found["url"]
+    browser.call("Target.closeTarget", targetId=found["targetId"])
+
+
+def test_a_writing_pad_continues_stops_undoes_and_shows_surprise(visit):
+    page = visit("story")
+    page.type("textarea", "alpha gimel ")
+    press(page, "Continue")
+    page.wait("document.querySelector('.status').textContent.includes('tokens')")
+    written = page.evaluate("document.querySelector('textarea').value")
+    assert written.startswith("alpha gimel ")
+    assert len(written) > 30
+    press(page, "Again")
+    page.wait(f"document.querySelector('.status').textContent.includes('tokens') && {BUTTON.format('Undo')}")
+    assert page.evaluate("document.querySelector('textarea').value") != written
+    press(page, "Undo")
+    assert page.evaluate("document.querySelector('textarea').value") == "alpha gimel "
+    page.evaluate("document.querySelector('[role=switch]').click()")
+    page.wait("document.querySelectorAll('.shaded .word').length === 12")
+    assert page.text(".shaded") == "alpha gimel "
+    assert "bits per character" in page.text(".status")
+
+
+def test_a_chat_replies_regenerates_edits_and_stops(visit):
+    page = visit("story/conversation")
+    page.type(".compose textarea", "alpha")
+    page.press("Enter")
+    ready = "document.querySelector('.act').textContent === 'Send'"
+    page.wait(f"document.querySelector('.assistant .text')?.textContent.length > 20 && {ready}")
+    first = page.text(".assistant .text")
+    press(page, "Again")
+    page.wait(f"document.querySelector('.assistant .text')?.textContent.length > 20 && {ready}")
+    assert page.text(".assistant .text") != first
+    press(page, "Edit")
+    assert page.count(".message") == 0
+    assert page.evaluate("document.querySelector('.compose textarea').value") == "alpha"
+    page.press("Enter")
+    page.wait("document.querySelector('.assistant .text')?.textContent.length > 2")
+    press(page, "Stop")
+    page.wait(ready)
+    kept = page.text(".assistant .text")
+    page.type(".compose textarea", "gimel")
+    page.press("Enter")  # right after a stop
+    page.wait(f"document.querySelectorAll('.assistant').length === 2 && {ready}")
+    assert page.text(".assistant .text") == kept
+
+
+def test_a_classifier_shows_all_labels(visit, labels):
+    page = visit("labels")
+    page.type("textarea", "abc")
+    page.wait("document.querySelector('.bars li')")
+    (wanted,) = direct(labels, ["abc"])
+    shown = page.evaluate("[...document.querySelectorAll('.bars .name')].map((each) => each.textContent)")
+    assert shown == list(wanted["probabilities"])
+    assert page.text(".answer h2") == wanted["label"]
+
+
+def test_the_files_of_the_page_need_no_key_and_nothing_else_is_served(server):
+    import urllib.error
+    import urllib.request
+
+    with urllib.request.urlopen(f"{server.url}/") as answer:
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    for path in ("page/__init__.py", "page/../guard.py", "page/%2e%2e/guard.py", "page/lens/bundle.py"):
+        with pytest.raises(urllib.error.HTTPError, match=r"404|403"):
+            urllib.request.urlopen(f"{server.url}/{path}")
