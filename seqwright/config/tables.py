@@ -44,6 +44,9 @@ class DataConfig:
     held_out: Annotated[
         HeldOut, Doc("Share of the sources for validation, with all their pairs, and as many for the test.")
     ] = 0.05
+    context: Annotated[
+        Count | Literal["all"], Doc("Turns of a conversation that are read before a reply: a number, or all.")
+    ] = "all"
     split: Annotated[Seed, Doc("Seed of the split; the seed of the training does not change it.")] = 1
     images: Annotated[
         str | None, Doc("Folder or archive of the images that a table names; default: the table's folder.")

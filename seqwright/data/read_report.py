@@ -45,6 +45,7 @@ class Reason(StrEnum):
     BLANK_TEXT = "skipped: blank text"
     TOO_LONG = "skipped: too long"
     BAD_ROW = "skipped: bad row"
+    UNANSWERED = "skipped: conversation without a reply"
     MISSING_IMAGE = "skipped: the image does not exist"
     OUTSIDE_IMAGE = "skipped: the image is outside of the data folder"
     LARGE_IMAGE = "skipped: the image is too large"

@@ -242,6 +242,10 @@ class Task(ABC, Generic[E, P]):
     def fingerprint(self) -> str:
         """Identify everything that was fitted."""
 
+    def indexed(self, model: Any, examples: Iterable[E]) -> Self:
+        """Return the task with what the trained model computes from the training examples."""
+        return self
+
     def calibrated(self, model: Any, examples: Sequence[E]) -> Self:
         """Return the task with what is fitted to the trained model on validation examples."""
         return self

@@ -189,6 +189,7 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
         f"the model is in {folder}, but its {part} split is gone: restore the file and run the same command "
         f"again, or score another file with {command}",
     )
+    predictor.task = predictor.task.indexed(predictor.model, corpus.examples("train"))
     predictor.task = predictor.task.calibrated(predictor.model, list(corpus.examples("valid")))
     predictor.task.save(folder)
     evaluation = evaluate(predictor, examples, file=corpus.name(part))

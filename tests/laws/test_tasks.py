@@ -196,7 +196,7 @@ def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
 def test_a_trace_is_valid_and_its_page_too(name, tmp_path):
     task = fitted(name, tmp_path)
     torch.manual_seed(0)
-    predictor = Predictor(build_model(MODELS[task.models[0]], **task.facts()).eval(), task)
+    predictor = Predictor(build_model(small_model(task), **task.facts()).eval(), task)
     line = task.to_line(examples(name, tmp_path)[0])
     trace = predictor.look(task.prompt(line)[0] if task.prompted else line)
     TraceFile.model_validate(trace.document)

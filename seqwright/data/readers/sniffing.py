@@ -21,6 +21,7 @@ Format = Literal["parallel", "tsv", "csv", "jsonl"]
 
 _NAMES = (  # source:target
     "source:target src:tgt src:trg input:output question:answer prompt:completion prompt:response lemma:form "
+    "context:reply context:response "
     "word:pronunciation word:phonemes grapheme:phoneme graphemes:phonemes text:summary document:summary "
     "original:normalized en:de en:fr de:en fr:en"
 )

@@ -97,6 +97,10 @@ class GeneratedText(Task[E, Text]):
         """Return the part of a source that is read, of at most `limit` tokens."""
         return ids[:limit]
 
+    def draw_key(self, row: Row[E], number: int) -> int:
+        """Return what decides the random numbers of an output, besides the seed: the number of the input."""
+        return number
+
     def source_of(self, rows: Ragged) -> Any:
         """Return the ids of sources as the encoder reads them."""
         from seqwright.data.batch import source_tokens
@@ -153,7 +157,8 @@ class GeneratedText(Task[E, Text]):
             return found
         own = [numbers[i] if numbers else i for i in filled]
         sources = [self.read_part(rows[i].columns["source"], limit) for i in filled]
-        outputs = self.search(model, sources, self._prefixes(request.prefix, own), request.options, own)
+        drawn = [self.draw_key(rows[i], n) for i, n in zip(filled, own, strict=True)]
+        outputs = self.search(model, sources, self._prefixes(request.prefix, own), request.options, drawn)
         for i, hypotheses in zip(filled, outputs, strict=True):
             best, *others = (self._output(found[i], each) for each in hypotheses)
             found[i] = replace(best, alternatives=tuple(others))
@@ -257,15 +262,16 @@ class GeneratedText(Task[E, Text]):
             numbers, options = [draft.number for draft in group], group[0].options
             prefixes = self._prefixes(group[0].request.prefix, numbers)
             with evaluating(model):
-                state, start = self._begin(model, sources, prefixes, options, numbers)
+                drawn = [self.draw_key(draft.row, draft.number) for draft in group]
+                state, start = self._begin(model, sources, prefixes, options, drawn)
             legs.append(Leg(state, start, options, group))
         return legs
 
     def _nothing(self, row: Row[E], limit: int) -> Text:
         """Return the output of a blank source, and the beginning of any other."""
         ids = row.columns["source"]
-        unknown = sum(token == UNK for token in ids)
-        reading = Reading(len(ids), unknown, max(0, len(ids) - limit))
+        unknown, every = sum(token == UNK for token in ids), row.columns.get("all", len(ids))
+        reading = Reading(every, unknown, max(0, every - limit))
         return Text("", 0.0, 0.0, (), (), "end", source=self.to_line(row.example), reading=reading)
 
     def _output(self, of: Text, found: Hypothesis) -> Text:

@@ -90,10 +90,21 @@ class Surprisal(Metric[Surprise]):
     unit = ""
     decimals = 3
 
-    def statistics(self, outputs: Sequence[Surprise], references: Sequence[Sequence[Surprise]]) -> np.ndarray:
+    def seen(self, prediction: Any) -> Surprise:
+        """Return the scored text: the output of a language model, or what is known of an expected reply."""
+        value = prediction.value
+        return prediction.surprise if isinstance(value, str) else value
+
+    @property
+    def reads_answers(self) -> bool:
+        return True
+
+    def statistics(self, outputs: Sequence[Any], references: Sequence[Sequence[Any]]) -> np.ndarray:
+        """A plain text counts as one that is certain."""
         rows = []
-        for output, (expected, *_) in zip(outputs, references, strict=True):
-            known = output.text == expected.text
+        certain = (Surprise(each) if isinstance(each, str) else each for each in outputs)
+        for output, (expected, *_) in zip(certain, references, strict=True):
+            known = output.text == getattr(expected, "text", expected)
             rows.append((-output.log_prob if known else np.inf, self.count(output)))
         return np.array(rows, dtype=np.float64)
 
@@ -138,3 +149,60 @@ class ErrorOfSteps(Metric[Trajectory]):
     @abstractmethod
     def errors(self, output: Trajectory, expected: Trajectory) -> np.ndarray:
         """Return the error of each step and channel (steps, channels)."""
+
+
+class DistinctGrams(Metric[str]):
+    """The number of different n-grams of words over that of all of them, in all outputs together (Li et al.
+    2016, section 5.2): dull outputs repeat each other.
+
+    An n-gram counts for the first output that has it, also where items are resampled.
+    """
+
+    better = "higher"
+    size: int
+
+    @property
+    def name(self) -> str:
+        return f"distinct_{self.size}"
+
+    def seen(self, prediction: Any) -> str:
+        return prediction.text
+
+    def statistics(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+        known: set[tuple[str, ...]] = set()
+        rows = []
+        for output in outputs:
+            words = output.lower().split()
+            grams = [tuple(words[i : i + self.size]) for i in range(len(words) - self.size + 1)]
+            rows.append((len(set(grams) - known), len(grams)))
+            known |= set(grams)
+        return np.array(rows, dtype=np.float64)
+
+    def value(self, totals: np.ndarray) -> float:
+        return float(100 * totals[0] / max(totals[1], 1))
+
+
+class Recall(Metric[Any]):
+    """The share of ranked items whose right answer is among the first `within` of `candidates`."""
+
+    better = "higher"
+    within: int
+    candidates: int
+
+    @property
+    def name(self) -> str:
+        return f"recall_at_{self.within}_of_{self.candidates}"
+
+    @property
+    def title(self) -> str:
+        return f"recall@{self.within} of {self.candidates}"
+
+    def seen(self, prediction: Any) -> int | None:
+        return prediction.ranks.get(self.candidates)
+
+    def statistics(self, outputs: Sequence[Any], references: Sequence[Sequence[Any]]) -> np.ndarray:
+        rows = [(rank is not None and rank <= self.within, rank is not None) for rank in outputs]
+        return np.array(rows, dtype=np.float64)
+
+    def value(self, totals: np.ndarray) -> float:
+        return float(100 * totals[0] / totals[1]) if totals[1] else float("nan")

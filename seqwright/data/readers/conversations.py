@@ -1,0 +1,216 @@
+"""Conversations: JSON lines of turns or messages, tables of contexts and replies, plays and chats as lines.
+
+Every turn but the first is a reply to the turns before it. Messages with roles (OpenAI's format) are replied
+to by the assistant alone. Consecutive turns of one speaker are one turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from seqwright.data.fields import split_parts
+from seqwright.data.read_report import Place, ReadReport, Reason
+from seqwright.data.readers.files import Input
+from seqwright.data.readers.jsonl import parse_object
+from seqwright.data.readers.lines import Decoding, cleaned, first_lines, read_blocks
+from seqwright.data.readers.pairs import PairFiles, open_pairs
+from seqwright.errors import ConfigError, InputError, brief
+from seqwright.files import uncompressed
+
+if TYPE_CHECKING:
+    from seqwright.config import DataConfig
+
+Context = int | Literal["all"]
+Layout = Literal["objects", "table", "lines"]
+
+KEYS = ("turns", "messages")
+TEXTS = ("text", "content")  # keys of the text of a turn
+SPEAKERS = ("speaker", "role", "name", "from")
+ASSISTANT = "assistant"
+ROLES = ("system", "user", ASSISTANT)
+NAME = re.compile(r"^([^\W\d_][\w .'’-]{0,39}):(?:\s+(.*))?$")  # `Romeo: But, soft!`, or a line `Romeo:`
+SPOKEN = 0.3  # share of lines that name a speaker, in a play or a chat
+
+
+class Turn(NamedTuple):
+    """One speaker's words; the speaker is "" where the file does not name one."""
+
+    speaker: str
+    text: str
+
+
+class Exchange(NamedTuple):
+    """The turns so far, the reply (None for an input without one), the key of the conversation that they
+    belong to, and the line where it begins.
+    """
+
+    context: tuple[str, ...]
+    reply: str | None
+    conversation: str
+    place: Place
+
+
+def speaks(lines: Sequence[str]) -> bool:
+    """Whether lines are those of a play or a chat: several speakers, each of whom speaks several times."""
+    filled = [line for line in lines if line.strip()]
+    names = [found[1] for line in filled if (found := NAME.match(line))]
+    enough = len(names) >= max(SPOKEN * len(filled), 4)
+    return enough and len(set(names)) >= 2 and len(names) >= 1.5 * len(set(names))
+
+
+def open_conversations(paths: Sequence[str], data: DataConfig) -> ConversationFiles:
+    """Open conversations of any layout."""
+    if not paths:
+        raise ConfigError("no file to read; name one")
+    decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
+    return ConversationFiles(tuple(paths), decoding, data.context, data)
+
+
+@dataclass(frozen=True)
+class ConversationFiles:
+    """Files of conversations. context: the turns before a reply that are kept."""
+
+    paths: tuple[str, ...]
+    decoding: Decoding
+    context: Context
+    data: DataConfig
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.paths)
+
+    @property
+    def columns(self) -> str | None:
+        return self.data.columns if self._layout == "table" else None
+
+    @property
+    def named_twice(self) -> str | None:
+        return next((path for path in self.paths if self.paths.count(path) > 1), None)
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        kept = "all turns" if self.context == "all" else f"up to {self.context} turns"
+        before = f"a reply is read with {kept} before it"
+        if self._layout == "objects":
+            return ("JSON objects, one conversation each", before)
+        if self._layout == "lines":
+            return ("lines `Name: text`; a blank line before a named line may begin a conversation", before)
+        return (*self._pairs.form, "each row is a conversation of its own")
+
+    @cached_property
+    def _layout(self) -> Layout:
+        if self.data.format in ("tsv", "csv"):
+            return "table"
+        lines = [line for line in first_lines(Input(self.paths[0]), self.decoding)[1] if line.strip()]
+        first = lines[0].lstrip() if lines else ""
+        if first.startswith("{") or uncompressed(self.paths[0]).suffix.lower() in (".jsonl", ".json"):
+            return "objects"
+        return "lines" if speaks(lines) else "table"
+
+    @cached_property
+    def _pairs(self) -> PairFiles:
+        return open_pairs(self.paths, self.data)
+
+    def read(self, report: ReadReport) -> Iterator[Exchange]:
+        if self._layout == "table":
+            yield from self._rows(report)
+            return
+        read = self._objects if self._layout == "objects" else self._lines
+        for path in self.paths:
+            for number, (place, turns) in enumerate(read(Input(path), report)):
+                yield from self._exchanges(turns, f"{path}\0{number}", place, report)
+
+    def _rows(self, report: ReadReport) -> Iterator[Exchange]:
+        """Each field of a source is a turn."""
+        for source, reply, place in self._pairs.read(report):
+            turns = tuple(part for part in split_parts(source)[::2] if part.strip())
+            yield Exchange(self._kept(turns), reply, "\0".join(turns), place)
+
+    def _exchanges(
+        self, turns: Sequence[Turn], conversation: str, place: Place, report: ReadReport
+    ) -> Iterator[Exchange]:
+        joined = [Turn(who, " ".join(turn.text for turn in run)) for who, run in _runs(turns)]
+        speakers = {turn.speaker for turn in joined}
+        roles = ASSISTANT in speakers and speakers <= set(ROLES)
+        replies = [i for i, turn in enumerate(joined) if i and (not roles or turn.speaker == ASSISTANT)]
+        if not replies:
+            report.add(Reason.UNANSWERED, place)
+        for i in replies:
+            context = tuple(turn.text for turn in joined[:i])
+            yield Exchange(self._kept(context), joined[i].text, conversation, place)
+
+    def _kept(self, context: tuple[str, ...]) -> tuple[str, ...]:
+        return context if self.context == "all" else context[-self.context :]
+
+    def _objects(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
+        for number, lines in read_blocks(file, self.decoding, report):
+            for row, line in enumerate(lines, number):
+                if line.strip():
+                    place = Place(file.name, row)
+                    turns = turns_of(parse_object(line, place), str(place))
+                    clean = self.decoding.on_bad_bytes
+                    yield place, [t._replace(text=cleaned(t.text, place, clean, report)) for t in turns]
+
+    def _lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
+        """A blank line between turns ends a conversation if turns follow each other without blank lines."""
+        turns: list[Turn] = []
+        start, blank, dense = 1, False, self._dense
+        for number, lines in read_blocks(file, self.decoding, report):
+            for row, line in enumerate(lines, number):
+                found = NAME.match(line.strip())
+                if not line.strip():
+                    blank = True
+                elif found:
+                    if dense and blank and turns:
+                        yield Place(file.name, start), turns
+                        turns = []
+                    start, blank = row if not turns else start, False
+                    turns.append(Turn(found[1], found[2] or ""))
+                elif turns:  # the turn goes on
+                    turns[-1] = turns[-1]._replace(text=f"{turns[-1].text} {line.strip()}".strip())
+                    blank = False
+                else:
+                    report.add(Reason.BAD_ROW, Place(file.name, row), "the line names no speaker")
+        if turns:
+            yield Place(file.name, start), turns
+
+    @cached_property
+    def _dense(self) -> bool:
+        """Whether turns usually follow each other without a blank line, so that one has a meaning."""
+        lines = first_lines(Input(self.paths[0]), self.decoding)[1]
+        before = [line for line, named in pairwise(lines) if NAME.match(named.strip())]
+        return sum(bool(line.strip()) for line in before) >= 0.5 * max(len(before), 1)
+
+
+def turns_of(value: Mapping[str, Any], where: str) -> list[Turn]:
+    """Return the turns of a conversation given as an object; turns without any text are left out."""
+    key = next((key for key in KEYS if key in value), None)
+    found = None if key is None else value[key]
+    if not isinstance(found, list):
+        raise InputError(f"{where}: a conversation needs a list under turns or messages, not {brief(found)}")
+    turns = [_turn(each, number, where) for number, each in enumerate(found, start=1)]
+    return [turn for turn in turns if turn.text.strip()]
+
+
+def _turn(given: Any, number: int, where: str) -> Turn:
+    if isinstance(given, str):
+        return Turn("", given)
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: turn {number} is {brief(given)}; give a text, or an object with a text")
+    text = next((given[key] for key in TEXTS if key in given), None)
+    if not isinstance(text, str):
+        raise InputError(f"{where}: turn {number} has no text; it needs a string under text or content")
+    return Turn(str(next((given[key] for key in SPEAKERS if key in given), "")), text)
+
+
+def _runs(turns: Sequence[Turn]) -> Iterator[tuple[str, list[Turn]]]:
+    """Yield runs of turns of one speaker; turns without a speaker stand alone."""
+    numbered = enumerate(turns)
+    for _, run in groupby(numbered, lambda each: each[1].speaker or each[0]):
+        own = [turn for _, turn in run]
+        yield own[0].speaker, own

@@ -1,0 +1,12 @@
+"""The right reply among 100 candidates."""
+
+from __future__ import annotations
+
+from seqwright.evaluation.metrics.bases import Recall
+
+
+class RecallAt5Of100(Recall):
+    """The right reply is among the first 5 of 100 candidates (Lowe et al. 2015)."""
+
+    within, candidates = 5, 100
+    meaning = "of the right replies are among the first 5 of 100"

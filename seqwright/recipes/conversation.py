@@ -1,0 +1,90 @@
+"""A configuration for conversations, chosen by the number and the lengths of replies, with reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.data.survey import Survey
+from seqwright.data.text_display import pluralize
+
+PIECES = 1.3  # subwords per word
+SPEED = 8000  # tokens of replies per second on two cores, roughly
+DROPOUT = ((5, 0.1), (15, 0.2), (math.inf, 0.3))  # below so many epochs
+SUBWORDS = ((5_000, 1_000), (20_000, 3_000), (math.inf, 8_000))  # pieces for so many replies
+LONGEST = 256  # tokens of a context that are read, at most
+CORES = 2
+DECODED = 200  # replies that a validation generates
+
+
+def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
+    """Return a recipe for the files of a survey; what is requested is not chosen."""
+    replies, columns = survey.report.examples, survey.report.columns
+    length = PIECES * columns["reply"].words.mean + 1
+    ending = requested.get("training", {})
+    time = [] if ending.keys() & set(ENDS) else [_time(replies)]
+    ends = {**(time[0].table["training"] if time else {}), **ending}
+    choices = [
+        _tokenizer(replies),
+        _context(PIECES * columns["context"].words.mean),
+        _model(replies * length, ends, requested.get("model", {})),
+        _batch(),
+        *time,
+        _validation(ends),
+    ]
+    data = requested.get("data", {})
+    return Recipe(tuple(choices) if data.get("valid") else (*choices, _held_out(bool(data.get("test")))))
+
+
+def _tokenizer(replies: int) -> Choice:
+    size = next(size for limit, size in SUBWORDS if replies < limit)
+    table = {"tokenizer": {"joint": True, "source": {"kind": "bpe", "max_size": size}}}
+    return Choice(f"BPE with {size:,} pieces", table, "contexts and replies are the same language")
+
+
+def _context(tokens: float) -> Choice:
+    longest = min(LONGEST, max(64, 32 * math.ceil(2 * tokens / 32)))
+    reason = f"a context has {tokens:.0f} tokens on average; the most recent ones matter most"
+    return Choice(f"the last {longest} tokens of a context", {"data": {"max_length": longest}}, reason)
+
+
+def _model(tokens: float, ends: Mapping[str, Any], model: Mapping[str, Any]) -> Choice:
+    epochs = ends.get("epochs")
+    if epochs is None:
+        steps = ends.get("steps")
+        read = steps * ends.get("tokens", 2048) if steps else ends["minutes"] * 60 * SPEED
+        epochs = read / tokens
+    dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
+    alone = model.get("kind") in ("decoder_only", "dual_encoder")
+    table: dict[str, Any] = {"preset": "tiny", "dropout": dropout} | ({} if alone else {"share": True})
+    reason = f"each reply is seen about {max(epochs, 1):.0f} times"
+    return Choice(f"model tiny, dropout {dropout}", {"model": table}, reason)
+
+
+def _batch() -> Choice:
+    optimizer = {"kind": "adamw", "rate": 4e-3, "embedding_rate": 4.0}
+    table = {"tokens": 2048, "accumulate": CORES, "optimizer": optimizer}
+    what = f"2,048 tokens of replies per batch, in {CORES} parts for up to {CORES} cores, rate 0.004"
+    return Choice(what, {"training": table}, "replies vary, so that a batch should have many of them")
+
+
+def _time(replies: int) -> Choice:
+    minutes = 5.0 if replies < 5_000 else 20.0
+    reason = f"usual for {pluralize(replies, 'reply', 'replies')}; --minutes changes it"
+    return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
+
+
+def _validation(ends: Mapping[str, Any]) -> Choice:
+    validations = min(max(round(ends.get("minutes", 5)), 3), 20)
+    table = {"metric": "loss", "validations": validations, "decode": DECODED, "traces": 0}
+    reason = "many replies are right, so that the surprise at real ones tells most"
+    return Choice(f"about {validations} validations, by the loss", {"training": table}, reason)
+
+
+def _held_out(tested: bool) -> Choice:
+    again = "" if tested else ", and as many for the test"
+    what = f"5 % of the conversations for validation{again}"
+    reason = "a conversation is never divided: its turns resemble each other"
+    return Choice(what, {"data": {"held_out": 0.05}}, reason)

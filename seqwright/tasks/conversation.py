@@ -1,0 +1,406 @@
+"""Conversations: a model replies to the turns so far. It generates the reply, or retrieves one.
+
+A context is one text, with a marker between its turns; the most recent tokens of it are read. An encoder that
+reads segments gets the turns apart.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config.registry import parse as parse_spec
+from seqwright.data.fields import FIELD, plain, split_parts
+from seqwright.data.glance import Glance
+from seqwright.data.language_results import Surprise
+from seqwright.data.plan import RowLengths, item_seed
+from seqwright.data.read_report import Place
+from seqwright.data.readers.conversations import (
+    KEYS,
+    ConversationFiles,
+    Exchange,
+    open_conversations,
+    speaks,
+    turns_of,
+)
+from seqwright.data.replies import Reply
+from seqwright.data.results import Text
+from seqwright.data.split import text_hash
+from seqwright.data.store import ColumnSpec, Ragged, Store
+from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row
+from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.errors import InputError, ModelError, brief
+from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
+from seqwright.evaluation.metrics import METRICS
+from seqwright.files import read_json, write_json
+from seqwright.tasks.bases.generated_text import SIDES, GeneratedText, TextRequest
+
+if TYPE_CHECKING:
+    from seqwright.data.batch import Batch
+    from seqwright.models import Model
+
+TOKENIZER, POOL = "tokenizer.json", "replies.json"
+NOWHERE = Place("", 0)
+POOLED = 1000  # replies of the training split from which an evaluation draws wrong candidates
+RANKED = 500  # items of an evaluation whose candidates are ranked
+CANDIDATES = 10
+TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
+METRICS_OF_REPLIES = (
+    *("perplexity", "loss", "distinct_1", "distinct_2"),
+    *("most_frequent_reply", "reply_length", "recall_at_1_of_10"),
+)
+
+
+@dataclass(frozen=True)
+class TalkRequest(TextRequest):
+    """checked: the expected reply is scored and ranked, too."""
+
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class Conversation(GeneratedText[Exchange]):
+    """Exchanges as ids of one tokenizer.
+
+    longest: the tokens of a context that are read, the most recent ones. pool: some replies of the training
+    split. counts: how often each id occurs in replies, for the baseline. segmented: the encoder reads turns.
+    """
+
+    source: Tokenizer
+    longest: int
+    pool: tuple[str, ...]
+    counts: tuple[int, ...]
+    segmented: bool = False
+
+    roles = (Role("context", Kind.TEXT), Role("reply", Kind.TEXT, needed="train"))
+    models = ("encoder_decoder", "decoder_only", "ensemble")
+    noun, group_noun = "exchange", "context"
+    sample_facts: ClassVar[Mapping[str, Any]] = {
+        "source_vocabulary": 8,
+        "target_vocabulary": 8,
+        "vocabulary": 8,
+    }
+    checking: ClassVar[Mapping[str, Any]] = {"checked": True}
+    merges = False
+
+    @property
+    def target(self) -> Tokenizer:  # type: ignore[override]
+        return self.source
+
+    # The user's files ------------------------------------------------------------------------------
+
+    @classmethod
+    def claim(cls, glance: Glance) -> Claim | None:
+        names = [column.name for column in glance.columns]
+        if glance.shape == "jsonl" and (key := next((key for key in KEYS if key in names), None)):
+            return Claim(3, f"{glance.name}: JSON objects with {key}")
+        if glance.shape == "text" and glance.width == 1 and speaks(glance.columns[0].sample[:1000]):
+            return Claim(9, f"{glance.name}: lines that name their speakers")
+        heads = {next(iter(column.sample), "").strip().lower() for column in glance.columns} | set(names)
+        if glance.shape in ("tsv", "csv", "jsonl") and {"context", "reply"} <= heads:
+            return Claim(3, f"{glance.name}: columns context and reply")
+        return None
+
+    @classmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> ConversationFiles:
+        return open_conversations(paths, data)
+
+    @classmethod
+    def group(cls, example: Exchange) -> str:
+        return example.conversation
+
+    @classmethod
+    def texts(cls, example: Exchange) -> Sequence[str]:
+        return (joined(example.context), example.reply or "")
+
+    @classmethod
+    def toy(cls, seed: int) -> list[dict[str, str]]:
+        """A greeting by name, and questions about it."""
+        draw, rows = random.Random(seed), []
+        for _ in range(220):
+            name = "".join(draw.choices("abcdef", k=3))
+            rows.append({"context": f"i am {name}", "reply": f"hi {name}"})
+        return rows
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @classmethod
+    def fit(
+        cls, config: Config, examples: Callable[[], Iterable[Exchange]], start: Conversation | None = None
+    ) -> Conversation:
+        def texts() -> Iterator[str]:
+            return (text for example in examples() for text in (joined(example.context), example.reply or ""))
+
+        if start is None:
+            kind, options = parse_spec("tokenizer", config.tokenizer.source)
+            tokenizer = train_tokenizer(kind, texts(), **options)
+        else:
+            tokenizer = start.source.grown(texts())
+        replies = dict.fromkeys(example.reply or "" for example in examples())
+        pool = random.Random(config.data.split).sample(list(replies), min(POOLED, len(replies)))
+        counts = np.zeros(tokenizer.size, np.int64)
+        for ids in tokenizer.encode_batch(pool):
+            np.add.at(counts, [*ids, END], 1)
+        return cls(
+            tokenizer, config.data.max_length, tuple(pool), tuple(counts.tolist()), reads_turns(config)
+        )
+
+    @classmethod
+    def load(cls, folder: Path, config: Config) -> Conversation:
+        tokenizer, table = load_tokenizer(folder / TOKENIZER), read_json(folder / POOL)
+        pool: Any = table.get("replies")
+        counts: Any = table.get("counts")
+        texts = isinstance(pool, list) and all(isinstance(reply, str) for reply in pool)
+        numbers = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
+        if not texts or not numbers or len(counts) != tokenizer.size:
+            raise ModelError(
+                f"{folder / POOL} does not have replies and {tokenizer.size:,} counts; restore it"
+            )
+        return cls(tokenizer, config.data.max_length, tuple(pool), tuple(counts), reads_turns(config))
+
+    def save(self, folder: Path) -> None:
+        self.source.save(folder / TOKENIZER)
+        write_json(folder / POOL, {"replies": list(self.pool), "counts": list(self.counts)})
+
+    @property
+    def fingerprint(self) -> str:
+        return self.source.fingerprint
+
+    @property
+    def summary(self) -> str:
+        turns = ", turn by turn" if self.segmented else ""
+        return (
+            f"{self.source.kind} with {self.source.size:,} ids; {self.longest:,} tokens of a context{turns}"
+        )
+
+    # Exchanges as numbers --------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, int]:
+        sides = ("source_vocabulary", "target_vocabulary", "vocabulary")
+        return dict.fromkeys(sides, self.source.size)
+
+    def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        ids = tuple(ColumnSpec.ids(side, self.source.size) for side in SIDES)
+        texts = tuple(ColumnSpec.text(name) for name in ("context_text", "reply_text", "conversation_text"))
+        return (*ids, *texts) if readable else ids
+
+    def encode(self, examples: Sequence[Exchange]) -> list[Row[Exchange]]:
+        sources = self.source.encode_batch([joined(example.context) for example in examples])
+        replies = self.source.encode_batch([example.reply or "" for example in examples])
+        rows = []
+        for example, source, reply in zip(examples, sources, replies, strict=True):
+            columns: dict[str, Any] = {"source": self.read_part(source, self.longest), "all": len(source)}
+            if example.reply is not None:
+                texts = {"context_text": joined(example.context), "reply_text": example.reply}
+                columns |= {"target": reply, **texts, "conversation_text": example.conversation}
+            rows.append(Row(example, columns, max(len(columns["source"]), len(columns.get("target", ())))))
+        return rows
+
+    def read_part(self, ids: Sequence[int], limit: int) -> Sequence[int]:
+        return ids[-limit:]
+
+    def stored(self, store: Store, number: int) -> Exchange:
+        context, reply, key = (
+            store.column(f"{name}_text").text(number) for name in ("context", "reply", "conversation")
+        )
+        return Exchange(tuple(split_parts(context)[::2]), reply, key, NOWHERE)
+
+    def lengths(self, store: Store) -> RowLengths:
+        return RowLengths(*(store.column(side).lengths() for side in SIDES))
+
+    def batch(self, store: Store, numbers: np.ndarray, *, seed: int = 0, epoch: int | None = None) -> Batch:
+        source, target = (store.column(side).gather(numbers) for side in SIDES)
+        return self.collated(source, target, numbers)
+
+    def draw_key(self, row: Row[Exchange], number: int) -> int:
+        """A reply depends on its context, not on the place of the context in a file."""
+        return text_hash(self.to_line(row.example))
+
+    def source_of(self, rows: Ragged) -> Any:
+        from seqwright.data.batch import segments
+
+        if not self.segmented:
+            return super().source_of(rows)
+        return segments(*self._turns(rows))
+
+    def _turns(self, rows: Ragged) -> tuple[Ragged, Ragged]:
+        """Return the ids without the markers between turns, and the lengths of the turns of each row."""
+        (marker,) = self.source.encode(FIELD)
+        texts, lengths = [], []
+        for ids in np.split(rows.flat, np.cumsum(rows.lengths)[:-1]):
+            turns = [turn[turn != marker] for turn in np.split(ids, np.flatnonzero(ids == marker))]
+            filled = [turn for turn in turns if len(turn)] or [np.array([END], ids.dtype)]
+            texts.append(np.concatenate(filled))
+            lengths.append(np.array([len(turn) for turn in filled]))
+        return Ragged.of(texts), Ragged.of(lengths)
+
+    @property
+    def chance_loss(self) -> float:
+        return math.log(self.source.size)
+
+    # Inputs ----------------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> Iterator[Exchange]:
+        one = isinstance(given, str | Exchange | Mapping | tuple) or not isinstance(given, Iterable)
+        for each in [given] if one else given:
+            yield self._input(each)
+
+    def _input(self, given: Any) -> Exchange:
+        """A text is the last turn, or several with tabs between them; a tuple has one text for each turn."""
+        if isinstance(given, Exchange):
+            return given
+        if isinstance(given, Mapping) and isinstance(given.get("context"), str | tuple | list):
+            given = given["context"]
+        if isinstance(given, Mapping):
+            given = [turn.text for turn in turns_of(given, "the input")]
+        if isinstance(given, str):
+            return self.from_line(given)
+        if not isinstance(given, tuple | list) or not all(isinstance(turn, str) for turn in given):
+            raise InputError(f"{brief(given)} is not a context; give a text, or a tuple of the turns so far")
+        return Exchange(tuple(plain(turn) for turn in given), None, "", NOWHERE)
+
+    def labelled(self, given: Any) -> Iterator[Exchange]:
+        for number, each in enumerate(given, start=1):
+            if isinstance(each, Exchange):
+                yield each
+            elif isinstance(each, tuple | list) and len(each) == 2 and isinstance(each[1], str):
+                context = self._input(each[0])
+                yield context._replace(reply=each[1], conversation="\0".join(context.context))
+            else:
+                raise InputError(f"example {number} is {brief(each)}; give a list of (context, reply)")
+
+    def from_line(self, line: str) -> Exchange:
+        return Exchange(tuple(plain(turn) for turn in line.split("\t") if turn.strip()), None, "", NOWHERE)
+
+    def to_line(self, example: Exchange) -> str:
+        return "\t".join(turn.replace("\t", " ").replace("\n", " ") for turn in example.context)
+
+    def is_blank(self, example: Exchange) -> bool:
+        return not any(turn.strip() for turn in example.context)
+
+    def unknown_symbols(self, line: str) -> list[str]:
+        return [symbol for symbol, _ in self.source.count_unknown(line.split("\t")).most_common]
+
+    def input_limit(self, model: Model) -> int:
+        return min(self.longest, super().input_limit(model))
+
+    # Outputs ---------------------------------------------------------------------------------------
+
+    def request(
+        self, search: SearchConfig, *, count: int | None = None, checked: bool = False, **requested: Any
+    ) -> TalkRequest:
+        """Sample by default, in a way that avoids dull and repeated words; a beam searches for the most
+        probable reply.
+        """
+        beam = requested.keys() & {"beam", "n_best", "length_penalty", "options"}
+        drawn = {"temperature": TALK["temperature"], "top_p": TALK["top_p"], **requested}
+        found = super().request(search, count=count, **(requested if beam else drawn))
+        options = replace(found.options, banned=tuple(self.source.encode(FIELD)))  # a reply is one turn
+        if not beam:
+            options = replace(options, no_repeat=int(TALK["no_repeat"]))
+        return TalkRequest(options, found.prefix, checked)
+
+    def answer(
+        self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] = ()
+    ) -> list[Text]:
+        found = [_as_reply(text) for text in super().answer(model, rows, request, numbers)]
+        checked = isinstance(request, TalkRequest) and request.checked
+        if not checked or any(row.example.reply is None for row in rows):
+            return list(found)
+        scores = self.score(model, [row.example for row in rows])
+        own = numbers or range(len(rows))
+        return [
+            replace(
+                reply,
+                surprise=Surprise(row.example.reply or "", score, len(row.columns["target"]) + 1),
+                ranks={CANDIDATES: self._rank(model, row.example, score, n)} if n < RANKED else {},
+            )
+            for reply, row, score, n in zip(found, rows, scores, own, strict=True)
+        ]
+
+    def _rank(self, model: Model, example: Exchange, score: float, number: int) -> int:
+        """Return the place of the right reply among candidates, by the log-probability of a token."""
+        others = self.wrong_replies(example, number, CANDIDATES - 1)
+        scores = self.score(model, [example._replace(reply=other) for other in others])
+        own, *lengths = (len(ids) + 1 for ids in self.source.encode_batch([example.reply or "", *others]))
+        means = [each / length for each, length in zip(scores, lengths, strict=True)]
+        return 1 + sum(mean >= score / own for mean in means)
+
+    def wrong_replies(self, example: Exchange, number: int, count: int) -> list[str]:
+        """Draw replies of the training split; the item's number decides which."""
+        others = [reply for reply in self.pool if reply != example.reply]
+        return random.Random(item_seed(0, 0, number)).sample(others, min(count, len(others)))
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    def truth(self, example: Exchange) -> str:
+        assert example.reply is not None
+        return example.reply
+
+    def judge(
+        self,
+        examples: Sequence[Exchange],
+        references: Sequence[Sequence[str]],
+        *,
+        metrics: Sequence[Any] = (),
+        validation: bool = False,
+        **options: Any,
+    ) -> Judge:
+        usual = ("distinct_2", "reply_length") if validation else METRICS_OF_REPLIES
+        specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
+        built = tuple(METRICS.build(spec) for spec in specs)
+        return Judge(built, {}, {metric.name: metric.title for metric in built})
+
+    def mistakes(self, judge: Judge, items: Sequence[Item[Exchange, Any]]) -> list[Mistake]:
+        """The expected reply is the more surprising, the worse."""
+        found = []
+        for item in items:
+            surprise, output = item.output.surprise, item.output.value
+            nats = 0.0 if surprise is None else -surprise.log_prob / max(surprise.tokens, 1)
+            wrong = output not in item.references
+            found.append(Mistake(item.references[0], int(wrong), 1 - math.exp(-nats), ()))
+        return found
+
+    def buckets(
+        self, items: Sequence[Item[Exchange, Any]], folder: Path | None
+    ) -> dict[str, tuple[Bucket, ...]]:
+        last = [item.example.context[-1] if item.example.context else "" for item in items]
+        turns: dict[str, list[int]] = {}
+        for number, item in enumerate(items):
+            count = len(item.example.context)
+            turns.setdefault(str(count) if count < 5 else "5 or more", []).append(number)
+        found = {
+            "turns before the reply": tuple(Bucket(name, tuple(turns[name])) for name in sorted(turns)),
+            LENGTHS["text"]: by_length(last, "text"),
+            "end of the output": by_ending([item.output.finish_reason for item in items]),
+        }
+        return {respect: buckets for respect, buckets in found.items() if len(buckets) > 1}
+
+    def baseline(self, example: Exchange) -> Surprise:
+        """The surprise of a reply whose words are drawn by their frequency alone."""
+        ids, total = [*self.source.encode(example.reply or ""), END], sum(self.counts) + len(self.counts)
+        log_prob = math.fsum(math.log((self.counts[i] + 1) / total) for i in ids)
+        return Surprise(example.reply or "", log_prob, len(ids))
+
+
+def joined(context: Sequence[str]) -> str:
+    """Return turns as one text with markers between them."""
+    return FIELD.join(context)
+
+
+def reads_turns(config: Config) -> bool:
+    """Whether the encoder of a configuration reads segments."""
+    from seqwright.models.building import reads_sentences
+
+    return reads_sentences(config.model)
+
+
+def _as_reply(text: Text) -> Reply:
+    return Reply(**{each.name: getattr(text, each.name) for each in fields(text)})

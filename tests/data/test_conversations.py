@@ -1,0 +1,136 @@
+"""Conversations in files: objects, tables, plays; who replies to what, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seqwright.config import DataConfig
+from seqwright.data.glance import recognise
+from seqwright.data.read_report import ReadReport, Reason
+from seqwright.data.readers.conversations import open_conversations, speaks
+from seqwright.errors import InputError
+
+TURNS = [{"speaker": 0, "text": "hi"}, {"speaker": 1, "text": "hello"}, {"speaker": 0, "text": "bye"}]
+PLAY = "Ann: Where is it?\nBob: Over there,\nbehind you.\nAnn: Thanks.\nBob: Sure.\n\nCid: Hello?\nAnn: Hi!\n"
+
+
+def read(tmp_path, text: str, name: str = "chat.jsonl", **options):
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    report = ReadReport()
+    return list(open_conversations([str(file)], DataConfig(**options)).read(report)), report
+
+
+def lines(*objects) -> str:
+    return "".join(f"{json.dumps(each)}\n" for each in objects)
+
+
+def test_every_turn_but_the_first_is_a_reply(tmp_path):
+    found, _ = read(tmp_path, lines({"turns": TURNS}, {"turns": TURNS[:2]}))
+    assert [(each.context, each.reply) for each in found] == [
+        (("hi",), "hello"),
+        (("hi", "hello"), "bye"),
+        (("hi",), "hello"),
+    ]
+    assert len({each.conversation for each in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("context", "kept"), [(1, ("hello",)), (2, ("hi", "hello")), ("all", ("hi", "hello"))]
+)
+def test_the_context_is_as_long_as_wanted(tmp_path, context, kept):
+    found, _ = read(tmp_path, lines({"turns": TURNS}), context=context)
+    assert found[-1].context == kept
+
+
+def test_only_the_assistant_replies_to_messages(tmp_path):
+    roles = [
+        ("system", "Be kind."),
+        ("user", "hi"),
+        ("assistant", "hello"),
+        ("user", "bye"),
+        ("assistant", "so long"),
+    ]
+    found, _ = read(tmp_path, lines({"messages": [{"role": r, "content": c} for r, c in roles]}))
+    assert [each.reply for each in found] == ["hello", "so long"]
+    assert found[0].context == ("Be kind.", "hi")
+
+
+def test_consecutive_turns_of_a_speaker_are_one(tmp_path):
+    turns = [TURNS[0], TURNS[1], {"speaker": 1, "text": "there"}]
+    found, _ = read(tmp_path, lines({"turns": turns}))
+    assert [each.reply for each in found] == ["hello there"]
+
+
+def test_turns_without_speakers_alternate(tmp_path):
+    found, _ = read(tmp_path, lines({"turns": ["a", "b", "c"]}))
+    assert [each.reply for each in found] == ["b", "c"]
+
+
+def test_a_monologue_is_counted(tmp_path):
+    found, report = read(tmp_path, lines({"turns": TURNS[:1]}, {"turns": TURNS}))
+    assert len(found) == 2
+    assert report[Reason.UNANSWERED] == 1
+
+
+def test_a_play_has_names_before_its_turns(tmp_path):
+    found, _ = read(tmp_path, PLAY, "play.txt")
+    assert [(each.context[-1], each.reply) for each in found] == [
+        ("Where is it?", "Over there, behind you."),
+        ("Over there, behind you.", "Thanks."),
+        ("Thanks.", "Sure."),
+        ("Hello?", "Hi!"),
+    ]
+    assert found[-1].context == ("Hello?",)  # the blank line begins another conversation
+
+
+def test_a_play_with_blank_lines_between_turns_is_one_conversation(tmp_path):
+    found, _ = read(
+        tmp_path, "ROMEO:\nSpeak!\n\nJULIET:\nAy me!\n\nROMEO:\nShe speaks.\n\nJULIET:\nO Romeo!\n", "p.txt"
+    )
+    assert [each.context for each in found] == [
+        ("Speak!",),
+        ("Speak!", "Ay me!"),
+        ("Speak!", "Ay me!", "She speaks."),
+    ]
+
+
+def test_running_text_with_a_few_colons_is_not_a_play():
+    assert not speaks(["He said: no.", "Then he left.", "It rained all day.", "Nobody came."] * 5)
+    assert speaks(PLAY.splitlines())
+
+
+def test_a_table_has_a_context_and_a_reply(tmp_path):
+    found, _ = read(tmp_path, "context\treply\nhi\thello\nbye\tso long\n", "t.tsv")
+    assert [(each.context, each.reply) for each in found] == [(("hi",), "hello"), (("bye",), "so long")]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"turns": "hi"}, "needs a list under turns or messages"),
+        ({"text": "hi"}, "needs a list under turns or messages"),
+        ({"turns": [{"speaker": 1}]}, "turn 1 has no text"),
+        ({"turns": ["a", 3]}, "turn 2 is 3"),
+    ],
+)
+def test_what_is_not_a_conversation_is_refused_with_its_line(tmp_path, value, words):
+    with pytest.raises(InputError, match=words) as caught:
+        read(tmp_path, lines({"turns": TURNS}, value))
+    assert "chat.jsonl:2" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("chat.jsonl", lines(*[{"id": i, "turns": TURNS} for i in range(30)])),
+        ("chat.jsonl", lines(*[{"messages": [{"role": "user", "content": "a"}]}] * 30)),
+        ("play.txt", PLAY * 5),
+        ("t.tsv", "context\treply\n" + "hi\thello\n" * 30),
+    ],
+)
+def test_conversations_are_recognised(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert recognise([str(tmp_path / name)], DataConfig(), "text_to_text").task == "conversation"

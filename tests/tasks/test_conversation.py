@@ -1,0 +1,137 @@
+"""Conversations as a task: contexts, replies, sampling, ranks of candidates, hostile inputs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from seqwright.config import SearchConfig, parse
+from seqwright.data.fields import FIELD
+from seqwright.data.read_report import Place
+from seqwright.data.readers.conversations import Exchange
+from seqwright.data.store import Ragged
+from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.evaluation.metrics import METRICS
+from seqwright.models.building import build_model
+from seqwright.prediction.predictor import Predictor
+from seqwright.tasks.conversation import Conversation
+
+SMALL = {"preset": "tiny", "layers": 1, "size": 16, "hidden": 16, "heads": 2, "dropout": 0.0}
+TALK = [("hi", "hello there"), ("how are you", "fine"), ("bye", "so long"), ("who are you", "a machine")]
+EXCHANGES = [Exchange(("well", q), a, q, Place("f", i)) for i, (q, a) in enumerate(TALK, start=1)] * 5
+
+
+def configuration(**model):
+    options = {"data": {"max_length": 12}, "training": {"steps": 1}}
+    return parse({"task": "conversation", "model": {**SMALL, **model}, **options})
+
+
+def fitted(**model) -> Conversation:
+    return Conversation.fit(configuration(**model), lambda: EXCHANGES)
+
+
+def predictor(task: Conversation, **model) -> Predictor:
+    torch.manual_seed(2)
+    built = build_model({**SMALL, **model}, **task.facts()).eval()
+    return Predictor(built, task, SearchConfig(max_length=8))
+
+
+def test_the_most_recent_tokens_of_a_context_are_read():
+    task = fitted()
+    (row,) = task.encode([Exchange(("who are you", "how are you"), None, "", Place("", 0))])
+    assert task.source.decode(row.columns["source"]).endswith("how are you")
+    assert len(row.columns["source"]) == 12
+    (reply,) = predictor(task).predict([("who are you", "how are you")])
+    assert reply.reading.unread > 0
+
+
+def test_a_reply_is_one_turn():
+    model = predictor(fitted())
+    assert not any(FIELD in reply.text for reply in model.predict(["hi", "bye"], temperature=5.0))
+
+
+def test_turns_become_segments_for_an_encoder_that_reads_them():
+    task = replace(fitted(), segmented=True)
+    (row,) = task.encode([Exchange(("a", "bye", "hi"), None, "", Place("", 0))])
+    found = task.source_of(Ragged.of([row.columns["source"]]))
+    assert found.counts.tolist() == [3]
+    assert found.words.lengths.tolist() == [1, 3, 2]
+
+
+def test_a_hierarchical_model_replies():
+    model = {"encoder": {"kind": "hierarchical", "size": 16}, "share": False}
+    task = fitted(**model)
+    assert task.segmented
+    (reply,) = predictor(task, **model).predict([("hi", "hello", "bye")])
+    assert reply.text is not None
+
+
+def test_a_reply_depends_on_its_context_and_the_seed_alone():
+    model = predictor(fitted())
+    alone = model("hi", seed=1)
+    assert model(["bye", "hi"], seed=1)[1] == alone
+    drawn = {model("hi", seed=seed) for seed in range(8)}
+    assert len(drawn) > 1
+    assert model("hi", beam=2) == model("hi", beam=2, n_best=1)
+
+
+def test_no_reply_repeats_three_tokens():
+    model = predictor(fitted())
+    for reply in model.predict([("hi",)] * 3 + [("bye",)], temperature=0.1, max_length=40):
+        grams = list(zip(reply.tokens, reply.tokens[1:], reply.tokens[2:], strict=False))
+        assert len(set(grams)) == len(grams)
+
+
+def test_an_evaluation_scores_and_ranks_the_expected_reply():
+    model = predictor(fitted())
+    found = model.evaluate(
+        EXCHANGES[:4],
+    )
+    assert {"perplexity", "distinct_1", "distinct_2", "recall_at_1_of_10"} <= found.metrics.keys()
+    scores = model.task.score(model.model, EXCHANGES[:4])
+    tokens = sum(len(model.task.source.encode(each.reply)) + 1 for each in EXCHANGES[:4])
+    assert found.metrics["perplexity"] == pytest.approx(math.exp(-sum(scores) / tokens), rel=1e-4)
+    assert all(1 <= item.output.ranks[10] <= 4 for item in found.items)
+    assert "perplexity" in found.baseline
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_distinct_counts_words_over_all_outputs():
+    metric = METRICS.build("distinct_1")
+    rows = metric.statistics(["a b", "b c", ""], [["x"]] * 3)
+    assert metric.value(metric.total(rows)) == pytest.approx(100 * 3 / 4)
+    assert METRICS.build("distinct_2").value(np.array([0.0, 0.0])) == 0
+
+
+@pytest.mark.parametrize("given", [5, ["a", 3], {"context": 4}, [("a", 1)]])
+def test_what_is_not_a_context_is_refused(given):
+    with pytest.raises(InputError):
+        list(fitted().inputs(given))
+
+
+def test_blank_and_strange_contexts_have_a_reply():
+    model = predictor(fitted())
+    blank, strange, long = model.predict(["", "\u202e\x00☃", "x" * 100_000])
+    assert blank.text == ""
+    assert strange.reading.unknown
+    assert long.reading.unread == 100_000 - 12
+
+
+def test_options_of_another_task_are_refused():
+    with pytest.raises(ConfigError, match="unknown option"):
+        predictor(fitted()).predict("hi", samples=3)
+
+
+def test_damaged_replies_are_refused(tmp_path):
+    task = fitted()
+    task.save(tmp_path)
+    config = configuration()
+    assert Conversation.load(tmp_path, config).pool == task.pool
+    (tmp_path / "replies.json").write_text('{"replies": [1], "counts": []}')
+    with pytest.raises(ModelError, match=r"replies\.json does not have replies"):
+        Conversation.load(tmp_path, config)
