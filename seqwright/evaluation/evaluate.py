@@ -297,9 +297,10 @@ def evaluate_files(
 def _outdone(first: Measured, baselines: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     """Name the simpler methods that are better by the first metric, the best first."""
     name, sign = first.metric.name, 1 if first.metric.better == "higher" else -1
+    ours = round(first.value(), 3)
     for other in sorted(baselines, key=lambda other: -sign * baselines[other][name]):
-        if sign * (theirs := baselines[other][name]) > sign * first.value():
-            figures = f"{first.metric.title} {theirs:.3f} against {first.value():.3f}"
+        if sign * (theirs := round(baselines[other][name], 3)) > sign * ours:
+            figures = f"{first.metric.title} {theirs:.3f} against {ours:.3f}"
             yield f"a {other.replace('_', ' ')} forecast is better: {figures}"
 
 

@@ -16,6 +16,9 @@ WINDOWS = 64  # of a batch, where a window has few channels
 NUMBERS = 60_000  # predicted in a batch, at most
 MINUTES = 4.0
 CORES = 2
+RATES = {"tiny-forecaster": 3e-4, "nlinear": 2e-3, "dlinear": 2e-3}
+OTHERS = 1e-3  # the rate of other models
+UNTRAINED = ("repeat_last", "seasonal_naive")
 
 
 def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
@@ -29,16 +32,17 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     longest = max(map(len, reader.table.series))
     sizes = window_sizes(reader.table.series[0].frequency, min(parts.cuts[0], longest), data)
     channels = len(reader.table.series[0].channels)
-    time = [] if requested.get("training", {}).keys() & set(ENDS) else [_time()]
+    preset = requested.get("model", {}).get("preset", "tiny-forecaster")
+    time = [] if requested.get("training", {}).keys() & set(ENDS) else [_time(preset)]
     return Recipe(
         (
             *_windows(reader, sizes, data.horizon, data.lookback),
             Choice(
                 "model tiny-forecaster",
                 {"model": {"preset": "tiny-forecaster"}},
-                "patches of each column on its own, normalised by their window (Nie et al. 2023)",
+                "the best linear forecast, and attention over patches (Nie et al. 2023) for what it misses",
             ),
-            _batch(sizes.horizon * channels),
+            _batch(sizes.horizon * channels, RATES.get(preset, OTHERS)),
             *time,
             _validation(),
             *held_out,
@@ -61,26 +65,26 @@ def _windows(
     return choices
 
 
-def _batch(numbers: int) -> Choice:
+def _batch(numbers: int, rate: float) -> Choice:
     windows = max(min(WINDOWS, NUMBERS // numbers), 8)
-    optimizer = {"kind": "adamw", "rate": 1e-3, "decay": 0.05}
+    optimizer = {"kind": "adamw", "rate": rate, "decay": 0.05}
     table = {"tokens": windows * numbers, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.0}
-    what = f"{windows} windows per batch, in {CORES} parts for up to {CORES} cores, rate 0.001"
-    return Choice(what, {"training": table}, "windows that overlap say little more than one of them")
+    what = f"{windows} windows per batch, in {CORES} parts for up to {CORES} cores, rate {rate:g}"
+    small = "small steps: the model begins at the best linear forecast"
+    return Choice(what, {"training": table}, small if rate < OTHERS else "usual for this model")
 
 
-def _time() -> Choice:
+def _time(preset: str) -> Choice:
+    if preset in UNTRAINED:
+        return Choice("one step", {"training": {"steps": 1}}, f"{preset} has nothing to learn")
     reason = "usual for a small model of series; --minutes changes it"
     return Choice(f"{MINUTES:g} minutes of training", {"training": {"minutes": MINUTES}}, reason)
 
 
 def _validation() -> Choice:
-    table = {"training": {"metric": "loss", "validations": 20, "decode": 30, "traces": 0, "patience": 6}}
-    return Choice(
-        "20 validations, by the loss; 6 without improvement end the training",
-        table,
-        "the part after the training part decides",
-    )
+    table = {"training": {"metric": "loss", "validations": 20, "decode": 30, "traces": 0}}
+    reason = "the steps after the training part decide which weights are kept"
+    return Choice("20 validations, by the squared error", table, reason)
 
 
 def _held_out(tested: bool) -> Choice:

@@ -574,25 +574,19 @@ class Forecasting(Task[Window, Forecast]):
         numbers: Sequence[int] = (),
     ) -> list[Forecast]:
         horizon = request.horizon if request is not None else self.horizon
-        found: list[Forecast] = []
-        most = max(NUMBERS // ((self.lookback + self.horizon) * len(self.channels)), 1)
-        for first in range(0, len(rows), most):
-            windows = [row.example for row in rows[first : first + most]]
-            mean, low, high = self._predicted(model, windows, horizon)
-            margin = self._margin("model", horizon)
-            scaled = zip(windows, mean, low - margin, high + margin, strict=True)
-            found += [self._forecast(*each, horizon) for each in scaled]
-        return found
+        windows, margin = [row.example for row in rows], self._margin("model", horizon)
+        mean, low, high = self._predicted(model, windows, horizon)
+        growth = np.sqrt(1 + np.arange(horizon) // self.horizon)[:, None]  # like the error of a random walk
+        below, above = ((width + margin) * growth for width in (mean - low, high - mean))
+        scaled = zip(windows, mean, mean - below, mean + above, strict=True)
+        return [self._forecast(*each, horizon) for each in scaled]
 
     def _margin(self, name: str, horizon: int) -> np.ndarray:
-        """Return the margin of intervals (horizon, channels); behind the trained steps it grows with the
-        square root of the distance, like the error of a random walk.
-        """
+        """Return the margin of intervals (horizon, channels), again and again behind the trained steps."""
         spread = self.spreads.get(name)
         if spread is None:
             return np.zeros((1, len(self.channels)))
-        rounds = np.arange(horizon) // self.horizon
-        return spread[np.arange(horizon) % self.horizon] * np.sqrt(1 + rounds)[:, None]
+        return spread[np.arange(horizon) % self.horizon]
 
     def _forecast(
         self, window: Window, mean: np.ndarray, low: np.ndarray, high: np.ndarray, horizon: int
@@ -617,9 +611,19 @@ class Forecasting(Task[Window, Forecast]):
         )
 
     def _predicted(self, model: Any, windows: Sequence[Window], horizon: int) -> list[np.ndarray]:
-        """Return mean, low and high in scaled units (N, horizon, C). Further than the model was trained for,
-        it reads its own means.
-        """
+        """Return mean, low and high in scaled units (N, horizon, C)."""
+        parts = [self._predicted_together(model, some, horizon) for some in self._blocks(windows)]
+        return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+    def _blocks(self, windows: Sequence[Window]) -> Iterator[Sequence[Window]]:
+        """Yield so many windows at a time as are computed together."""
+        most = max(NUMBERS // ((self.lookback + self.horizon) * len(self.channels)), 1)
+        return (windows[first : first + most] for first in range(0, len(windows), most))
+
+    def _predicted_together(
+        self, model: Any, windows: Sequence[Window], horizon: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Further than the model was trained for, it reads its own means."""
         from seqwright.models import evaluating
 
         past, count = self._past(windows), len(self.channels)
@@ -638,7 +642,7 @@ class Forecasting(Task[Window, Forecast]):
             found.append(output[[0, 1, -1]] if len(output) > 1 else output[[0, 0, 0]])
             past = np.concatenate([past, output[0]], axis=1)[:, -self.lookback :]
         mean, low, high = np.concatenate(found, axis=2)[:, :, :horizon]
-        return [mean, low, high]
+        return mean, low, high
 
     def _known(self, window: Window, ahead: int) -> np.ndarray:
         """Return the covariates of the steps that a forecast reads and covers (L + H, K), or NaN."""
@@ -737,9 +741,7 @@ class Forecasting(Task[Window, Forecast]):
     def baselines(self, examples: Sequence[Window]) -> dict[str, list[Trajectory]]:
         """Return the forecasts of the baselines, with intervals calibrated like those of the model."""
         found: dict[str, list[Trajectory]] = {name: [] for name in BASELINES}
-        most = max(NUMBERS // ((self.lookback + self.horizon) * len(self.channels)), 1)
-        for first in range(0, len(examples), most):
-            windows = examples[first : first + most]
+        for windows in self._blocks(examples):
             for name, mean in self._baseline_means(self._past(windows)).items():
                 margin = self._margin(name, self.horizon)
                 found[name] += [

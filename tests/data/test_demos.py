@@ -129,3 +129,15 @@ def test_a_foreign_file_is_not_overwritten(tmp_path, capsys) -> None:
     assert cli.main(["demo", "--task", "numbers", "--out", str(tmp_path)]) == 4
     assert own.read_text() == "1\tuno\n"
     assert "numbers.tsv exists and has other contents" in capsys.readouterr().err
+
+
+def test_the_temperatures_fall_back_to_generated_tides_and_are_continued(
+    tmp_path, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(demos.metadata, "files", _missing)
+    monkeypatch.setitem(DEMOS, "tides", lambda: demos.tides(400))
+    command = ["demo", "--task", "forecasting", "--minutes", "0.03", "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    printed = capsys.readouterr()
+    assert "pip install 'seqwright[demo]'" in printed.err
+    assert "how the water level goes on, after the end of the data:\nlevel " in printed.out

@@ -116,7 +116,7 @@ def test_the_pinball_loss_is_least_at_the_quantiles():
     for shift in (-0.02, 0.0, 0.02):
         part.linear.bias.data = torch.tensor([0.5, 0.1, 0.5, 0.9] * 2).double()
         part.linear.bias.data.unflatten(0, (2, 4))[:, 1:] += shift  # the mean comes first and stays
-        losses.append(float(part.loss(hidden, data).total.detach()))
+        losses.append(float(part.loss(hidden, data).objective.detach()))
     assert losses[1] < min(losses[0], losses[2])
     assert part(hidden).shape == (101, 2, 4)
 

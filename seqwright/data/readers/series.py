@@ -125,7 +125,7 @@ class Window(NamedTuple):
 
     def masked(self) -> Window:
         """Return the window without its truth."""
-        return self._replace(begin=self.at, stop=self.at)
+        return self._replace(stop=self.at)
 
 
 class Roles(NamedTuple):

@@ -67,13 +67,11 @@ class Values(Head):
 
 
 def value_loss(found: Tensor, expected: Tensor, levels: Tensor) -> Loss:
-    """The squared error of means, the pinball loss of quantiles. found (…, 1 + quantiles), expected (…)."""
+    """The squared error of means; the pinball loss of quantiles is trained with it, and not reported, so that
+    losses with and without quantiles compare. found (…, 1 + quantiles), expected (…), NaN where missing.
+    """
     real = ~expected.isnan()
-    count = int(real.sum())
-    wanted = expected if count == real.numel() else expected.nan_to_num()
-    error = (wanted[..., None] - found) * real[..., None]  # a missing number has none
-    total = error[..., 0].square().sum()
-    if len(levels):
-        above = error[..., 1:]
-        total = total + torch.maximum(levels * above, (levels - 1) * above).sum()
-    return Loss(total, count)
+    error = (expected.nan_to_num()[..., None] - found) * real[..., None]  # a missing number has none
+    above = error[..., 1:]
+    pinball = torch.maximum(levels * above, (levels - 1) * above).sum() if len(levels) else None
+    return Loss(error[..., 0].square().sum(), int(real.sum()), pinball)

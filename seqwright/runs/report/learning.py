@@ -70,7 +70,7 @@ def _losses(record: Record) -> list[Markup]:
         found.append(Curve("shuffled input", thinned(shuffled), "three", "dashed"))
     text = "Mean negative log-likelihood of what is expected, in nats."
     if record.setting("task") == "forecasting":
-        text = "Mean squared error, and the pinball loss of quantiles if there are any, of scaled values."
+        text = "Mean squared error of scaled values."
     if record.setting("training", "smoothing"):
         text += " The training loss includes label smoothing, which raises it."
     if shuffled:
