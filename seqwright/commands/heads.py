@@ -138,16 +138,16 @@ def _table(config: Config, scorer: HeadScorer, pairs: list[Any], options: argpar
 
     from seqwright.data.store import Store
     from seqwright.evaluation.buckets import token_counts
-    from seqwright.lens.heads.analysis import analyse
+    from seqwright.lens.heads.analysis import analyse, vocabulary
     from seqwright.lens.heads.syntax_roles import read_conllu
 
     predictor, store = scorer.predictor, Path(options.folder, "data", "train")
-    limits = {spec.name: spec.limit for spec in predictor.task.columns(readable=False)}
-    name, size = next((name, limit) for name, limit in limits.items() if limit is not None)
+    size, columns = vocabulary(predictor.model), predictor.task.columns(readable=False)
+    name = next((spec.name for spec in columns if spec.limit == size), None)  # what the model reads
     return analyse(
         predictor,
         pairs,
-        counts=token_counts(Store.open(store), size, name) if store.exists() else None,
+        counts=token_counts(Store.open(store), size, name) if name and store.exists() else None,
         parses=read_conllu(options.conllu) if options.conllu else (),
         scorer=scorer if options.method == "ablation" else None,
         smoothing=config.training.smoothing,

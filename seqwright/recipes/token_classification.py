@@ -79,7 +79,7 @@ def _validation(survey: Survey, ends: Mapping[str, Any]) -> Choice:
     metric = "accuracy" if scheme is None else "entity_f1"
     reason = "a tag is right or wrong" if scheme is None else f"the tags mark entities ({scheme})"
     validations = min(max(round(3 * ends.get("minutes", 3)), 5), 20)
-    table = {"metric": metric, "validations": validations, "decode": TAGGED, "traces": 0}
+    table = {"metric": metric, "validations": validations, "decode": TAGGED}
     what = f"about {validations} validations, by {metric.replace('_', ' ')}"
     return Choice(what, {"training": table}, reason)
 

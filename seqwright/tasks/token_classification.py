@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from seqwright.data.results import Reading, Tags, TagSequence
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.tag_scheme import Scheme, Transitions, entities, scheme_of
 from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row, Table, Task
-from seqwright.data.tokenizer import UNK, Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.tokenizer import UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
 from seqwright.evaluation.class_table import class_table, counted_table
@@ -37,8 +37,10 @@ from seqwright.evaluation.metrics import METRICS
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch, Tokens
+    from seqwright.lens.trace.readout import Readout
     from seqwright.models import Model
 
+P = TypeVar("P")
 TOKENIZER, WORDS, LABELS, LEXICON = "tokenizer.json", "words.json", "labels.json", "lexicon.json"
 NOWHERE = Place("", 0)
 TOKENS = 8192  # of inputs that are computed together, padding included
@@ -85,6 +87,7 @@ class TokenClassification(Task[Tagged, Tags]):
     noun, group_noun = "sentence", "sentence"
     merges = False  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}
+    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -204,7 +207,8 @@ class TokenClassification(Task[Tagged, Tags]):
 
     def encode(self, examples: Sequence[Tagged]) -> list[Row[Tagged]]:
         forms = list({word: None for example in examples for word in example.words})
-        spelled = dict(zip(forms, map(_shortened, self.tokenizer.encode_batch(forms)), strict=True))
+        encoded = self.tokenizer.encode_batch(forms)
+        spelled = {form: _shortened(ids) or [UNK] for form, ids in zip(forms, encoded, strict=True)}
         texts = [joined(example.words).lower() for example in examples]
         known = [[]] * len(examples) if self.words is None else self.words.encode_batch(texts)
         rows = []
@@ -373,6 +377,42 @@ class TokenClassification(Task[Tagged, Tags]):
         nothing = np.empty((0, len(self.labels.names)))
         return [np.concatenate(own) if own else nothing for own in of_row]
 
+    def readout(self, model: Model, example: Tagged) -> Readout:
+        import torch
+
+        from seqwright.data.batch import HeadBatch
+        from seqwright.lens.trace.pieces import joined_entries, piece_entries
+        from seqwright.lens.trace.readout import Readout, check_text
+        from seqwright.models.heads.tags import IGNORE
+
+        (row,), text = self.encode([example]), joined(example.words)
+        check_text(text, len(example.words), self.longest)
+        names = ("words", "pieces", "counts")
+        cut = Cut(*(np.array(row.columns[name], dtype=np.int64) for name in names))
+        (scores,) = self._scores(model, [row])
+        path, source, places = self.transitions.best(scores).tolist(), self._source([cut]), self._places(cut)
+        expected = torch.full(source.ids.shape, IGNORE)
+        expected[0, places] = torch.tensor(path)
+        return Readout(
+            HeadBatch(source, expected, np.zeros(1, np.int64), len(path)),
+            text,
+            piece_entries(text, self._read(cut).tolist(), self._spans(example.words), ended=True),
+            joined_entries(path, [self.labels.names[tag] for tag in path]),
+            self.labels.names.__getitem__,
+            {"source": "sentence", "output": "tags", "step": "word", "symbol": "tag"},
+            scored=places.tolist(),
+        )
+
+    def _spans(self, words: Sequence[str]) -> list[Piece]:
+        """Return the span of what the encoder reads in the joined words: of each word, or of each piece."""
+        found, at = list[Piece](), 0
+        for word in words:
+            whole = Piece(word, at, at + len(word))
+            pieces = [Piece(p.text, at + p.start, at + p.end) for p in self.tokenizer.pieces(word)]
+            found += [whole] if self.words is not None else _shortened(pieces) or [whole]
+            at = whole.end + 1
+        return found
+
     def _read(self, cut: Cut) -> np.ndarray:
         """Return the numbers that the encoder reads."""
         return cut.pieces if self.words is None else cut.words
@@ -474,11 +514,9 @@ def refuse_one_tag(counts: Mapping[str, int], name: str) -> None:
         raise InputError(f"{name}: every word has the tag {only!r}; {rule}")
 
 
-def _shortened(pieces: list[int]) -> list[int]:
-    """Return the beginning and the end of the pieces of a long word; at least one piece."""
-    if len(pieces) <= HEAD + TAIL:
-        return pieces or [UNK]
-    return pieces[:HEAD] + pieces[-TAIL:]
+def _shortened(pieces: list[P]) -> list[P]:
+    """Return the beginning and the end of the pieces of a long word."""
+    return pieces if len(pieces) <= HEAD + TAIL else pieces[:HEAD] + pieces[-TAIL:]
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ from read_off import (
     classifier,
     hierarchical,
     language_model,
+    masked_model,
+    tagger,
     toy_configuration,
 )
 from torch.testing import assert_close
@@ -90,6 +92,21 @@ def test_a_table_has_the_heads_of_the_one_side(kind):
             without = HeadScorer(predictor, examples, "loss")()
         assert row.ablation == pytest.approx(without - HeadScorer(predictor, examples, "loss")())
     json.dumps(table.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "examples"),
+    [
+        (lambda: tagger(spelled=True), [("look at glass", "B-X I-X O"), ("glass", "O")]),
+        (lambda: tagger(spelled=False), [("look at glass", "B-X I-X O")]),
+        (masked_model, ["look at the looking glass through the looking glass"]),
+    ],
+)
+def test_taggers_and_masked_models_have_a_table(make, examples):
+    predictor = make()
+    table = analyse(predictor, examples, scorer=HeadScorer(predictor, examples, "loss"))
+    assert {row.kind for row in table.rows} == {"enc"}
+    assert all(row.importance > 0 and row.ablation is not None for row in table.rows)
 
 
 def test_a_metric_of_the_task_scores_a_classifier():

@@ -23,6 +23,7 @@ from read_off import (
     hierarchical,
     language_model,
     masked_model,
+    tagger,
 )
 
 from seqwright.data.batch import HeadBatch, Tokens
@@ -272,3 +273,41 @@ def test_every_pooling_says_what_the_head_reads(name):
     trace = classifier(RNN, name).look(TEXT)
     assert (trace.layers("pool") == 1) == (name == "attention")
     assert name == "attention" or trace.why("pool").startswith("the head reads ")
+
+
+@pytest.mark.parametrize("spelled", [True, False], ids=["words", "pieces"])
+def test_the_tags_of_a_trace_are_those_of_predict(spelled):
+    subject = tagger(spelled=spelled)
+    words = ("glass", "look", "unseen", "at")
+    trace = subject.look(words)
+    TraceFile.model_validate(trace.document)
+    (predicted,) = subject.predict([words])
+    assert trace.output.split() == list(predicted.tags)
+    assert np.exp(trace.log_probs) == pytest.approx(predicted.probabilities, abs=1e-5)
+    pieces = trace.document["source"]["pieces"]
+    assert all(trace.text[piece["start"] : piece["end"]] == piece["text"] for piece in pieces)
+    assert len(pieces) == (len(words) if spelled else sum(map(len, words))) + 1
+    assert trace.attention("enc", 0).shape == (2, len(pieces), len(pieces))
+
+
+def test_the_spelling_of_a_word_contributes():
+    """The derivative of log p by the scale of a word's whole vector: its entry and its spelling."""
+    subject = tagger(spelled=True)
+    words, step = ("glass", "look", "unseen", "at"), 1e-3
+    trace, model = subject.look(words), copy.deepcopy(subject.model).double()
+    readout = subject.task.readout(subject.model, next(subject.task.inputs(words)))
+    embed, place = model.encoder.embed, 2  # the word that has no entry
+    scores = []
+    for factor in (1 - step, 1 + step):
+
+        def scaled(source, factor=factor):
+            vectors = embed(source).clone()
+            vectors[:, place] *= factor
+            return vectors
+
+        model.encoder.embed = scaled
+        with torch.no_grad():
+            scores.append(readout.logits(model)[0].double().log_softmax(-1))
+    slopes = (scores[1] - scores[0]) / (2 * step)
+    wanted = slopes.gather(1, torch.tensor(readout.tokens)[:, None])[:, 0]
+    assert trace.contributions()[0][:, place] == pytest.approx(wanted.numpy(), abs=5e-3)

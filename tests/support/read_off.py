@@ -13,6 +13,8 @@ import torch
 from seqwright import build_model
 from seqwright.config import Config, parse
 from seqwright.data.labels import Labels
+from seqwright.data.read_report import Place
+from seqwright.data.readers.tagged import Tagged
 from seqwright.data.sentences import SentenceLimits
 from seqwright.data.task import task_class
 from seqwright.data.tokenizer import Tokenizer, train_tokenizer
@@ -21,6 +23,7 @@ from seqwright.prediction.predictor import Predictor
 from seqwright.tasks.language_modeling import LanguageModeling
 from seqwright.tasks.masked_language_modeling import MaskedLanguageModeling
 from seqwright.tasks.text_classification import TextClassification
+from seqwright.tasks.token_classification import TokenClassification
 
 TEXT = "look at the\nglass"
 BLANKS = "look at [MASK] glass [MASK]"
@@ -51,6 +54,17 @@ def hierarchical() -> Predictor:
 def language_model(decoder: dict[str, Any], window: int = 64) -> Predictor:
     task = LanguageModeling(CHARACTERS, window, (2,) * CHARACTERS.size)
     return _predictor({"kind": "decoder_only", "decoder": decoder}, task)
+
+
+def tagger(*, spelled: bool) -> Predictor:
+    """A tagger of words with their spelling, or of the pieces of words."""
+    examples = [Tagged(("look", "at", "glass"), ("B-X", "I-X", "O"), Place("", 0))]
+    table = {"task": "token_classification", "data": {"train": ["x"]}, "training": {"steps": 1}}
+    config = parse({**table, "tokenizer": {"source": "characters"}})
+    task = TokenClassification.fit(config, lambda: examples * 2)
+    if not spelled:
+        task = replace(task, words=None)
+    return _predictor({"kind": "encoder_only", "encoder": TRANSFORMER, "head": "tags"}, task)
 
 
 def masked_model(tokenizer: Tokenizer = WORDS) -> Predictor:

@@ -201,11 +201,14 @@ def analyse(
 
 def _counted(model: Model, batches: Iterable[Any]) -> np.ndarray:
     """The frequency of each id in what the model reads first (V,)."""
-    side, part = next(iter(sides(model).items()))
-    read = [tokens_of(batch, side) for batch in batches]
+    read = [tokens_of(batch, next(iter(sides(model)))) for batch in batches]
     ids = np.concatenate([one.ids[_real(one)].numpy() for one in read])
-    vocabulary = cast(Any, part).embedding.vocabulary
-    return np.bincount(ids[ids != END], minlength=vocabulary)
+    return np.bincount(ids[ids != END], minlength=vocabulary(model))
+
+
+def vocabulary(model: Model) -> int:
+    """The number of ids that the encoder reads, or a decoder without one."""
+    return cast(Any, next(iter(sides(model).values()))).embedding.vocabulary
 
 
 def _statistics(

@@ -7,6 +7,7 @@ al. 2016). Voita et al. 2021 study the shares of source and prefix, with relevan
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.lens.heads.gates import Side, sides, sites
+from seqwright.lens.trace.readout import repeatable
 from seqwright.lens.trace.recorders import numpy
 from seqwright.lens.trace.steps import Path
 from seqwright.models import Model
+from seqwright.nn.spelling import Spelling
 
 TOKENS = 4096  # tokens whose graph exists at one time
 WORK = 5e10  # multiplications: seconds on a laptop
@@ -41,7 +44,7 @@ def contributions_limit(model: Model, path: Path) -> str | None:
 def contributions(model: Model, path: Path) -> dict[Side, np.ndarray]:
     """Contributions of the tokens that the encoder and the decoder read to each step, (T, tokens) each."""
     count, tokens = len(path.tokens), sum(path.lengths.values())
-    rows = max(1, TOKENS // tokens)
+    rows = max(1, TOKENS // tokens) if repeatable(path.batch) else 1
     found = [_some(model, path, range(at, min(count, at + rows))) for at in range(0, count, rows)]
     return {side: np.concatenate([part[side] for part in found]) for side in found[0]}
 
@@ -51,16 +54,22 @@ def _some(model: Model, path: Path, steps: range) -> dict[Side, np.ndarray]:
     rows, numbers = torch.arange(len(steps)), torch.tensor(list(steps))
     chosen = torch.tensor(path.tokens)[numbers]
     embedded: list[Tensor] = []  # the source, then the prefix, as leaves of the graph
+    spelled: list[Tensor] = []  # what the spelling of words adds to the source
 
-    def leaf(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        embedded.append(output.detach().requires_grad_())
-        return embedded[-1]
+    def leaf(found: list[Tensor], module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        found.append(output.detach().requires_grad_())
+        return found[-1]
 
     parts = {side: part.get_submodule("embedding") for side, part in sides(model).items()}
     with torch.enable_grad(), ExitStack() as stack:
         for module in dict.fromkeys(parts.values()):  # encoder and decoder may share one
-            stack.enter_context(module.register_forward_hook(leaf))
+            stack.enter_context(module.register_forward_hook(partial(leaf, embedded)))
+        for module in (part for part in model.modules() if isinstance(part, Spelling)):
+            stack.enter_context(module.register_forward_hook(partial(leaf, spelled)))
         scores = path.logits(model, len(steps))[rows, numbers].log_softmax(-1)  # (rows, V)
-        gradients = torch.autograd.grad(scores[rows, chosen].sum(), embedded)
-    products = [(slope * x).sum(-1) for slope, x in zip(gradients, embedded, strict=True)]
-    return {side: numpy(each.reshape(len(steps), -1)) for side, each in zip(parts, products, strict=True)}
+        gradients = torch.autograd.grad(scores[rows, chosen].sum(), embedded + spelled)
+    products = [(slope * x).sum(-1) for slope, x in zip(gradients, embedded + spelled, strict=True)]
+    found = {side: numpy(x.reshape(len(steps), -1)) for side, x in zip(parts, products, strict=False)}
+    for more in products[len(embedded) :]:
+        found["encoder"] += numpy(more.reshape(len(steps), -1))
+    return found

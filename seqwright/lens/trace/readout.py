@@ -141,6 +141,15 @@ def by_parts(readout: Readout, lengths: Sequence[int], name: str) -> Readout:
     )
 
 
+def repeatable(value: Any) -> bool:
+    """Whether all tensors of a batch of one row have one row, so that `repeated` can repeat it."""
+    if isinstance(value, Tensor):
+        return len(value) == 1
+    if is_dataclass(value) and not isinstance(value, type):
+        return all(repeatable(getattr(value, one.name)) for one in fields(value))
+    return True
+
+
 def repeated(value: Any, rows: int) -> Any:
     """A batch of one row as a batch of `rows` equal rows."""
     if rows == 1:

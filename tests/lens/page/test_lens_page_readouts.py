@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from read_off import BLANKS, SENTENCES, TEXT, case, classifier, hierarchical, masked_model
+from read_off import BLANKS, SENTENCES, TEXT, case, classifier, hierarchical, masked_model, tagger
 from read_off import TRANSFORMER as SMALL
 from reading_pages import go, state, table, unpack
 
@@ -230,3 +230,14 @@ def test_the_blanks_of_a_text_are_its_steps(look):
     )
     go(page, "next")
     assert "The probability of each token" in page.text(".lead")
+
+
+def test_the_words_of_a_tagger_are_its_steps(look):
+    trace = tagger(spelled=True).look(("look", "at", "glass"))
+    page = look(trace.document)
+    assert page.text(".panel .big").startswith("Word 1")
+    assert page.text(".tokens.output").split() == trace.output.split()
+    page.press("End")
+    page.wait("document.querySelector('.panel .big').textContent.startsWith('Word 3')")
+    go(page, "next")
+    assert "The probability of each tag" in page.text(".lead")
