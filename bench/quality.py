@@ -5,8 +5,8 @@ python -m bench.quality --table           # writes the table of docs/benchmarks.
 
 --keep FOLDER keeps the runs, each under its name and seed, and resumes those that were interrupted.
 
-DATA is a folder with multi30k/, cmudict/, sigmorphon2021/ and inflection/. A training receives only files,
-time and seed: the recipe chooses everything else.
+DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/ and tagging/. A training receives only
+files, time and seed: the recipe chooses everything else.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 
 WU = "Transformer-Tiny, Wu et al. 2021, README of their code"
 YOLCHUYEVA = "Transformer 4×4, Yolchuyeva et al. 2019"
+UDPIPE = "UDPipe 1.2 on UD 2.3, gold tokens, README of its models"
+WNUT = "systems of the shared task, with pretrained embeddings or gazetteers"
+HIGHER = ("bleu", "exact_match", "accuracy", "entity_f1")  # metrics for which more is better
 SINGLE = "single fairseq Transformer (juletx/writing-systems)"
 
 
@@ -118,6 +121,25 @@ EXPERIMENTS: dict[str, Experiment] = {
         )
         for language, aim in (("german", 91.0), ("finnish", 94.0))
     },
+    "tagging-ewt": Experiment(
+        "UD English EWT, universal parts of speech",
+        ("tagging/en_ewt/en_ewt-ud-train.conllu.gz",),
+        ("tagging/en_ewt/en_ewt-ud-dev.conllu.gz",),
+        ("tagging/en_ewt/en_ewt-ud-test.conllu.gz",),
+        5,
+        "accuracy",
+        f"94.4 ({UDPIPE})",
+        94.0,
+    ),
+    "tagging-wnut17": Experiment(
+        "WNUT 2017, emerging entities",
+        ("tagging/wnut17/train.conll",),
+        ("tagging/wnut17/valid.conll",),
+        ("tagging/wnut17/test.conll",),
+        5,
+        "entity_f1",
+        f"26.3 to 41.9 ({WNUT})",
+    ),
 }
 
 
@@ -185,7 +207,7 @@ def _cells(experiment: Experiment, record: dict[str, Any]) -> list[str]:
     value, (low, high) = record["metrics"][experiment.metric], record["intervals"][experiment.metric]
     aim = "–"
     if experiment.aim is not None:
-        higher = experiment.metric in ("bleu", "exact_match")
+        higher = experiment.metric in HIGHER
         reached = value >= experiment.aim if higher else value <= experiment.aim
         aim = f"{'≥' if higher else '≤'} {experiment.aim:g}, {'reached' if reached else '**not reached**'}"
     score = f"{experiment.metric.replace('_', ' ')} **{value:.2f}** ({low:.1f}–{high:.1f})"

@@ -42,7 +42,7 @@ def _words() -> Choice:
 
 
 def _length(survey: Survey) -> Choice:
-    whole = max(survey.report.columns["words"].words.longest, 16)
+    whole = max(survey.report.columns["sentence"].words.longest, 16)
     longest = min(whole, LONGEST)
     reason = "the longest sentence" if longest == whole else "longer sentences are tagged in parts"
     return Choice(f"{longest} words at once", {"data": {"max_length": longest}}, reason)

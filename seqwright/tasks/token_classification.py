@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig
-from seqwright.config.registry import parse as parse_spec
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.lexicon import Lexicon
@@ -24,11 +23,24 @@ from seqwright.data.plan import RowLengths, cut_by_tokens
 from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conll import DOCUMENT, cells_of, is_columns, is_conllu
 from seqwright.data.readers.lines import cleaned
+from seqwright.data.readers.tagged import WORDS as NAMES
 from seqwright.data.readers.tagged import Tagged, TaggedFiles, evidence_of_tags, open_tagged
 from seqwright.data.results import Reading, Tags, TagSequence
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.tag_scheme import Scheme, Transitions, entities, scheme_of
-from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row, Table, Task
+from seqwright.data.task import (
+    Bucket,
+    Claim,
+    Item,
+    Judge,
+    Kind,
+    Mistake,
+    Role,
+    Row,
+    Table,
+    Task,
+    fit_tokenizer,
+)
 from seqwright.data.tokenizer import UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
@@ -82,9 +94,10 @@ class TokenClassification(Task[Tagged, Tags]):
     lexicon: Lexicon
     longest: int
 
-    roles = (Role("words", Kind.TEXT), Role("tags", Kind.LABEL, needed="train"))
+    roles = (Role("sentence", Kind.TEXT), Role("tags", Kind.LABEL, needed="train"))
     models = ("encoder_only",)
     noun, group_noun = "sentence", "sentence"
+    transfers = True
     merges = False  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}
     traced = True
@@ -125,7 +138,7 @@ class TokenClassification(Task[Tagged, Tags]):
                 words += [title, *names]
                 tags += ["O", *marks[: len(names)]]
             rows[" ".join(words)] = " ".join(tags)
-        return [{"words": words, "tags": tags} for words, tags in rows.items()]
+        return [{"sentence": words, "tags": tags} for words, tags in rows.items()]
 
     # What is learned from the training split --------------------------------------------------------
 
@@ -134,20 +147,19 @@ class TokenClassification(Task[Tagged, Tags]):
         cls,
         config: Config,
         examples: Callable[[], Iterable[Tagged]],
-        start: TokenClassification | None = None,
+        start: Task[Any, Any] | None = None,
     ) -> TokenClassification:
         counts = Counter(tag for example in examples() for tag in example.tags or ())
         refuse_one_tag(counts, "the training data")
-        labels = Labels.of(counts) if start is None else start.labels.grown(counts)
+        own = start if isinstance(start, cls) else None
+        labels = Labels.of(counts) if own is None else own.labels.grown(counts)
         pairs = (zip(example.words, example.tags or (), strict=True) for example in examples())
         lexicon = Lexicon.of((word, labels.numbers[tag]) for each in pairs for word, tag in each)
         words = (word for example in examples() for word in example.words)
-        if start is not None:
-            return cls(start.tokenizer.grown(words), start.words, labels, lexicon, config.data.max_length)
-        kind, options = parse_spec("tokenizer", config.tokenizer.source)
-        tokenizer = train_tokenizer(kind, words, **options)
-        known = None
-        if kind in SPELLING:
+        if own is not None:
+            return cls(own.tokenizer.grown(words), own.words, labels, lexicon, config.data.max_length)
+        tokenizer, known = fit_tokenizer(config.tokenizer.source, words, start), None
+        if start is None and tokenizer.kind in SPELLING:
             texts = (joined(example.words).lower() for example in examples())
             known = train_tokenizer("symbols", texts, min_count=KNOWN)
         return cls(tokenizer, known, labels, lexicon, config.data.max_length)
@@ -165,6 +177,10 @@ class TokenClassification(Task[Tagged, Tags]):
         self.lexicon.save(folder / LEXICON)
         if self.words is not None:
             self.words.save(folder / WORDS)
+
+    @property
+    def reads(self) -> Tokenizer | None:
+        return self.tokenizer if self.words is None else None
 
     @property
     def fingerprint(self) -> str:
@@ -190,8 +206,15 @@ class TokenClassification(Task[Tagged, Tags]):
 
     @classmethod
     def check(cls, config: Config) -> None:
+        from seqwright.models.building import resolve
+
         if config.tokenizer.joint or config.tokenizer.sampled:
             raise ConfigError("a tagger reads words in one way; remove tokenizer.joint and tokenizer.sampled")
+        head = resolve(config.model).get("head", {}).get("kind")
+        if head != "tags" and ":" not in str(head):
+            raise ConfigError(
+                f"model.head is {head!r}; a tagger needs a tag for each word: set model.head=tags"
+            )
 
     def facts(self) -> Mapping[str, Any]:
         tags = {"classes": len(self.labels.names)}
@@ -294,9 +317,10 @@ class TokenClassification(Task[Tagged, Tags]):
             if isinstance(each, Tagged):
                 yield each._replace(tags=None)
             else:
-                yield Tagged(
-                    words_of(each.get("tokens") if isinstance(each, Mapping) else each), None, NOWHERE
+                named = (
+                    [each[name] for name in NAMES if name in each] if isinstance(each, Mapping) else [each]
                 )
+                yield Tagged(words_of(named[0] if named else each), None, NOWHERE)
 
     def labelled(self, given: Any) -> Iterator[Tagged]:
         for number, each in enumerate(given, start=1):
@@ -442,7 +466,7 @@ class TokenClassification(Task[Tagged, Tags]):
         usual = ("accuracy",) if self.scheme is None else (*ENTITIES, "accuracy")
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)
-        return Judge(built, {}, {metric.name: metric.title for metric in built})
+        return Judge(built, {"writing": "symbols"}, {metric.name: metric.title for metric in built})
 
     def mistakes(self, judge: Judge, items: Sequence[Item[Tagged, Tags]]) -> list[Mistake]:
         found = []

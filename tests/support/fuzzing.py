@@ -160,6 +160,7 @@ MODELS: dict[str, dict[str, Any]] = {  # by model kind
     "decoder_only": {"kind": "decoder_only", **SMALL},
     "encoder_only": {"kind": "encoder_only", **SMALL},
 }
+HEADS = {"masked_language_modeling": "tokens", "token_classification": "tags"}  # by task
 TRAINING = {"steps": 4, "tokens": 256, "validations": 2, "decode": 4, "average": 0.9, "save_seconds": 1e6}
 COMPRESSORS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".zst": zstandard.compress}
 PREDICT = "predict run inputs.txt --output out.txt"
@@ -171,7 +172,10 @@ def configuration(task: str, **training: Any) -> Config:
         {
             "task": task,
             "data": {"train": ["toy.tsv"], "held_out": 0.1},
-            "model": MODELS[task_class(task).models[0]],
+            "model": {
+                **MODELS[task_class(task).models[0]],
+                **({"head": HEADS[task]} if task in HEADS else {}),
+            },
             "training": {**TRAINING, **training},
             "search": {"beam": 2, "max_length": 6},
             "threads": 1,

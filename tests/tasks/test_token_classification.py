@@ -380,6 +380,12 @@ def test_one_tag_is_refused(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_head_without_tags_is_refused(tmp_path, capsys):
+    command = ["train", write(tmp_path / "d.conll", conll(sentences(60))), "--out", str(tmp_path / "run")]
+    assert cli.main([*command, *FAST, "model.head=classes"]) == 2
+    assert "model.head is 'classes'; a tagger needs a tag for each word" in capsys.readouterr().err
+
+
 def test_a_tag_that_is_only_in_the_validation_file_is_never_right(tmp_path):
     train = write(tmp_path / "d.conll", conll(sentences(60)))
     valid = write(tmp_path / "v.conll", conll([*sentences(20, seed=1), (["ab", "cd"], ["ODD", "NOUN"])]))
@@ -399,6 +405,26 @@ def test_subwords_are_tagged_at_their_first_piece(tmp_path):
     assert row.length == len(row.columns["pieces"]) > 2
     (answer,) = model.predict("kanoly pars")
     assert len(answer.tags) == 2
+
+
+def test_a_tagger_starts_from_a_masked_language_model_or_from_a_tagger(tmp_path, run):
+    texts = write(tmp_path / "t.txt", "".join(" ".join(words) + " . \n" for words, _ in sentences(200)))
+    small = ["--quiet", "threads=1", "model.size=32", "model.layers=1", "training.validations=1", "--steps=3"]
+    masked = str(tmp_path / "masked")
+    assert cli.main(["train", texts, "--task", "masked_language_modeling", "--out", masked, *small]) == 0
+    path, out = write(tmp_path / "d.conll", conll(sentences(60))), tmp_path / "tagged"
+    command = ["train", path, "--quiet", "threads=1", "training.validations=1", "--steps=3"]
+    assert cli.main([*command, f"start={masked}", "--out", str(out)]) == 0
+    model = seqwright.load(out)
+    assert model.task.words is None
+    assert model.task.tokenizer.kind == seqwright.load(masked).task.tokenizer.kind
+    assert len(model("kanoly pars")) == 2
+    new = [([f"{letter}x", "zy"], ["NEW", "NEW"]) for letter in "abcdefgh"]
+    more = write(tmp_path / "m.conll", conll([*sentences(60, seed=3), *new]))
+    assert cli.main(["train", more, *command[2:], f"start={run}", "--out", str(tmp_path / "more")]) == 0
+    model = seqwright.load(tmp_path / "more")
+    assert model.task.labels.names[-1] == "NEW"
+    assert model("kanoly metoted") == ("ADV", "VERB")  # a few steps do not undo what it knows
 
 
 def test_a_damaged_lexicon_is_refused(tmp_path):

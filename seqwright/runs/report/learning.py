@@ -12,7 +12,7 @@ from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.runs.report.curves import Clock, Curve, Point, curve_table, line_chart, running_median, thinned
 from seqwright.runs.report.differences import cutter, marked
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
-from seqwright.runs.report.reader import Document, Record, finite
+from seqwright.runs.report.reader import Document, Record, finite, shown
 from seqwright.runs.report.summary import validation_metrics
 from seqwright.runs.report.wording import duration, number, score, titled
 
@@ -111,9 +111,10 @@ def probes(record: Record) -> Markup | str:
     logged: list[tuple[int, dict[str, str]]] = []  # steps, outputs by source
     for entry in record.validations:
         known = {str(each.fields.get("source", "")): each for each in Document(entry).documents("probes")}
-        references |= {source: each.text("reference") for source, each in known.items()}
+        references |= {source: shown(each.fields.get("reference")) for source, each in known.items()}
         if known:
-            logged.append((entry["step"], {source: each.text("output") for source, each in known.items()}))
+            outputs = {source: shown(each.fields.get("output")) for source, each in known.items()}
+            logged.append((entry["step"], outputs))
     if not logged:
         return record.absent.get("metrics.jsonl", "the validation log has no probes")
     changing = [

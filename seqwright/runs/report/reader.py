@@ -31,9 +31,11 @@ def finite(value: Any) -> float | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value of a document for people: a text as it is, anything else as JSON."""
+    """Return a value of a document for people: a text as it is, texts with spaces, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return " ".join(value)
     return json.dumps(value, ensure_ascii=False)
 
 
