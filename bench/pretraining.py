@@ -55,7 +55,8 @@ def classifiers(masked: Path) -> dict[str, list[str]]:
     """Return the options of each classifier by name."""
     known = encoder_of(masked)
     encoder = {key: value for key, value in known["encoder"].items() if key != "dropout"}
-    same = [f"model.encoder={json.dumps(encoder)}", f"tokenizer.source={json.dumps(known['tokenizer'])}"]
+    same = [f"model.encoder.{key}={json.dumps(value)}" for key, value in encoder.items()]
+    same += [f"tokenizer.source.{key}={json.dumps(value)}" for key, value in known["tokenizer"].items()]
     return {
         "default classifier, from scratch": [],
         "encoder of the masked model, from scratch": ["model.preset=tiny-classifier", *same],
