@@ -30,6 +30,9 @@ class DataConfig:
     format: Annotated[Format | None, Doc("File format; detected by default.")] = None
     delimiter: Annotated[Character | None, Doc("Column separator; detected by default.")] = None
     header: Annotated[bool | None, Doc("Whether the first row names columns; detected by default.")] = None
+    documents: Annotated[
+        Literal["files", "blank_lines"], Doc("What separates the documents of plain text.")
+    ] = "files"
     columns: Annotated[str | None, Doc('"1,3:2": source from columns 1 and 3, target from column 2.')] = None
     field: Annotated[
         str | None, Doc("Field of the tags: upos, xpos … of CoNLL-U, a column number, or a key of JSON.")

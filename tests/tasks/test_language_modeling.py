@@ -88,6 +88,33 @@ def test_the_passages_of_a_text_are_the_text(tmp_path_factory, parts):
     assert not found or found[-1].place.line == 1 + lines
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(["word", " ", "\n", "\n\n", "\n \n", "x" * 700, "é"]), max_size=200))
+def test_blank_lines_separate_documents_if_requested(tmp_path_factory, parts):
+    text, file = "".join(parts), tmp_path_factory.mktemp("texts") / "a.txt"
+    file.write_text(text, encoding="utf-8")
+    found = passages(file, documents="blank_lines")
+    documents, lines = [""], [0]
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            lines[-1] = lines[-1] or number
+            documents[-1] += f"{line}\n"
+        elif documents[-1]:
+            documents.append("")
+            lines.append(0)
+    read, starts = [""], []
+    for passage in found:
+        starts += [] if read[-1] else [passage.place.line]
+        read[-1] += passage.text
+        assert bool(passage.before) == (passage.text != read[-1])
+        read += [""] if passage.ends else []
+    expected = [document for document in documents if document]
+    ended = text.endswith("\n") or not documents[-1]
+    assert "".join(read) == "".join(expected)[: None if ended else -1]
+    assert len(read) - 1 == len(expected)
+    assert starts == [line for line in lines if line]
+
+
 def test_folders_archives_and_json_lines_are_documents(tmp_path):
     folder = tmp_path / "texts"
     (folder / "more").mkdir(parents=True)

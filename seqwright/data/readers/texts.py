@@ -1,15 +1,17 @@
 """Running text from files and folders: passages of about a thousand characters, in order.
 
-Files are documents, and so are the objects of JSON lines. A text is read in blocks, so that neither a file
-nor a line has to fit into memory. White space is kept: the passages of a document, one after the other, are
-the document.
+Files are documents, and so are the objects of JSON lines; with `data.documents=blank_lines`, the texts
+between blank lines. A text is read in blocks, so that neither a file nor a line has to fit into memory. White
+space is kept: the passages of a document, one after the other, are the document.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +30,7 @@ PASSAGE = 1000  # characters, at most
 BREAKS = ("\n\n", "\n", " ")  # where a passage ends, the best place first
 JSONL = (".jsonl", ".json")
 FIELD = "text"  # of a JSON object
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Passage(NamedTuple):
@@ -47,6 +50,7 @@ class TextFiles:
     decoding: Decoding
     key: str = FIELD
     columns: str | None = None
+    by_blank_lines: bool = False
 
     @property
     def name(self) -> str:
@@ -64,10 +68,13 @@ class TextFiles:
     def form(self) -> tuple[str, ...]:
         objects = any(map(_has_objects, self.files))
         documents = f'each "{self.key}" of a JSON object' if objects else "each file"
+        kept = "line ends and blank lines are"
+        if self.by_blank_lines:
+            documents, kept = "each text between blank lines", "line ends are"
         several = [] if self.files == list(self.paths) else [pluralize(len(self.files), "file")]
         ignored = len(files_in(self.paths)) - len(self.files)
         several += [f"{pluralize(ignored, 'file')} of other kinds ignored"] if ignored else []
-        return (*several, f"{documents} is a document; line ends and blank lines are part of the text")
+        return (*several, f"{documents} is a document; {kept} part of the text")
 
     @property
     def named_twice(self) -> str | None:
@@ -78,7 +85,9 @@ class TextFiles:
             if _has_objects(file):
                 yield from self._objects(Input(file), report)
             else:
-                yield from _passages(read_text(Input(file), self.decoding, report), file, 1, report)
+                blocks = read_text(Input(file), self.decoding, report)
+                for document in _documents(blocks) if self.by_blank_lines else [blocks]:
+                    yield from _passages(document, file, report)
 
     def _objects(self, file: Input, report: ReadReport) -> Iterator[Passage]:
         for number, lines in read_blocks(file, self.decoding, report):
@@ -89,13 +98,14 @@ class TextFiles:
                     clean = (
                         cleaned(part, place, self.decoding.on_bad_bytes, report) for part in text.split("\n")
                     )
-                    yield from _passages([(row, "\n".join(clean))], file.name, row, report)
+                    yield from _passages([(row, "\n".join(clean))], file.name, report)
 
 
 def open_texts(paths: Sequence[str], data: DataConfig) -> TextFiles:
     """Return the texts in `paths`, with the encoding of a configuration; `data.columns` names a JSON key."""
     decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
-    return TextFiles(tuple(paths), decoding, data.columns or FIELD, data.columns)
+    by_blank_lines = data.documents == "blank_lines"
+    return TextFiles(tuple(paths), decoding, data.columns or FIELD, data.columns, by_blank_lines)
 
 
 def _texts_in(path: str) -> list[str]:
@@ -112,12 +122,19 @@ def _has_objects(file: str) -> bool:
     return next(Input(file).peek(), b"").lstrip()[:2] in (b'{"', b"{ ")
 
 
-def _passages(
-    blocks: Iterable[tuple[int, str]], file: str, line: int, report: ReadReport
-) -> Iterator[Passage]:
-    """Yield the passages of one document; a blank one is skipped."""
-    rest, before, blank = "", "", True
-    for _, block in blocks:
+def _documents(blocks: Iterable[tuple[int, str]]) -> Iterator[Iterator[tuple[int, str]]]:
+    """Divide a text at blank lines: yield the lines of each document with their numbers."""
+    lines = ((number + k, line) for number, block in blocks for k, line in enumerate(LINES.findall(block)))
+    for blank, document in groupby(lines, key=lambda each: not each[1].strip()):
+        if not blank:
+            yield document
+
+
+def _passages(blocks: Iterable[tuple[int, str]], file: str, report: ReadReport) -> Iterator[Passage]:
+    """Yield the passages of one document, given in blocks with their first lines; a blank one is skipped."""
+    rest, before, blank, line = "", "", True, 0
+    for number, block in blocks:
+        line = line or number
         text, start = rest + block, 0
         while len(text) - start > PASSAGE:
             end = _end(text, start)
@@ -126,7 +143,7 @@ def _passages(
             line, before, start = line + passage.count("\n"), passage, end
         rest, blank = text[start:], blank and not block.strip()
     if blank:
-        report.add(Reason.BLANK_TEXT, Place(file, line))
+        report.add(Reason.BLANK_TEXT, Place(file, line or 1))
     elif rest:
         yield Passage(rest, before, True, Place(file, line))
 
