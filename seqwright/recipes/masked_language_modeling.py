@@ -12,7 +12,7 @@ from seqwright.recipes.language_modeling import CORES, DECODED, PIECE, held_out,
 
 SPEED = 25_000  # tokens per second of `tiny-mlm` on two cores, roughly
 SUBWORDS = ((300_000, 1_000), (3_000_000, 4_000), (30_000_000, 8_000), (math.inf, 16_000))  # by characters
-WINDOW, ROWS, RATE = 128, 48, 3e-3
+WINDOW, ROWS, RATE = 128, 32, 3e-3
 DROPOUT = ((20, 0.0), (60, 0.1), (math.inf, 0.2))  # below so many readings of the text
 
 
@@ -65,7 +65,7 @@ def _batch() -> Choice:
         "schedule": {"kind": "linear", "warmup": 100, "flat": 0.3},
     }
     what = f"{ROWS} windows per batch, in {CORES} parts for up to {CORES} cores, rate {RATE:g}"
-    return Choice(what, {"training": table}, "only 15 % of the tokens teach something, so batches are larger")
+    return Choice(what, {"training": table}, "in little time many small steps teach more")
 
 
 def _validation(ends: Mapping[str, Any]) -> Choice:
