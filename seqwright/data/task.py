@@ -342,6 +342,10 @@ class Task(ABC, Generic[E, P]):
         """
         raise NotImplementedError
 
+    def caption(self, example: E) -> str:
+        """Return the input of an example for people; by default the line itself."""
+        return self.to_line(example)
+
     @property
     def one_text(self) -> bool:
         """Whether an input is one text, so that a tab in it is suspicious."""

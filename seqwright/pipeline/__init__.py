@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqwright.config import Config
+from seqwright.config.parsing import SHORT
 from seqwright.config.registry import unknown
 from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import refuse_changed
@@ -92,7 +93,7 @@ def train(
 def _check_arguments(tables: Mapping[str, Any]) -> None:
     """Refuse arguments that neither `train` nor a configuration has."""
     own = [name for name in inspect.signature(train).parameters if name not in ("data", "tables")]
-    known = [*own, *(each.name for each in fields(Config))]
+    known = [*own, *SHORT, *(each.name for each in fields(Config))]
     if wrong := [unknown("argument", name, known) for name in tables if name not in known]:
         raise ConfigError("; ".join(wrong))
 

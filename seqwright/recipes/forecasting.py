@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.readers.series import SeriesFiles
 from seqwright.data.survey import Survey
+from seqwright.data.text_display import pluralize
+from seqwright.errors import InputError
 from seqwright.tasks.forecasting import WindowSizes, window_sizes
 
 HELD_OUT = 0.15
@@ -31,6 +34,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     parts = reader if divided else replace(reader, data=replace(data, held_out=HELD_OUT))
     longest = max(map(len, reader.table.series))
     sizes = window_sizes(reader.table.series[0].frequency, min(parts.cuts[0], longest), data)
+    _check_parts(parts, sizes.horizon)
     channels = len(reader.table.series[0].channels)
     preset = requested.get("model", {}).get("preset", "tiny-forecaster")
     time = [] if requested.get("training", {}).keys() & set(ENDS) else [_time(preset)]
@@ -48,6 +52,17 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
             *held_out,
         )
     )
+
+
+def _check_parts(reader: SeriesFiles, horizon: int) -> None:
+    """Refuse a horizon that is longer than a part of the split."""
+    lengths = [stop - begin for begin, stop in pairwise((0, *reader.cuts))]
+    for part, length in zip(("training", "validation", "test"), lengths, strict=False):
+        if length < horizon:
+            raise InputError(
+                f"{reader.name}: the {part} part has {pluralize(length, 'step')}, fewer than the horizon of "
+                f"{horizon}; lower horizon, or set data.rows"
+            )
 
 
 def _windows(

@@ -378,11 +378,14 @@ class Forecasting(Task[Window, Forecast]):
             drawn = item_seed(seed, epoch or 0, int(numbers[place])) % len(usable.rows)
             chosen[place] = usable.rows[drawn]
         segments, places = index.segments[chosen], index.places[chosen]
-        steps = places[:, None] + np.arange(-self.lookback, self.horizon)
-        steps = np.maximum(steps, index.begins[segments][:, None])  # a short history repeats its first value
+        begins, ends = index.begins[segments][:, None], index.ends[segments][:, None]
+        wanted = places[:, None] + np.arange(-self.lookback, self.horizon)
+        steps = np.clip(wanted, begins, ends - 1)  # a short history repeats its first value
         values = index.table[steps]  # (W, L + H, C)
+        values[wanted >= ends] = np.nan
         series = self._series_numbers(store, index)[segments]
-        values = (values - self.scales[0, series, None]) / self.scales[1, series, None]
+        center, scale, _ = self._scales_in(series, values[:, : self.lookback])
+        values = (values - center[:, None]) / scale[:, None]
         past, future = _filled_past(values[:, : self.lookback]), values[:, self.lookback :]
         features = None
         if self.calendar or self.known:
@@ -394,12 +397,19 @@ class Forecasting(Task[Window, Forecast]):
         return HeadBatch(source, expected, numbers, int((~expected.isnan()).sum()))
 
     def _series_numbers(self, store: Store, index: _Index) -> np.ndarray:
-        """The number of the series of each segment; that of one which is not in training is 0."""
+        """The number of the series of each segment; −1 for one that is not in training."""
         if index.numbers is None:
             numbers = {text_hash(name) >> 1: number for number, name in enumerate(self.names)}
             keys = store.column("key").flat.reshape(-1, 2)[index.firsts, 0]
-            index.numbers = np.array([numbers.get(key, 0) for key in keys.tolist()])
+            index.numbers = np.array([numbers.get(key, -1) for key in keys.tolist()])
         return index.numbers
+
+    def _scales_in(self, series: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Return the scales of windows (3, W, C); those of an unknown series come from its past (W, L, C)."""
+        found = self.scales[:, series]
+        for place in np.flatnonzero(series < 0).tolist():
+            found[:, place] = _scales(past[place], self.season)
+        return found
 
     def _features(self, ticks: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return what is known in advance: ticks (W,) of first steps, known (W, T, K) -> (W, T, features)."""
@@ -470,7 +480,13 @@ class Forecasting(Task[Window, Forecast]):
 
     def labelled(self, given: Any) -> Iterator[Window]:
         """Yield the windows with a whole history and a whole future; every n-th where there are very many."""
-        windows = [window for window in given if isinstance(window, Window) and self._complete(window)]
+        every = list(given)
+        windows = [window for window in every if isinstance(window, Window) and self._complete(window)]
+        if every and not windows:
+            raise InputError(
+                f"no step has {self.lookback} known steps before it and {self.horizon} from it on, which the "
+                "model reads and predicts; give a longer series"
+            )
         most = min(max(SCORED // (self.horizon * len(self.channels)), 1), WINDOWS)
         yield from windows[:: math.ceil(len(windows) / most)] if windows else ()
 
@@ -557,6 +573,10 @@ class Forecasting(Task[Window, Forecast]):
             table["known"] = strict(covariates.tolist())
         return json.dumps({**table, **({"series": example.series.name} if example.series.name else {})})
 
+    def caption(self, example: Window) -> str:
+        name = example.series.name
+        return f"{name}, from {example.when}" if name else f"from {example.when}"
+
     def request(
         self, search: SearchConfig, *, count: int | None = None, horizon: int | None = None, **options: Any
     ) -> Request:
@@ -607,7 +627,7 @@ class Forecasting(Task[Window, Forecast]):
             scale=scales.scale,
             naive=scales.naive,
             recursive=max(horizon - self.horizon, 0),
-            source=window.line or f"{series.name + ', ' if series.name else ''}from {window.when}",
+            source=window.line or self.caption(window),
         )
 
     def _predicted(self, model: Any, windows: Sequence[Window], horizon: int) -> list[np.ndarray]:

@@ -117,7 +117,7 @@ class Validator:
         self.metrics = judge.metrics
         chosen = evenly(len(examples), decode).tolist()
         self.items = [(examples[i], references[i]) for i in chosen]
-        self.inputs = tuple(task.to_line(example) for example, _ in self.items)
+        self.inputs = tuple(task.caption(example) for example, _ in self.items)
 
     def validate(self, model: Model, check: Callable[[], None] = lambda: None) -> Validation:
         """Validate; `check` is called between batches and may raise, to leave in the middle."""

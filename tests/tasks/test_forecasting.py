@@ -341,3 +341,64 @@ def test_the_report_draws_forecasts_errors_by_step_and_a_back_test(trained):
         assert words in page
     assert page.count('class="band"') == 4  # two typical ones, the worst one, and the back-test
     assert "seqwright look" not in page
+
+
+def test_in_python(tmp_path):
+    path = waves(tmp_path / "x.csv")
+    options = {"training": {"validations": 1, "tokens": 512}, "model": {"size": 16}, "threads": 1}
+    model = seqwright.train(
+        path, out=tmp_path / "run", steps=2, quiet=True, horizon=6, lookback=24, **options
+    )
+    (forecast,) = model.predict({"start": "2024-02-01 00:00", "target": {"small": [0, 1], "large": [50, 60]}})
+    assert (forecast.times[0], forecast.mean.shape) == ("2024-02-01 02:00:00", (6, 2))
+    assert (forecast.low <= forecast.mean).all()
+    assert (forecast.mean <= forecast.high).all()
+    assert "small" in forecast._repr_html_()
+    assert "from 2024-01-01" not in repr(forecast)
+    arrays = model.predict([np.zeros((30, 2)), np.ones((30, 2))])
+    assert [each.mean.shape for each in arrays] == [(6, 2)] * 2
+    probes = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any(
+        probe["source"].startswith("from 2024-") for each in probes for probe in each.get("probes", [])
+    )
+    with pytest.raises(ConfigError, match="unknown argument 'horizn'; did you mean 'horizon'"):
+        seqwright.train(path, horizn=6)
+
+
+def test_a_series_that_begins_after_the_training_part_is_scaled_by_its_own_past(tmp_path):
+    lines = ["unique_id,ds,y"]
+    for name, first, level in (("old", 0, 0.0), ("new", 420, 1e6)):
+        draw = np.random.default_rng(first)
+        for hour in range(first, 600):
+            lines.append(
+                f"{name},{np.datetime64('2024-01-01T00', 'h') + hour}:00,{level + draw.standard_normal():.3f}"
+            )
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(lines) + "\n")
+    prepared = prepare(configured(str(path)), tmp_path)
+    task, corpus = prepared.task, Corpus.of(configured(str(path)))
+    assert task.names == ("old",)
+    batch = task.batch(prepared.valid, np.arange(len(prepared.valid)))
+    assert float(batch.source.values.abs().max()) < 100
+    windows = [window for window in corpus.examples("test") if window.series.name == "new"]
+    (forecast,) = Predictor(build_model("tiny-forecaster", **task.facts()), task).predict([windows[60]])
+    assert abs(forecast.mean - 1e6).max() < 10
+
+
+def test_a_horizon_that_fits_in_no_part_is_refused_before_the_training(tmp_path, trained, capsys):
+    path = waves(tmp_path / "x.csv", steps=60)
+    assert cli.main(["train", path, "horizon=24", "--steps=1", "--out", str(tmp_path / "run")]) == 2
+    assert (
+        "the validation part has 9 steps, fewer than the horizon of 24; lower horizon"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / "run").exists()
+    assert cli.main(["evaluate", str(trained / "run"), waves(tmp_path / "short.csv", steps=50)]) == 2
+    assert "no step has 48 known steps before it and 12 from it on" in capsys.readouterr().err
+
+
+def test_a_part_that_is_shorter_than_the_horizon_has_no_truth_behind_its_end(tmp_path):
+    prepared = prepare(configured(waves(tmp_path / "x.csv"), rows=[590, 5, 5]), tmp_path)
+    batch = prepared.task.batch(prepared.valid, np.arange(5))
+    assert int(batch.expected.isnan().sum()) == 5 * 2 * 7
+    assert batch.source.values.isfinite().all()

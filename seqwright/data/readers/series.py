@@ -28,6 +28,7 @@ from seqwright.data.glance import PARQUET, Glance
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
+from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.split import fractions_of, place_in_order
 from seqwright.data.text_display import excerpt, pluralize, shorten_list
@@ -540,26 +541,8 @@ def _constant(column: np.ndarray) -> bool:
 
 
 @dataclass(frozen=True)
-class SeriesFiles:
+class SeriesFiles(OpenedFiles):
     """Files of series. Every step is a window: the forecast that begins there."""
-
-    paths: tuple[str, ...]
-    data: DataConfig
-
-    @property
-    def name(self) -> str:
-        return ", ".join(self.paths)
-
-    @property
-    def columns(self) -> str | None:
-        return None
-
-    @property
-    def named_twice(self) -> str | None:
-        real = [os.path.realpath(path) for path in self.paths]
-        return next(
-            (path for path, whole in zip(self.paths, real, strict=True) if real.count(whole) > 1), None
-        )
 
     @cached_property
     def table(self) -> Table:
