@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": "Train a model. Running the same command again resumes it.",
     "predict": "Predict an output for each input: one line in, one line out.",
+    "chat": "Talk to a model: replies as they are written, with the conversation as context.",
     "score": "Show how surprising each token of a text is to a language model: as a page or as JSON.",
     "evaluate": "Score a model on test data, with confidence intervals, error analysis and speed.",
     "compare": "Compare two models on the same test data, or train and compare several presets.",
@@ -40,7 +41,19 @@ COMMANDS = {
     "describe": "List configuration options with types, defaults and ranges.",
     "presets": "List the named models and the papers they come from.",
 }
-READ_RUNS = ("train", "predict", "score", "evaluate", "compare", "serve", "look", "heads", "report", "verify")
+READ_RUNS = (
+    "train",
+    "predict",
+    "chat",
+    "score",
+    "evaluate",
+    "compare",
+    "serve",
+    "look",
+    "heads",
+    "report",
+    "verify",
+)
 TRUST_CODE = "Import code outside of Seqwright that a run folder names. Only for runs that you trust."
 EPILOG = (
     "Exit codes: 0 success, 1 bug, 2 invalid input or configuration, 3 no usable model, 4 cannot write, "

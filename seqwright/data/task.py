@@ -139,7 +139,7 @@ class Task(ABC, Generic[E, P]):
     take the tokenizer of another task. reads_files: an INPUT of the command `predict` is an input itself,
     such as an image, and there may be several. speed_noun: what training speed is counted in. block: examples
     that are encoded together. merges: in an evaluation, examples of one group are one item with several right
-    answers.
+    answers. converses: `chat` talks to it, with the options `talk`.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -160,6 +160,8 @@ class Task(ABC, Generic[E, P]):
     speed_noun: ClassVar[str] = "token"
     block: ClassVar[int] = 20_000
     merges: ClassVar[bool] = True
+    converses: ClassVar[bool] = False
+    talk: ClassVar[Mapping[str, Any]] = {}
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -360,6 +362,10 @@ class Task(ABC, Generic[E, P]):
         if options:
             raise ConfigError(f"{', '.join(options)}: this task has no such option; leave it out")
         return None
+
+    def after_turns(self, turns: Sequence[str]) -> Any:
+        """Return the input for which the next turn of a chat is predicted."""
+        raise ConfigError(f"{type(self).__name__} does not converse")
 
     def width(self, request: Any) -> int:
         """Return how many rows the model computes for one input: the width of a beam."""

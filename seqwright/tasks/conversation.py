@@ -89,6 +89,7 @@ class Conversation(GeneratedText[Exchange]):
     }
     checking: ClassVar[Mapping[str, Any]] = {"checked": True}
     merges = False
+    converses = True
 
     @property
     def target(self) -> Tokenizer:  # type: ignore[override]
@@ -275,6 +276,9 @@ class Conversation(GeneratedText[Exchange]):
                 yield context._replace(reply=each[1], conversation="\0".join(context.context))
             else:
                 raise InputError(f"example {number} is {brief(each)}; give a list of (context, reply)")
+
+    def after_turns(self, turns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(turns)
 
     def from_line(self, line: str) -> Exchange:
         return Exchange(tuple(plain(turn) for turn in line.split("\t") if turn.strip()), None, "", NOWHERE)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -140,6 +140,8 @@ class LanguageModeling(RunningText[Any]):
     part = "decoder"
     streams = True
     traced = True
+    converses = True
+    talk: ClassVar[Mapping[str, Any]] = {"stop": ("\n\n",)}
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -200,6 +202,9 @@ class LanguageModeling(RunningText[Any]):
         return Windows(target, expected, index)
 
     # Outputs ---------------------------------------------------------------------------------------
+
+    def after_turns(self, turns: Sequence[str]) -> str:
+        return "\n".join((*turns, ""))
 
     def request(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -266,6 +266,23 @@ class GeneratedText(Task[E, Text]):
                 state, start = self._begin(model, sources, prefixes, options, drawn)
             legs.append(Leg(state, start, options, group))
         return legs
+
+    def typed(self, model: Model, row: Row[E], request: TextRequest) -> Iterator[str]:
+        """Yield the output as it grows; that of a beam at once."""
+        from seqwright.models import Generative
+        from seqwright.search import stream
+
+        assert isinstance(model, Generative)
+        drafts = self.drafts(model, [row], request, [0])
+        if drafts is None:
+            yield self.answer(model, [row], request)[0].text
+            return
+        (draft,) = drafts
+        while not draft.done:
+            (leg,) = self.legs(model, [draft])
+            for (emission,) in stream(model.step, leg.state, leg.start, leg.options):
+                draft.take(emission)
+                yield draft.text
 
     def _nothing(self, row: Row[E], limit: int) -> Text:
         """Return the output of a blank source, and the beginning of any other."""

@@ -1,0 +1,109 @@
+"""`seqwright chat`: talk to a model in a terminal, or line by line through a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seqwright.prediction.chat import Chat
+
+PAGE = "chat.html"
+HELP = "/reset forgets the conversation, /retry replies again, /why writes a page about the last reply, /quit"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="Run folder of a conversation or a language model.")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="Higher is more surprising; 0 is greedy."
+    )
+    parser.add_argument("--top-k", type=int, metavar="K", help="Sample from the K most probable tokens.")
+    parser.add_argument("--top-p", type=float, metavar="P", help="Sample from the nucleus of mass P.")
+    parser.add_argument("--max-length", type=int, metavar="N", help="Maximum number of tokens of a reply.")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="Seed of the sampling.")
+    parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
+
+
+def run(options: argparse.Namespace) -> None:
+    from seqwright.prediction.chat import Chat
+    from seqwright.prediction.predictor import load
+
+    names = ("temperature", "top_k", "top_p", "max_length")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    chat = Chat(load(options.folder, threads=options.threads), seed=options.seed, **given)
+    if sys.stdin.isatty():
+        print(f"{HELP}; Ctrl-C stops a reply, Ctrl-D ends", file=sys.stderr)
+    for line in _lines():
+        try:
+            if not _obey(line.strip(), chat):
+                return
+        except KeyboardInterrupt:
+            print(" …")  # what was written stays the reply
+    if sys.stdin.isatty():
+        print()
+
+
+def _lines() -> Iterator[str]:
+    """Yield what a person types, with line editing, or the lines of a pipe."""
+    if not sys.stdin.isatty():
+        yield from sys.stdin
+        return
+    with suppress(ImportError):
+        import readline  # noqa: F401 - input() then edits lines and remembers them
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            print()
+
+
+def _obey(line: str, chat: Chat) -> bool:
+    """Reply to a line, or carry out a command; return whether the chat goes on."""
+    from seqwright.errors import SeqwrightError
+
+    commands: dict[str, Callable[[], object]] = {
+        "/reset": chat.reset,
+        "/retry": lambda: _type(chat.retry()),
+        "/why": lambda: _explain(chat),
+        "/help": lambda: print(HELP, file=sys.stderr),
+    }
+    if line == "/quit":
+        return False
+    try:
+        if line in commands:
+            commands[line]()
+        elif line.startswith("/"):
+            print(f"seqwright: unknown command {line.split()[0][:40]!r}; {HELP}", file=sys.stderr)
+        elif line:
+            _type(chat.reply(line))
+    except SeqwrightError as error:
+        print(f"seqwright: {error}", file=sys.stderr)
+    return True
+
+
+def _type(growing: Iterator[str]) -> None:
+    """Print a reply; on a terminal as it grows."""
+    from seqwright.data.text_display import printable
+
+    shown, text = "", ""
+    for text in growing:
+        if sys.stdout.isatty():
+            if not text.startswith(shown):  # the tokens so far read differently together
+                continue
+            print(printable(text[len(shown) :]), end="", flush=True)
+            shown = text
+    print(printable(text[len(shown) :]), flush=True)
+
+
+def _explain(chat: Chat) -> None:
+    from pathlib import Path
+
+    from seqwright.files import write_text
+
+    write_text(Path(PAGE), chat.look().page())
+    print(f"seqwright: {PAGE} shows the last reply", file=sys.stderr)

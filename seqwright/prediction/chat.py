@@ -1,0 +1,67 @@
+"""Talking to a model: the turns so far, the next reply as it grows, and a second attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from seqwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqwright.lens.trace.document import Trace
+    from seqwright.prediction.predictor import Predictor
+
+
+class Chat:
+    """A conversation with a model. `turns` are those of both sides, a person's first.
+
+    options: those of `Predictor.predict`, such as temperature; the seed grows with every reply, so that a
+    reply that is asked for again is another one.
+    """
+
+    def __init__(self, predictor: Predictor, *, seed: int = 1, **options: Any):
+        if not predictor.task.converses:
+            raise ConfigError(
+                f"chat needs a conversation or a language model, not {type(predictor.task).__name__}; "
+                "use seqwright predict"
+            )
+        self.predictor, self.options, self.seed = predictor, options, seed
+        self.turns: list[str] = []
+        predictor.task.request(predictor.search, **self._options())  # wrong options are found at once
+
+    def reply(self, text: str) -> Iterator[str]:
+        """Take a turn of the person; yield the reply as it grows. What has grown when the iteration ends
+        early is the reply.
+        """
+        self.turns.append(text)
+        yield from self._next()
+
+    def retry(self) -> Iterator[str]:
+        """Yield another reply in place of the last one."""
+        if len(self.turns) < 2:
+            raise ConfigError("there is no reply yet; write something first")
+        self.turns.pop()
+        yield from self._next()
+
+    def reset(self) -> None:
+        self.turns.clear()
+
+    def look(self) -> Trace:
+        """Return the trace of the last reply."""
+        if len(self.turns) < 2:
+            raise ConfigError("there is no reply yet; write something first")
+        return self.predictor.look(self._input(self.turns[:-1]))
+
+    def _next(self) -> Iterator[str]:
+        given = self._input(self.turns)
+        self.turns.append("")
+        self.seed += 1
+        for text in self.predictor.typed(given, **self._options()):
+            self.turns[-1] = text
+            yield text
+
+    def _input(self, turns: list[str]) -> Any:
+        return self.predictor.task.after_turns(turns)
+
+    def _options(self) -> dict[str, Any]:
+        return {**self.predictor.task.talk, "seed": self.seed, **self.options}

@@ -1,0 +1,130 @@
+"""Talking to a model: in Python, through a pipe and in a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tiny
+
+from seqwright import cli, pipeline
+from seqwright.errors import ConfigError
+from seqwright.prediction.chat import Chat
+from seqwright.prediction.predictor import load
+
+OPTIONS = {"steps": 60, "quiet": True, "threads": 1, "training": {"validations": 1, "tokens": 256}}
+SMALL = {"preset": "tiny", "layers": 1, "size": 32, "hidden": 32, "heads": 2, "dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chat")
+    names = ["ann", "bob", "cid", "dan", "eve", "fay"]
+    rows = [f"i am {name}\thi {name}" for name in names] * 20
+    (folder / "talk.tsv").write_text("context\treply\n" + "".join(f"{row}\n" for row in rows))
+    pipeline.train(
+        folder / "talk.tsv", out=folder / "run", model=SMALL, tokenizer={"source": "words"}, **OPTIONS
+    )
+    return folder / "run"
+
+
+def said(growing) -> str:
+    return list(growing)[-1]
+
+
+def test_replies_become_the_context_of_the_next_one(run):
+    chat = Chat(load(run), temperature=0)
+    first = said(chat.reply("i am ann"))
+    said(chat.reply("i am bob"))
+    assert chat.turns[:3] == ["i am ann", first, "i am bob"]
+    assert len(chat.turns) == 4
+    chat.reset()
+    assert chat.turns == []
+
+
+def test_a_second_attempt_replaces_the_reply(run):
+    chat = Chat(load(run), temperature=3.0, top_p=1.0)
+    first = said(chat.reply("i am ann"))
+    others = {said(chat.retry()) for _ in range(6)}
+    assert len(chat.turns) == 2
+    assert others - {first}
+
+
+def test_the_same_seed_gives_the_same_conversation(run):
+    talks = []
+    for _ in range(2):
+        chat = Chat(load(run), seed=5, temperature=2.0)
+        talks.append([said(chat.reply(text)) for text in ("i am ann", "i am bob")])
+    assert talks[0] == talks[1]
+
+
+def test_an_unfinished_reply_stays(run):
+    chat = Chat(load(run), temperature=0)
+    growing = chat.reply("i am ann")
+    part = next(growing)
+    growing.close()
+    assert chat.turns == ["i am ann", part]
+
+
+def test_a_retry_needs_a_reply_and_options_are_checked_at_once(run):
+    with pytest.raises(ConfigError, match="no reply yet"):
+        next(Chat(load(run)).retry())
+    with pytest.raises(ConfigError, match="temperature is -1"):
+        Chat(load(run), temperature=-1)
+
+
+def test_a_model_of_pairs_does_not_converse(tmp_path):
+    file = tiny.reversals(tmp_path / "pairs.tsv")
+    tiny.train(tiny.configuration(file, "training.steps=2"), tmp_path / "run")
+    with pytest.raises(ConfigError, match="chat needs a conversation"):
+        Chat(load(tmp_path / "run"))
+
+
+def test_lines_of_a_pipe_are_answered(run, monkeypatch, capsys):
+    hostile = "\x1b[2J\u202e i am ann"
+    talk = ["i am ann", "", "   ", hostile, "i am bob " * 20_000, "/retry"]
+    lines = [*talk, "/what", "/reset", "/retry", "i am cid", "/quit", "unread"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    assert cli.main(["chat", str(run), "--temperature", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 5
+    assert "\x1b" not in out + err
+    assert "unknown command '/what'" in err
+    assert "no reply yet" in err
+
+
+def test_a_terminal_streams_and_survives_an_interrupt(run):
+    """Ctrl-C during a reply or at the prompt does not end the chat; Ctrl-D does."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "seqwright.cli", "chat", str(run), "--temperature", "0"]
+    child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    seen = b""
+
+    def until(words: bytes, times: int = 1) -> None:
+        nonlocal seen
+        end = time.monotonic() + 60
+        while seen.count(words) < times:
+            assert time.monotonic() < end, seen
+            if select.select([master], [], [], 0.2)[0]:
+                seen += os.read(master, 4096)
+
+    try:
+        until(b"> ")
+        child.send_signal(signal.SIGINT)
+        until(b"> ", times=2)
+        os.write(master, b"i am ann\n")
+        until(b"hi ")
+        until(b"> ", times=3)
+        os.write(master, b"\x04")
+        assert child.wait(60) == 0
+    finally:
+        child.kill()
+        os.close(master)
