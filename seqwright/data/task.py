@@ -444,7 +444,7 @@ class Task(ABC, Generic[E, P]):
         return {}
 
     def pictures(
-        self, items: Sequence[Item[E, P]], baselines: Mapping[str, Sequence[Any]]
+        self, model: Any, items: Sequence[Item[E, P]], baselines: Mapping[str, Sequence[Any]]
     ) -> Mapping[str, Any]:
         """Return the data of pictures for the report, as JSON; `baselines` as returned above."""
         return {}

@@ -252,7 +252,7 @@ def evaluate(
         speed=speed,
         baseline=baseline,
         baselines=baselines,
-        pictures=task.pictures(items, simpler),
+        pictures=task.pictures(predictor.model, items, simpler),
         file=file,
     )
 

@@ -647,22 +647,24 @@ class Forecasting(Task[Window, Forecast]):
         from seqwright.models import evaluating
 
         past, count = self._past(windows), len(self.channels)
-        series = np.array([self._numbers.get(window.series.name, -1) for window in windows])
         found: list[np.ndarray] = []
         for ahead in range(0, horizon, self.horizon):
-            features = None
-            if self.calendar or self.known:
-                known = np.stack([self._known(window, ahead) for window in windows])
-                features = self._features(np.array([window.tick + ahead for window in windows]), known)
             with evaluating(model):
-                output = (
-                    model.predictions(self._source(past, series, features, self.horizon)).double().numpy()
-                )
+                output = model.predictions(self._given(windows, past, ahead)).double().numpy()
             output = output.reshape(len(windows), count, self.horizon, -1).transpose(3, 0, 2, 1)
             found.append(output[[0, 1, -1]] if len(output) > 1 else output[[0, 0, 0]])
             past = np.concatenate([past, output[0]], axis=1)[:, -self.lookback :]
         mean, low, high = np.concatenate(found, axis=2)[:, :, :horizon]
         return mean, low, high
+
+    def _given(self, windows: Sequence[Window], past: np.ndarray, ahead: int = 0) -> Past:
+        """Return the input of a model for forecasts that begin `ahead` steps after those of the windows."""
+        series = np.array([self._numbers.get(window.series.name, -1) for window in windows])
+        features = None
+        if self.calendar or self.known:
+            known = np.stack([self._known(window, ahead) for window in windows])
+            features = self._features(np.array([window.tick + ahead for window in windows]), known)
+        return self._source(past, series, features, self.horizon)
 
     def _known(self, window: Window, ahead: int) -> np.ndarray:
         """Return the covariates of the steps that a forecast reads and covers (L + H, K), or NaN."""
@@ -771,7 +773,10 @@ class Forecasting(Task[Window, Forecast]):
         return found
 
     def pictures(
-        self, items: Sequence[Item[Window, Forecast]], baselines: Mapping[str, Sequence[Trajectory]]
+        self,
+        model: Any,
+        items: Sequence[Item[Window, Forecast]],
+        baselines: Mapping[str, Sequence[Trajectory]],
     ) -> dict[str, Any]:
         """Typical and bad forecasts, the error by step, and forecasts one after the other along the time."""
         truths = np.stack([item.references[0].values for item in items])
@@ -787,12 +792,14 @@ class Forecasting(Task[Window, Forecast]):
         worst, channel = np.unravel_index(int(by_window.argmax()), by_window.shape)
         shown.append((int(worst), int(channel), "worst"))
         return {
-            "forecasts": [self._picture(items[number], channel, kind) for number, channel, kind in shown],
+            "forecasts": [
+                self._picture(model, items[number], channel, kind) for number, channel, kind in shown
+            ],
             "by_step": {name: np.nanmean(each, axis=(0, 2)).tolist() for name, each in errors.items()},
             "backtest": self._backtest(items),
         }
 
-    def _picture(self, item: Item[Window, Forecast], channel: int, kind: str) -> dict[str, Any]:
+    def _picture(self, model: Any, item: Item[Window, Forecast], channel: int, kind: str) -> dict[str, Any]:
         window, output = item.example, item.output
         past = window.past(min(self.lookback, max(2 * self.horizon, 24)))[:, channel]
         name = f"{output.series}, {self.channels[channel]}" if output.series else self.channels[channel]
@@ -804,7 +811,22 @@ class Forecasting(Task[Window, Forecast]):
             "past": past.tolist(),
             "truth": item.references[0].values[:, channel].tolist(),
             **{key: line[:, channel].tolist() for key, line in lines.items()},
+            **self._attention(model, window, channel, len(past)),
         }
+
+    def _attention(self, model: Any, window: Window, channel: int, steps: int) -> dict[str, Any]:
+        """Return the weights of the patches that begin in the last `steps` of the past, for each patch of the
+        forecast, and where the first of them begins; nothing for a model without patches.
+        """
+        from seqwright.lens.series import patch_attention
+
+        found = patch_attention(model, self._given([window], self._past([window])))
+        if found is None:
+            return {}
+        stride, rows = model.network.stride, found[channel]
+        first = max(math.ceil((self.lookback - steps) / stride), 0)
+        weights = {"rows": rows[:, first:].tolist(), "stride": stride, "patch": model.network.patch}
+        return {"attention": {**weights, "first": first * stride - (self.lookback - steps)}}
 
     def _backtest(self, items: Sequence[Item[Window, Forecast]]) -> dict[str, Any]:
         """Lay forecasts that do not overlap along the time, for the first series and the last channel."""

@@ -20,7 +20,9 @@ from seqwright.data.readers.series import Window
 from seqwright.data.series_results import Trajectory
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import METRICS
+from seqwright.lens.series import patch_attention
 from seqwright.models.building import build_model
+from seqwright.nn.positions import Position
 from seqwright.prediction.predictor import Predictor
 from seqwright.tasks.forecasting import Forecasting
 from seqwright.training.preparation import prepare
@@ -402,3 +404,30 @@ def test_a_part_that_is_shorter_than_the_horizon_has_no_truth_behind_its_end(tmp
     batch = prepared.task.batch(prepared.valid, np.arange(5))
     assert int(batch.expected.isnan().sum()) == 5 * 2 * 7
     assert batch.source.values.isfinite().all()
+
+
+def test_the_attention_of_a_forecast_follows_the_patches_that_it_reads(tmp_path):
+    """A model that attends to its first patch alone draws on that patch alone."""
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    windows = list(task.labelled(corpus.examples("test")))[:2]
+    model = build_model({"preset": "nie2023", "layers": 1}, **task.facts()).eval()
+    found = patch_attention(model, task._given(windows, task._past(windows)))
+    assert found.shape == (4, 1, 6)  # two windows of two columns, 12 steps from 48
+    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-5)
+    model.network.stack.blocks[0].attention.position = Only()
+    found = patch_attention(model, task._given(windows, task._past(windows)))
+    np.testing.assert_allclose(found[..., 0], 1, atol=1e-5)
+    for other in ("nlinear", "tiny-forecaster"):  # no patches, and an output layer of zeros
+        assert (
+            patch_attention(build_model(other, **task.facts()), task._given(windows, task._past(windows)))
+            is None
+        )
+
+
+class Only(Position):
+    """Every query attends to the first key."""
+
+    inside = True
+
+    def bias(self, q, context, keys):
+        return torch.where(keys.pos == 0, 0.0, -1e4).expand(1, 1, q.shape[2], -1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from seqwright.runs.report.markup import Markup, drawing, element, figure, join, table
+from seqwright.runs.report.markup import Markup, drawing, element, figure, join, table, tip
 from seqwright.runs.report.reader import Document, Record, finite
 from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import number, tick
 
 WIDTH, HEIGHT, WIDE = 540, 230, 1120
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 30
+CELL = 8  # height of a row of attention
 COLOURS = ("two", "one", "three", "known")
 LINES = {"past": "past", "truth": "truth", "mean": "forecast", "low": "interval from", "high": "to"}
 
@@ -50,20 +51,29 @@ def _forecast(picture: Document, width: int, title: str = "") -> Markup:
     y = Scale.around(values, HEIGHT - BOTTOM, TOP, log=False)
     known = [*lines["past"], *lines["truth"]]
     name = f"{title} of {picture.text('title')}" if title else picture.text("title")
+    attention = picture.document("attention")
+    weights = [
+        [finite(cell) or 0.0 for cell in row] for row in attention.entries("rows") if isinstance(row, list)
+    ]
     drawn = drawing(
         width,
-        HEIGHT,
+        HEIGHT + (CELL * len(weights) + 6 if weights else 0),
         name,
         y.levels(LEFT, width - RIGHT, 5),
         *_ends(picture, width),
         element("path", d=_band(lines["low"], lines["high"], begin, x, y), class_="band"),
         element("path", d=_path(known, 0, x, y), class_="curve known"),
         element("path", d=_path(lines["mean"], begin, x, y), class_="curve two"),
+        *_attention(attention, weights, x),
     )
     rows = zip(*(map(_cell, lines[key]) for key in ("truth", "mean", "low", "high")), strict=False)
     numbered = ((str(step), *cells) for step, cells in enumerate(rows, start=1))
     numbers = table(["step", *(LINES[key] for key in ("truth", "mean", "low", "high"))], numbered, name)
-    return figure(name, f"{picture.text('first')} to {picture.text('last')}", drawn, numbers)
+    caption = f"{picture.text('first')} to {picture.text('last')}."
+    if weights:
+        patch = attention.count("patch")
+        caption += f" Below: the patches that steps 1 to {patch}, the next {patch}, and so on attend to."
+    return figure(name, caption, drawn, numbers)
 
 
 def _cell(value: float) -> str:
@@ -74,6 +84,22 @@ def _ends(picture: Document, width: int) -> Iterable[Markup]:
     below = HEIGHT - BOTTOM + 18
     yield element("text", picture.text("first"), x=LEFT, y=below, class_="axis")
     yield element("text", picture.text("last"), x=width - RIGHT, y=below, class_="axis end")
+
+
+def _attention(attention: Document, weights: list[list[float]], x: Scale) -> Iterable[Markup]:
+    """Draw a row of cells under the past for each patch of the forecast, the darker the more it attends."""
+    stride, first = attention.count("stride"), attention.number("first") or 0.0
+    for row, cells in enumerate(weights):
+        most = max(*cells, 1e-12)
+        for column, weight in enumerate(cells):
+            left = x(first + column * stride)
+            text = f"forecast patch {row + 1}: {weight:.1%}"
+            place = {
+                "x": left,
+                "y": float(HEIGHT + CELL * row),
+                "width": x(first + (column + 1) * stride) - left,
+            }
+            yield tip("rect", text, **place, height=CELL - 1, fill_opacity=weight / most, class_="one")
 
 
 def _path(values: Sequence[float], begin: int, x: Scale, y: Scale) -> str:
