@@ -16,7 +16,7 @@ export const decision = {
   name: "decision",
   title: "Decision",
   lead: ({ names }) => (
-    `Which words carried the ${names.step}: where the model looked, and what moved its probability.`),
+    `Which words carried the ${names.symbol}: where the model looked, and what moved its probability.`),
   depends: ["a", "unit"],
   applies: (trace) => !trace.searched && !trace.given && trace.document.source !== null,
   controls: ({ state, set }) => unitChoice(state, set),
@@ -97,7 +97,9 @@ function verdict(trace, t) {
   const others = top.filter(([other]) => other !== id).slice(0, 2)
     .map(([other, score], place) => (
       [place > 0 && ", ", bold(trace.symbol(other)), ` ${percent(probability(score))}`]));
-  return paragraph("big facts", `${stepName(trace, t)}: `, bold(trace.symbol(id), "now"),
+  const at = trace.placeOf(t);
+  const where = at !== null && [", ", bold(trace.axes.source[at].label)];
+  return paragraph("big facts", stepName(trace, t), where, ": ", bold(trace.symbol(id), "now"),
     ` ${percent(probability(logProb))}`,
     element("span", { class: "quiet" }, others.length > 0 && ", then ", others));
 }
@@ -126,8 +128,8 @@ function caution(trace, items, effects, weights) {
     !effects && `${trace.absent("contributions", "the contributions were not computed")} `,
     weights && "A pooling weight is how much of a token's vector was taken, not how much it mattered: "
       + "attention alone does not prove a cause (Jain & Wallace 2019, arXiv 1902.10186). ",
-    effects && "Gradient × input checks it: how the log-probability changes with each token, to first order; "
-      + "orange raises it, blue lowers it. ",
+    effects && `Gradient × input ${weights ? "checks it" : "measures"}: how the log-probability changes with `
+      + "each token, to first order; orange raises it, blue lowers it. ",
     Number.isFinite(alike) && ["Rank correlation of the two: ", bold(short(alike, 2)), "."]);
 }
 

@@ -56,6 +56,9 @@ export function createStory({ set }) {
       output.children[at].classList.toggle("now", places.includes(now));
       output.children[at].classList.toggle("later", places[0] > now);
     });
+    const here = trace.placeOf(now);
+    groups.source.forEach(({ places }, at) => (
+      source.children[at].classList.toggle("now", places.includes(here))));
     const weights = heads ? await weightsOf(trace, state, heads) : () => null;
     if (mine !== turn) return; // a later step is shown
     if (trace.given) shade((place) => weights(place + 1), page.colours, output, groups.output);

@@ -55,6 +55,11 @@ export class Trace {
   }
 
 
+  /** The place of the source at which a step predicts; null if it predicts from all of it. */
+  placeOf(t) {
+    return this.document.steps[t].place ?? null;
+  }
+
   /** The text of a target token. */
   symbol(id) {
     return standing(wordText(this.document.symbols[id] ?? `#${id}`));

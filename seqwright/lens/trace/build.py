@@ -133,6 +133,8 @@ def look_at(
             "ablations": predicted_without_heads(model, readout) if ablate else None,
             "branches": None,
         }
+    for one, place in zip(inside["steps"], readout.scored or (), strict=False):
+        one["place"] = place
     own = zip(inside["steps"], readout.output["pieces"], strict=True)
     scores = [one["log_prob"] for one, piece in own if piece.get("special") != NEXT]
     document["output"]["log_prob"] = None if None in scores else rounded(math.fsum(scores))

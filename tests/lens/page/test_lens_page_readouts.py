@@ -223,7 +223,7 @@ def test_the_blanks_of_a_text_are_its_steps(look):
     assert tabs(page)[0] == "Decision"
     assert page.text(".panel .big").startswith("Blank 1")
     page.press("ArrowRight")
-    page.wait("document.querySelector('.panel .big').textContent.startsWith('Blank 2')")
+    page.wait("document.querySelector('.panel .big').textContent.startsWith('Blank 2, [MASK]: ')")
     effects = trace.contributions()[0][1]
     assert [float(row[1].replace("−", "-")) for row in table(page)] == pytest.approx(
         effects.tolist(), abs=1e-3
@@ -238,6 +238,7 @@ def test_the_words_of_a_tagger_are_its_steps(look):
     assert page.text(".panel .big").startswith("Word 1")
     assert page.text(".tokens.output").split() == trace.output.split()
     page.press("End")
-    page.wait("document.querySelector('.panel .big').textContent.startsWith('Word 3')")
+    page.wait("document.querySelector('.panel .big').textContent.startsWith('Word 3, glass: ')")
+    assert page.text(".tokens.source .now") == "glass"
     go(page, "next")
     assert "The probability of each tag" in page.text(".lead")
