@@ -19,7 +19,7 @@ export const alignment = {
   title: (trace) => (aligns(trace) ? "Alignment" : "Attention"),
   lead: (trace) => (aligns(trace)
     ? "Attention weights: which input tokens the model attends to when it produces each output token."
-    : "Attention weights: which tokens of the text each token attends to."),
+    : "Attention weights: which tokens of the text the model attends to."),
   depends: ["a", "kind", "layer", "head", "join", "layout", "unit", "sink"],
   unavailable: ({ trace }) => (trace.kinds.length ? null : noAttention(trace)),
   controls,

@@ -92,8 +92,9 @@ function eyeIcon(off) {
 }
 
 /** What a head changes by being switched off. */
-function changes({ given, names }) {
-  return given ? "the next token changes without it" : `the ${names.output} changes without it`;
+function changes({ given, searched }) {
+  const what = given ? "next token" : searched ? "output" : "prediction";
+  return `the ${what} changes without it`;
 }
 
 /** The output without the head that is switched off, compared with the original. */

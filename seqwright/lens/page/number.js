@@ -25,6 +25,8 @@ export const number = {
   title: "Computation",
   lead: "How one attention weight is computed, and how the block uses it, with the numbers of this model.",
   depends: ["a", "kind", "layer", "head", "q", "k", "t", "cell"],
+  unavailable: ({ trace }) => (
+    stored(trace).length || trace.document.recurrent.length ? null : whyNot(trace)),
   controls,
   draw,
 };
@@ -126,7 +128,7 @@ function tableOf(lines) {
 }
 
 function whyNot(trace) {
-  if (!trace.kinds.length) return noAttention(trace);
+  if (!trace.document.heads.length) return noAttention(trace);
   return trace.absent("vectors", "the trace lacks the vectors behind the weights");
 }
 

@@ -193,7 +193,9 @@ function stages({ trace, state, set }) {
   const list = [
     ["tokens", read.length, { view: "alignment", unit: "pieces" }],
     model.encoder && ["encoder", model.encoder + layers("enc"), encoder],
-    ["attention", heads.length ? plural(heads.length, "head") : "none", { view: "heads" }],
+    heads.length || !trace.kinds.length
+      ? ["attention", heads.length ? plural(heads.length, "head") : "none", { view: "heads" }]
+      : ["attention", "pooling", { view: "alignment" }],
     model.decoder && ["decoder", model.decoder + layers("dec"), { view: "next" }],
     search && ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
     !search && !trace.given && [trace.names.output, likely(trace), { view: "decision" }],

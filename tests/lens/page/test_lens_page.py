@@ -12,6 +12,7 @@ from synthetic_traces import make_trace, older
 from seqwright.errors import InputError
 from seqwright.lens.page import HOME, in_script, render
 from seqwright.lens.page.bundle import bundle
+from seqwright.lens.trace.document import Trace
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \u2028 \ud800 &amp; {{script}}"
 
@@ -86,8 +87,11 @@ def test_a_trace_of_a_newer_format_is_refused():
         render([make_trace(), make_trace() | {"format": 3}])
 
 
-def test_a_trace_of_format_1_is_upgraded():
+def test_a_trace_of_format_1_is_upgraded(tmp_path: Path):
+    file = tmp_path / "older.json"
+    file.write_text(json.dumps(older(make_trace())), encoding="utf-8")
     (held,) = data_of(render([older(make_trace())]))["traces"]
+    assert Trace.load(file).document == held
     assert held["format"] == 2
     assert {"names", "axes", "kinds"} <= held.keys()
 
