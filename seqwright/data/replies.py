@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from seqwright.data.language_results import Surprise
 from seqwright.data.results import Text
@@ -21,3 +22,6 @@ class Reply(Text):
     surprise: Surprise | None = None
     ranks: Mapping[int, int] = field(default_factory=dict)
     fits: bool = True
+
+    def _output_json(self) -> dict[str, Any]:
+        return {**super()._output_json(), "fits": self.fits}

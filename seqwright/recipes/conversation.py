@@ -16,6 +16,7 @@ DROPOUT = ((5, 0.1), (15, 0.2), (math.inf, 0.3))  # below so many epochs
 SUBWORDS = ((5_000, 1_000), (20_000, 3_000), (math.inf, 8_000))  # pieces for so many replies
 LONGEST = 256  # tokens of a context that are read, at most
 CORES = 2
+RETRIEVAL = "dual_encoder"
 DECODED = 200  # replies that a validation generates
 
 
@@ -30,7 +31,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _tokenizer(replies),
         _context(PIECES * columns["context"].words.mean),
         _model(replies * length, ends, requested.get("model", {})),
-        _batch(),
+        _batch(requested.get("model", {}).get("kind") == RETRIEVAL),
         *time,
         _validation(ends),
     ]
@@ -57,17 +58,23 @@ def _model(tokens: float, ends: Mapping[str, Any], model: Mapping[str, Any]) -> 
         read = steps * ends.get("tokens", 2048) if steps else ends["minutes"] * 60 * SPEED
         epochs = read / tokens
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    alone = model.get("kind") in ("decoder_only", "dual_encoder")
+    alone = model.get("kind") in ("decoder_only", RETRIEVAL)
     table: dict[str, Any] = {"preset": "tiny", "dropout": dropout} | ({} if alone else {"share": True})
     reason = f"each reply is seen about {max(epochs, 1):.0f} times"
     return Choice(f"model tiny, dropout {dropout}", {"model": table}, reason)
 
 
-def _batch() -> Choice:
-    optimizer = {"kind": "adamw", "rate": 4e-3, "embedding_rate": 4.0}
-    table = {"tokens": 2048, "accumulate": CORES, "optimizer": optimizer}
-    what = f"2,048 tokens of replies per batch, in {CORES} parts for up to {CORES} cores, rate 0.004"
-    return Choice(what, {"training": table}, "replies vary, so that a batch should have many of them")
+def _batch(retrieval: bool) -> Choice:
+    tokens, rate = (4096, 2e-3) if retrieval else (2048, 4e-3)
+    optimizer = {"kind": "adamw", "rate": rate, "embedding_rate": 4.0}
+    table = {"tokens": tokens, "accumulate": CORES, "optimizer": optimizer}
+    what = f"{tokens:,} tokens of replies per batch, in {CORES} parts for up to {CORES} cores, rate {rate:g}"
+    reason = (
+        "the other replies of a batch are the wrong ones"
+        if retrieval
+        else "replies vary, so that a batch should have many of them"
+    )
+    return Choice(what, {"training": table}, reason)
 
 
 def _time(replies: int) -> Choice:

@@ -20,7 +20,7 @@ from seqwright.config.registry import parse as parse_spec
 from seqwright.data.fields import FIELD, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.language_results import Surprise
-from seqwright.data.plan import RowLengths, item_seed
+from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
 from seqwright.data.read_report import Place
 from seqwright.data.readers.conversations import (
     KEYS,
@@ -34,13 +34,14 @@ from seqwright.data.replies import Reply
 from seqwright.data.results import Text
 from seqwright.data.split import text_hash
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row
+from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import InputError, ModelError, brief
 from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import read_json, write_json
-from seqwright.tasks.bases.generated_text import SIDES, GeneratedText, TextRequest
+from seqwright.tasks.bases.generated_text import SIDES, TOKENS, GeneratedText, TextRequest
+from seqwright.tasks.bases.reply_index import ReplyIndex
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
@@ -52,6 +53,12 @@ POOLED = 1000  # replies of the training split from which an evaluation draws wr
 RANKED = 500  # items of an evaluation whose candidates are ranked
 CANDIDATES = 10
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
+RANKS = (10, 100)  # candidates of a retrieval model, whose ranks cost little
+UNFIT = 0.05  # share of right replies that count as unfit
+METRICS_OF_RETRIEVAL = (
+    *("recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100", "recall_at_5_of_100"),
+    *("distinct_1", "distinct_2", "most_frequent_reply", "reply_length"),
+)
 METRICS_OF_REPLIES = (
     *("perplexity", "loss", "distinct_1", "distinct_2"),
     *("most_frequent_reply", "reply_length", "recall_at_1_of_10"),
@@ -71,6 +78,7 @@ class Conversation(GeneratedText[Exchange]):
 
     longest: the tokens of a context that are read, the most recent ones. pool: some replies of the training
     split. counts: how often each id occurs in replies, for the baseline. segmented: the encoder reads turns.
+    retrieves: replies are chosen from the `index`, which exists when the model is trained.
     """
 
     source: Tokenizer
@@ -78,9 +86,11 @@ class Conversation(GeneratedText[Exchange]):
     pool: tuple[str, ...]
     counts: tuple[int, ...]
     segmented: bool = False
+    retrieves: bool = False
+    index: ReplyIndex | None = None
 
     roles = (Role("context", Kind.TEXT), Role("reply", Kind.TEXT, needed="train"))
-    models = ("encoder_decoder", "decoder_only", "ensemble")
+    models = ("encoder_decoder", "decoder_only", "ensemble", "dual_encoder")
     noun, group_noun = "exchange", "context"
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
@@ -149,9 +159,8 @@ class Conversation(GeneratedText[Exchange]):
         counts = np.zeros(tokenizer.size, np.int64)
         for ids in tokenizer.encode_batch(pool):
             np.add.at(counts, [*ids, END], 1)
-        return cls(
-            tokenizer, config.data.max_length, tuple(pool), tuple(counts.tolist()), reads_turns(config)
-        )
+        rest = tuple(pool), tuple(counts.tolist()), *model_facts(config)
+        return cls(tokenizer, config.data.max_length, *rest)
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> Conversation:
@@ -164,11 +173,35 @@ class Conversation(GeneratedText[Exchange]):
             raise ModelError(
                 f"{folder / POOL} does not have replies and {tokenizer.size:,} counts; restore it"
             )
-        return cls(tokenizer, config.data.max_length, tuple(pool), tuple(counts), reads_turns(config))
+        segmented, retrieves = model_facts(config)
+        index = ReplyIndex.load(folder) if retrieves else None
+        rest = tuple(pool), tuple(counts), segmented, retrieves, index
+        return cls(tokenizer, config.data.max_length, *rest)
 
     def save(self, folder: Path) -> None:
         self.source.save(folder / TOKENIZER)
         write_json(folder / POOL, {"replies": list(self.pool), "counts": list(self.counts)})
+        if self.index is not None:
+            self.index.save(folder)
+
+    def indexed(self, model: Any, examples: Iterable[Exchange]) -> Conversation:
+        if not self.retrieves:
+            return self
+        replies = dict.fromkeys(example.reply for example in examples if example.reply)
+        replies |= dict.fromkeys(self.pool)
+        return replace(self, index=self._index(model, list(replies)))
+
+    def calibrated(self, model: Any, examples: Sequence[Exchange]) -> Conversation:
+        """Nothing fits if the best reply is less alike than nearly all right ones of the validation split."""
+        if self.index is None or not examples:
+            return self
+        contexts = self._context_vectors(model, self.encode(examples))
+        replies = self._reply_vectors(model, [example.reply or "" for example in examples])
+        least = float(np.quantile((contexts * replies).sum(1), UNFIT))
+        return replace(self, index=replace(self.index, least=least))
+
+    def _index(self, model: Any, replies: Sequence[str]) -> ReplyIndex:
+        return ReplyIndex(tuple(replies), self._reply_vectors(model, replies))
 
     @property
     def fingerprint(self) -> str:
@@ -311,12 +344,27 @@ class Conversation(GeneratedText[Exchange]):
             options = replace(options, no_repeat=int(TALK["no_repeat"]))
         return TalkRequest(options, found.prefix, checked)
 
+    def drafts(
+        self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int]
+    ) -> Any:
+        return None if self.retrieves else super().drafts(model, rows, request, numbers)
+
+    def draft(
+        self, model: Model, items: Sequence[tuple[Exchange, Sequence[str]]], check: Check
+    ) -> list[Text]:
+        if self.index is not None or not self.retrieves:
+            return super().draft(model, items, check)
+        return replace(self, index=self._index(model, self.pool)).draft(model, items, check)
+
     def answer(
         self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] = ()
     ) -> list[Text]:
-        found = [_as_reply(text) for text in super().answer(model, rows, request, numbers)]
         checked = isinstance(request, TalkRequest) and request.checked
-        if not checked or any(row.example.reply is None for row in rows):
+        checked = checked and not any(row.example.reply is None for row in rows)
+        if self.retrieves:
+            return self._retrieve(model, rows, request, (numbers or range(len(rows))) if checked else None)
+        found = [_as_reply(text) for text in super().answer(model, rows, request, numbers)]
+        if not checked:
             return list(found)
         scores = self.score(model, [row.example for row in rows])
         own = numbers or range(len(rows))
@@ -328,6 +376,64 @@ class Conversation(GeneratedText[Exchange]):
             )
             for reply, row, score, n in zip(found, rows, scores, own, strict=True)
         ]
+
+    def _retrieve(
+        self, model: Any, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] | None
+    ) -> list[Text]:
+        """Return the nearest replies; with `numbers` the rank of the expected one among wrong ones, too."""
+        index = self.index or self._index(model, self.pool)
+        contexts, limit = self._context_vectors(model, rows), self.input_limit(model)
+        best, cosines = index.nearest(contexts, getattr(request.options, "n_best", 1))
+        scores = float(model.scale) * cosines
+        log_probs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        found = []
+        for i, row in enumerate(rows):
+            nothing = _as_reply(self._nothing(row, limit))
+            shown = [
+                replace(
+                    nothing,
+                    text=index.texts[n],
+                    score=float(cosines[i, n]),
+                    log_prob=float(log_probs[i, n]),
+                    fits=bool(cosines[i, n] >= index.least),
+                )
+                for n in best[i].tolist()
+            ]
+            first = nothing if self.is_blank(row.example) else shown[0]
+            found.append(replace(first, alternatives=tuple(shown[1:])))
+        if numbers is not None:
+            right = self._reply_vectors(model, [row.example.reply or "" for row in rows])
+            for i, (row, number) in enumerate(zip(rows, numbers, strict=True)):
+                wrong = self.wrong_replies(row.example, number, max(RANKS) - 1)
+                alike, own = index.vectors_of(wrong) @ contexts[i], right[i] @ contexts[i]
+                ranks = {count: 1 + int((alike[: count - 1] >= own).sum()) for count in RANKS}
+                found[i] = replace(found[i], ranks=ranks)
+        return list(found)
+
+    def _context_vectors(self, model: Any, rows: Sequence[Row[Exchange]]) -> np.ndarray:
+        limit = self.input_limit(model)
+        ids = [self.read_part(row.columns["source"], limit) for row in rows]
+        return self._vectors(model, model.source_vectors, self.source_of, ids)
+
+    def _reply_vectors(self, model: Any, replies: Sequence[str]) -> np.ndarray:
+        from seqwright.data.batch import padded
+
+        ids = self.source.encode_batch(list(replies))
+        return self._vectors(model, model.target_vectors, lambda rows: padded(rows, begin=True), ids)
+
+    def _vectors(
+        self, model: Any, encode: Callable[[Any], Any], read: Callable[[Ragged], Any], ids: Sequence[Any]
+    ) -> np.ndarray:
+        """Encode texts in batches of similar length, (N, D) float32."""
+        from seqwright.models import evaluating
+
+        found: dict[int, np.ndarray] = {}
+        lengths = [len(each) + 1 for each in ids]
+        with evaluating(model):
+            for numbers in cut_by_tokens(sorted(range(len(ids)), key=lengths.__getitem__), lengths, TOKENS):
+                vectors = encode(read(Ragged.of([ids[i] for i in numbers])))
+                found |= zip(numbers, vectors.float().numpy(), strict=True)
+        return np.stack([found[i] for i in range(len(ids))])
 
     def _rank(self, model: Model, example: Exchange, score: float, number: int) -> int:
         """Return the place of the right reply among candidates, by the log-probability of a token."""
@@ -357,17 +463,20 @@ class Conversation(GeneratedText[Exchange]):
         validation: bool = False,
         **options: Any,
     ) -> Judge:
-        usual = ("distinct_2", "reply_length") if validation else METRICS_OF_REPLIES
+        usual: tuple[str, ...] = ("distinct_2", "reply_length")
+        if not validation:
+            usual = METRICS_OF_RETRIEVAL if self.retrieves else METRICS_OF_REPLIES
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)
         return Judge(built, {}, {metric.name: metric.title for metric in built})
 
     def mistakes(self, judge: Judge, items: Sequence[Item[Exchange, Any]]) -> list[Mistake]:
-        """The expected reply is the more surprising, the worse."""
+        """The more surprising the expected reply, or the lower its rank, the worse."""
         found = []
         for item in items:
             surprise, output = item.output.surprise, item.output.value
-            nats = 0.0 if surprise is None else -surprise.log_prob / max(surprise.tokens, 1)
+            rank = item.output.ranks.get(max(RANKS), 1) / max(RANKS)
+            nats = -surprise.log_prob / max(surprise.tokens, 1) if surprise else rank
             wrong = output not in item.references
             found.append(Mistake(item.references[0], int(wrong), 1 - math.exp(-nats), ()))
         return found
@@ -387,8 +496,10 @@ class Conversation(GeneratedText[Exchange]):
         }
         return {respect: buckets for respect, buckets in found.items() if len(buckets) > 1}
 
-    def baseline(self, example: Exchange) -> Surprise:
+    def baseline(self, example: Exchange) -> Surprise | None:
         """The surprise of a reply whose words are drawn by their frequency alone."""
+        if self.retrieves:
+            return None
         ids, total = [*self.source.encode(example.reply or ""), END], sum(self.counts) + len(self.counts)
         log_prob = math.fsum(math.log((self.counts[i] + 1) / total) for i in ids)
         return Surprise(example.reply or "", log_prob, len(ids))
@@ -399,11 +510,11 @@ def joined(context: Sequence[str]) -> str:
     return FIELD.join(context)
 
 
-def reads_turns(config: Config) -> bool:
-    """Whether the encoder of a configuration reads segments."""
-    from seqwright.models.building import reads_sentences
+def model_facts(config: Config) -> tuple[bool, bool]:
+    """Whether the encoder of a configuration reads segments, and whether its model retrieves."""
+    from seqwright.models.building import reads_sentences, resolve
 
-    return reads_sentences(config.model)
+    return reads_sentences(config.model), resolve(config.model)["kind"] == "dual_encoder"
 
 
 def _as_reply(text: Text) -> Reply:

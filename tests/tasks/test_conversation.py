@@ -19,6 +19,7 @@ from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
+from seqwright.tasks.bases.generated_text import SIDES
 from seqwright.tasks.conversation import Conversation
 
 SMALL = {"preset": "tiny", "layers": 1, "size": 16, "hidden": 16, "heads": 2, "dropout": 0.0}
@@ -99,6 +100,56 @@ def test_an_evaluation_scores_and_ranks_the_expected_reply():
     assert all(1 <= item.output.ranks[10] <= 4 for item in found.items)
     assert "perplexity" in found.baseline
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def retriever() -> Predictor:
+    task = fitted(kind="dual_encoder")
+    model = predictor(task, kind="dual_encoder")
+    model.task = task.indexed(model.model, EXCHANGES).calibrated(model.model, EXCHANGES[:4])
+    return model
+
+
+def test_the_nearest_reply_is_found_by_comparing_with_all():
+    model = retriever()
+    task, index = model.task, model.task.index
+    assert set(index.texts) == {reply for _, reply in TALK}
+    (found,) = model.predict([("hi",)], n_best=3)
+    context = task._context_vectors(model.model, task.encode(list(task.inputs([("hi",)]))))[0]
+    cosines = {text: float(vector @ context) for text, vector in zip(index.texts, index.vectors, strict=True)}
+    assert [each.text for each in found.all] == sorted(cosines, key=cosines.__getitem__, reverse=True)[:3]
+    assert found.score == pytest.approx(max(cosines.values()), abs=1e-5)
+    assert list(model.typed(("hi",))) == [found.text]
+
+
+def test_a_retrieval_model_has_recall_and_says_when_nothing_fits():
+    model = retriever()
+    metrics = model.evaluate(EXCHANGES[:4]).metrics
+    assert {"recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100"} <= metrics.keys()
+    assert "perplexity" not in metrics
+    strict = replace(model.task, index=replace(model.task.index, least=1.1))
+    model.task = strict
+    assert not model.predict(["hi"])[0].fits
+
+
+def test_the_index_is_saved_with_the_task(tmp_path):
+    task = retriever().task
+    task.save(tmp_path)
+    found = Conversation.load(tmp_path, configuration(kind="dual_encoder"))
+    assert found.index.texts == task.index.texts
+    assert np.array_equal(found.index.vectors, task.index.vectors)
+    (tmp_path / "index.json").write_text('{"replies": ["a"], "least": 0.0}')
+    with pytest.raises(ModelError, match="do not belong together"):
+        Conversation.load(tmp_path, configuration(kind="dual_encoder"))
+
+
+def test_equal_replies_are_not_wrong_ones():
+    """A batch in which all targets are equal has nothing to tell apart."""
+    task = fitted(kind="dual_encoder")
+    model = predictor(task, kind="dual_encoder").model
+    rows = task.encode([EXCHANGES[0], EXCHANGES[0]._replace(context=("bye",))])
+    batch = task.collated(*(Ragged.of([row.columns[side] for row in rows]) for side in SIDES), np.arange(2))
+    assert float(model.loss(batch).total.detach()) == pytest.approx(0.0, abs=1e-6)
+    assert model.loss(batch).count == 2
 
 
 def test_distinct_counts_words_over_all_outputs():

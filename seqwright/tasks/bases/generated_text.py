@@ -272,11 +272,11 @@ class GeneratedText(Task[E, Text]):
         from seqwright.models import Generative
         from seqwright.search import stream
 
-        assert isinstance(model, Generative)
         drafts = self.drafts(model, [row], request, [0])
         if drafts is None:
             yield self.answer(model, [row], request)[0].text
             return
+        assert isinstance(model, Generative)
         (draft,) = drafts
         while not draft.done:
             (leg,) = self.legs(model, [draft])
