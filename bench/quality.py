@@ -5,8 +5,8 @@ python -m bench.quality --table           # writes the table of docs/benchmarks.
 
 --keep FOLDER keeps the runs, each under its name and seed, and resumes those that were interrupted.
 
-DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/ and tagging/. A training receives only
-files, time and seed: the recipe chooses everything else.
+DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/, tagging/, trec/ and imdb/. A training
+receives only files, time and seed: the recipe chooses everything else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from typing import Any
 
 import seqwright
 from bench.tables import markdown, put
+from seqwright.config import DataConfig
+from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.labelled import open_labelled
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "quality.jsonl"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 
+KIM = "CNN of Kim 2014, harvardnlp/sent-conv-torch"
 WU = "Transformer-Tiny, Wu et al. 2021, README of their code"
 YOLCHUYEVA = "Transformer 4×4, Yolchuyeva et al. 2019"
 UDPIPE = "UDPipe 1.2 on UD 2.3, gold tokens, README of its models"
@@ -39,7 +43,10 @@ SINGLE = "single fairseq Transformer (juletx/writing-systems)"
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training and one test. `aim` is the target score; `judged` are options of the evaluation."""
+    """One training and one test. `aim` is the target score; `judged` are options of the evaluation.
+
+    linear: logistic regression on words and pairs of words (scikit-learn) is trained on the same files.
+    """
 
     title: str
     train: tuple[str, ...]
@@ -50,6 +57,14 @@ class Experiment:
     published: str
     aim: float | None = None
     judged: tuple[str, ...] = ()
+    linear: bool = False
+
+
+def _labels(folder: str, ending: str, *rest: Any) -> Experiment:
+    """Describe texts with labels; a tenth of the training texts is for validation."""
+    title, minutes, published, aim = rest
+    files = ((f"{folder}/train.{ending}",), (), (f"{folder}/test.{ending}",))
+    return Experiment(title, *files, minutes, "accuracy", published, aim, linear=True)
 
 
 def _multi30k(minutes: float, aim: float | None, title: str) -> Experiment:
@@ -140,22 +155,29 @@ EXPERIMENTS: dict[str, Experiment] = {
         "entity_f1",
         f"26.3 to 41.9 ({WNUT})",
     ),
+    "trec": _labels("trec", "tsv", "TREC-6, question types", 3, f"88.2 ({KIM}, random embeddings)", 88.0),
+    "imdb": _labels("imdb", "tsv.gz", "IMDB, sentiment of reviews", 10, "87.5 (CNN, bentrevett)", 88.0),
 }
 
 
 def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
     """Train into `out` with the defaults and evaluate on the test split, each in its own process."""
     held = [f"--valid={data / name}" for name in experiment.valid]
+    held += (
+        [] if held else [f"--test={data / name}" for name in experiment.test]
+    )  # otherwise a share of training
     end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
     printed_by("train", *(str(data / name) for name in experiment.train), *held, *end)
     tests = [str(data / name) for name in experiment.test]
     judged = json.loads(printed_by("evaluate", str(out), *tests, "--json", *experiment.judged))
+    peer = {"linear": linear(experiment, data)} if experiment.linear else {}
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     config = json.loads((out / "config.json").read_text())
     parameters = sum(p.numel() for p in seqwright.load(out).model.parameters())
     speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return {
         "metrics": judged["metrics"],
+        **peer,
         "intervals": judged["intervals"],
         "signature": judged["signatures"][experiment.metric],
         "minutes": minutes,
@@ -168,6 +190,24 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
         "seed": seed,
         "version": seqwright.__version__,
     }
+
+
+def linear(experiment: Experiment, data: Path) -> float:
+    """Return the test accuracy, in percent, of logistic regression on TF-IDF of words and pairs of words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    model = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+"),
+        LogisticRegression(C=10, max_iter=300),
+    )
+    train, test = (
+        list(open_labelled([str(data / name) for name in names], DataConfig()).read(ReadReport()))
+        for names in (experiment.train, experiment.test)
+    )
+    model.fit([each.text for each in train], [each.label for each in train])
+    return 100 * model.score([each.text for each in test], [each.label for each in test])
 
 
 def printed_by(*arguments: str) -> str:
@@ -210,13 +250,14 @@ def _cells(experiment: Experiment, record: dict[str, Any]) -> list[str]:
         higher = experiment.metric in HIGHER
         reached = value >= experiment.aim if higher else value <= experiment.aim
         aim = f"{'≥' if higher else '≤'} {experiment.aim:g}, {'reached' if reached else '**not reached**'}"
+    peer = f", {record['linear']:.1f} (TF-IDF + logistic regression, same run)" if experiment.linear else ""
     score = f"{experiment.metric.replace('_', ' ')} **{value:.2f}** ({low:.1f}–{high:.1f})"
     return [
         experiment.title,
         f"{record['minutes']:g}",
         score,
         aim,
-        experiment.published,
+        experiment.published + peer,
         f"{record['steps']:,}",
         f"{record['parameters'] / 1e6:.1f} M",
         f"{record['peak_memory_mb']} MB",

@@ -202,7 +202,7 @@ PRESETS: dict[str, Preset] = {
                 "embedding_size": 128,
                 "widths": [1, 2, 3],
                 "dropout": 0.2,
-                "token_dropout": 0.2,
+                "token_dropout": 0.1,
             },
             "attention",
             dropout=0.5,

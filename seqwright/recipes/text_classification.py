@@ -20,8 +20,8 @@ READ = 0.95  # share of the texts that are read whole
 LONGEST = 1000  # tokens that are read of a text, at most
 NGRAMS, LETTERS = "ngram-classifier", "tiny-classifier"  # presets for running text, and for single words
 SPEED = {NGRAMS: 50_000, LETTERS: 25_000}  # tokens per second on two cores, roughly
-ENOUGH = 15  # epochs after which n-grams overfit at the full rate
-RATE = 2e-3
+ENOUGH = 15  # epochs after which n-grams overfit without more regularisation
+SMALL = 2_000_000  # words below which there is time to segment the texts again in each epoch
 DROPOUT = ((3, 0.2), (10, 0.3), (math.inf, 0.5))  # of other presets, below so many epochs
 SUBWORDS = (
     (200_000, 2_000),
@@ -57,12 +57,13 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     )
     preset = _preset(as_table(requested.get("model", {})), words)
     epochs = _epochs(preset, ends, texts * (mean + 1))
+    longer = preset == NGRAMS and epochs > ENOUGH
     choices = [
-        _tokenizer(column, words),
+        _tokenizer(column, words, longer),
         length,
         *_sentences(preset, requested),
         _model(survey, preset, epochs),
-        _batch(preset, epochs, mean + 1),
+        _batch(preset, longer, mean + 1),
         *time,
         _validation(ends),
     ]
@@ -86,14 +87,18 @@ def _preset(model: Mapping[str, Any], words: bool) -> str:
     return model.get("preset", NGRAMS if words and kind == "ngrams" else LETTERS)
 
 
-def _tokenizer(column: TextColumn, words: bool) -> Choice:
+def _tokenizer(column: TextColumn, words: bool, longer: bool) -> Choice:
     if not words:
         return Choice("characters", {"tokenizer": {"source": "characters"}}, "the texts are single words")
     count = round(column.words.mean * column.words.total())
     size = next(size for limit, size in SUBWORDS if count < limit)
-    table = {"tokenizer": {"source": {"kind": "bpe", "max_size": size}}}
+    table: dict[str, Any] = {"tokenizer": {"source": {"kind": "bpe", "max_size": size}}}
     reason = f"running text; each piece must occur often enough in {pluralize(count, 'word')} to be learned"
-    return Choice(f"BPE with {size:,} pieces", table, reason)
+    if not longer or count >= SMALL:
+        return Choice(f"BPE with {size:,} pieces", table, reason)
+    table["tokenizer"]["sampled"] = True
+    reason += "; words are segmented differently in each epoch (BPE dropout), against overfitting"
+    return Choice(f"BPE with {size:,} pieces, sampled", table, reason)
 
 
 def _length(column: TextColumn, words: bool) -> Choice:
@@ -160,24 +165,26 @@ def _model(survey: Survey, preset: str, epochs: float) -> Choice:
     return Choice(what, {"model": table}, reason)
 
 
-def _batch(preset: str, epochs: float, length: float) -> Choice:
-    """Choose the batches and the rate. The embeddings of n-grams start near zero: a high rate overfits."""
+def _batch(preset: str, longer: bool, length: float) -> Choice:
+    """Choose batches and optimizer. The embeddings of n-grams start near zero: a high rate overfits them.
+
+    Accuracy on a fifth of the training texts of TREC after 36 epochs: 83.7 %; with a decay of 1 85.0 %, with
+    sampled segmentations 85.3 %, after 60 epochs with both 84.8 %; after 12 epochs without them 85 to 86 %.
+    """
     least, most = TOKENS
     tokens = min(max(2 ** round(math.log2(TEXTS * length)), least), most)
     reason = (
         f"about {pluralize(round(tokens / length), 'text')}; on small data more steps beat larger batches"
     )
-    optimizer = {"kind": "adamw", "rate": RATE, "embedding_rate": 2.0, "decay": 0.05}
+    optimizer = {"kind": "adamw", "rate": 2e-3, "embedding_rate": 2.0, "decay": 0.05}
     table = {"tokens": tokens, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.0}
     if preset == NGRAMS:
-        rate = float(f"{RATE * min(1.0, ENOUGH / epochs):.1g}")
-        optimizer |= {"rate": rate, "embedding_rate": 0.2}
+        optimizer["embedding_rate"] = 0.2
         table |= {"smoothing": 0.1, "average": 0.99}
-        if rate < RATE:
-            reason += f"; a lower rate because each text is seen about {epochs:.0f} times"
-    what = (
-        f"{tokens:,} tokens per batch, in {CORES} parts for up to {CORES} cores, rate {optimizer['rate']:g}"
-    )
+    what = f"{tokens:,} tokens per batch, in {CORES} parts for up to {CORES} cores, rate 0.002"
+    if longer:
+        optimizer["decay"] = 1.0
+        what, reason = f"{what}, weight decay 1", f"{reason}; the decay is against overfitting"
     return Choice(what, {"training": table}, reason)
 
 

@@ -170,6 +170,10 @@ def test_running_text_gets_ngrams_and_single_words_letters(tmp_path):
     words = write(tmp_path / "w.tsv", [f"{row['text']}\t{row['label']}" for row in rows])
     letters = design({"data": {"train": [words]}}).config
     assert (letters.model["preset"], letters.tokenizer.source) == ("tiny-classifier", "characters")
+    assert text.tokenizer.sampled  # few texts in three minutes: each is seen very often
+    assert text.training.optimizer["decay"] == 1
+    short = design({"data": {"train": [path]}, "training": {"epochs": 5}}).config
+    assert (short.tokenizer.sampled, short.training.optimizer["decay"]) == (False, 0.05)
     other = design({"data": {"train": [path]}, "model": {"preset": "lstm-classifier"}})
     assert "lstm-classifier, dropout" in "\n".join(other.lines())
 
@@ -216,6 +220,12 @@ def test_long_texts_are_cut_and_counted(run):
     [
         ([f"{text}\tgood" for text, _ in reviews(60)], "every text has the label 'good'"),
         ([f"\t{label}" for _, label in reviews(60)], "no pairs"),
+        ([*(f"{text}\t{label}" for text, label in reviews(60)), "x" * 50_000_000 + "\tgood"], "r.tsv:61"),
+        (
+            ["sentence1\tsentence2\tlabel", *(f"{text}\t{text} x\t{label}" for text, label in reviews(60))],
+            "two texts per label, sentence1 and sentence2; a classifier reads one: join them into one "
+            "column, or choose one, as in --columns sentence1:label",
+        ),
     ],
 )
 def test_data_that_cannot_work_is_one_line(rows, words, tmp_path, capsys):
@@ -223,6 +233,21 @@ def test_data_that_cannot_work_is_one_line(rows, words, tmp_path, capsys):
     command = ["train", path, "--task", "text_classification", "--out", str(tmp_path / "run"), *FAST]
     assert cli.main(command) == 2
     assert words in capsys.readouterr().err
+
+
+def test_labels_that_look_like_numbers_and_one_that_validation_lacks(tmp_path, capsys):
+    """Grades, one of them seen once: it is for training, and keeps its number."""
+    rows = [(text, "2" if label == "good" else "1") for text, label in reviews(150)]
+    path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in [*rows, ("so so", "10")]])
+    assert cli.main(["train", path, "--out", str(tmp_path / "run"), *FAST[:-1], "--steps=3"]) == 0
+    assert json.loads((tmp_path / "run" / "labels.json").read_text())["names"] == ["1", "2", "10"]
+    data = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert (data["labels"]["10"], sum(data["labels"].values())) == (1, 151)
+    capsys.readouterr()
+    assert cli.main(["predict", str(tmp_path / "run"), write(tmp_path / "in.txt", ["fine"]), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer["label"], str)
+    assert answer["probabilities"].keys() == {"1", "2", "10"}
 
 
 def test_a_label_that_is_only_in_the_validation_file_is_named(tmp_path, capsys):

@@ -36,6 +36,10 @@ TEXTS = (
     *("text", "sentence", "review", "content", "body", "question", "document"),
     *("tweet", "comment", "utterance", "query", "message", "title"),
 )
+SEVERAL = (  # names of the texts of one example
+    *(("sentence1", "sentence2"), ("question1", "question2"), ("text1", "text2")),
+    *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("premise", "hypothesis")),
+)
 MARK = "__label__"  # of fastText: `__label__sports the match ended`
 ENDLESS = 1 << 62  # texts are cut when they are encoded, not left out
 
@@ -49,12 +53,15 @@ class Labelled(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The text and the label column of a glance, and why."""
+    """The text and the label column of a glance, and why; `several`: names of two texts that belong
+    together.
+    """
 
     text: ColumnGlance
     label: ColumnGlance
     named: bool
     reason: str
+    several: tuple[str, ...] = ()
 
 
 def label_columns(glance: Glance) -> Columns | None:
@@ -69,7 +76,9 @@ def label_columns(glance: Glance) -> Columns | None:
         others = [column for column in glance.columns if column is not label]
         if others and label.distinct <= max(glance.rows // 2, 3):
             text = min(others, key=lambda column: (known[column] not in TEXTS, -column.words))
-            return Columns(text, label, True, f"{heads[label]} is a name of labels")
+            names = set(known.values())
+            several = next((pair for pair in SEVERAL if names.issuperset(pair)), ())
+            return Columns(text, label, True, f"{heads[label]} is a name of labels", several)
     if glance.width != 2:
         return None
     for label, text in (glance.columns, glance.columns[::-1]):
@@ -126,6 +135,12 @@ class LabelTable(LabelledFiles):
         """Return the columns as `text:label`, by their names if there is a header."""
         glance = look_at(self.paths, self.data)
         found = None if glance is None else label_columns(glance)
+        if found is not None and found.several:
+            texts = " and ".join(found.several)
+            raise InputError(
+                f"{self.name} has two texts per label, {texts}; a classifier reads one: join them into one "
+                f"column, or choose one, as in --columns {found.several[0]}:{_key(found.label)}"
+            )
         if found is not None:
             return f"{_key(found.text)}:{_key(found.label)}"
         if glance is not None and glance.width == 2:
