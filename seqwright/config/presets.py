@@ -121,6 +121,18 @@ def _resnet(size: int, layers: list[int], bottleneck: bool = False) -> dict[str,
 _DOSOVITSKIY = {"patch": 16, "class_token": True, "layers": 12, "dropout": 0.1}
 
 
+_CAPTION_CNN = {"kind": "resnet", "size": 128, "stages": 3, "layers": 2, "stem": "large"}
+_WRITER = {"kind": "transformer", **_OURS, **_TINY, "layers": 2, "dropout": 0.1}
+
+
+def _captioner(encoder: dict[str, Any], decoder: dict[str, Any], *, tie: bool = True) -> dict[str, Any]:
+    return {"encoder": encoder, "decoder": decoder, "share": False, "tie": tie}
+
+
+def _lstm_writer(**options: Any) -> dict[str, Any]:
+    return {"kind": "rnn", "cell": "lstm", "size": 512, "dropout": 0.3, "start": "tanh", **options}
+
+
 def _tagger(encoder: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "encoder_only", "encoder": encoder, "head": {"kind": "tags"}}
 
@@ -292,6 +304,44 @@ PRESETS: dict[str, Preset] = {
         "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words, table 1 (ViT-Base, 86 M parameters)",
         _vit("first", **_DOSOVITSKIY, size=768, hidden=3072, heads=12),
         "the head is one linear layer, as in fine-tuning",
+    ),
+    "vinyals2015": Preset(
+        "Vinyals et al. 2015, Show and Tell: A Neural Image Caption Generator, 4.3.1 (no attention)",
+        _captioner(_CAPTION_CNN, _lstm_writer(attention="none", feed="nothing", readout="state"), tie=False),
+        "the image is the first state of the LSTM, not its first input; a small residual network in place "
+        "of GoogLeNet: model.encoder.start=RUN takes a trained one",
+    ),
+    "xu2015": Preset(
+        "Xu et al. 2015, Show, Attend and Tell, 3.1 and 4.2 (soft attention)",
+        _captioner(
+            _CAPTION_CNN,
+            _lstm_writer(
+                attention="bahdanau", query="previous", feed="context", readout="sum", gate=True, coverage=1.0
+            ),
+            tie=False,
+        ),
+        "a small residual network in place of VGG: model.encoder.start=RUN takes a trained one",
+    ),
+    "cnn-transformer": Preset(
+        "ours: the residual network of xu2015, and a Transformer that attends to its grid",
+        _captioner(_CAPTION_CNN, _WRITER),
+    ),
+    "vit-transformer": Preset(
+        "ours: a vision Transformer (Dosovitskiy et al. 2021) with the decoder of cnn-transformer: patches "
+        "in place of every convolution",
+        _captioner(
+            {
+                "kind": "patches",
+                "patch": 8,
+                "feed_forward": {"kind": "plain", "activation": "gelu"},
+                "layers": 4,
+                "size": 128,
+                "hidden": 256,
+                "heads": 4,
+                "dropout": 0.1,
+            },
+            _WRITER,
+        ),
     ),
     "tiny-tagger": Preset(
         "ours: the encoder of tiny-classifier over words, which are read with their spelling (dos Santos & "

@@ -129,6 +129,11 @@ class Attention(InferenceModule["BoundAttention"]):
         """query (G, Q, size) -> (G, Q, out size)."""
         return self.bound()(query, context, keys)
 
+    def weights(self, query: Tensor, context: AttentionContext, keys: Keys) -> Tensor:
+        """The weights of the keys alone, with gradients: query (G, Q, size) -> (G, H, Q, K)."""
+        own = self.bound()
+        return own.scores_and_weights(own.queries(query, context.queries), context, keys)[1]
+
 
 class BoundAttention:
     """An attention as functions of its weights (see `seqwright.nn.inference_weights`)."""
@@ -219,12 +224,15 @@ class BoundAttention:
         if home.gate is not None:
             attended = attended * home.gate
         if home.recorder is not None:  # a separate computation: recording changes no output
-            bias, blind = self._bias(q, context, keys)
-            scores = self._scores(q, keys, bias)
-            weights = scores.softmax(-1)
-            weights = weights if blind is None else weights.masked_fill(blind, 0.0)
-            home.recorder(Look(q, keys, scores, weights, context.width))
+            home.recorder(Look(q, keys, *self.scores_and_weights(q, context, keys), context.width))
         return self.out(by_row(attended, attended.shape[0], attended.shape[2]))
+
+    def scores_and_weights(self, q: Tensor, context: AttentionContext, keys: Keys) -> tuple[Tensor, Tensor]:
+        """q (G, H, Q, E) -> the input of the softmax and its output, (G, H, Q, K) each."""
+        bias, blind = self._bias(q, context, keys)
+        scores = self._scores(q, keys, bias)
+        weights = scores.softmax(-1)
+        return scores, weights if blind is None else weights.masked_fill(blind, 0.0)
 
     def _in_blocks(self, q: Tensor, context: AttentionContext, keys: Keys, band: Band) -> Tensor:
         """The same as `_attended`, in blocks; the global queries, which see every key, apart."""

@@ -32,7 +32,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
             f"{survey.name}: every image has the label {only!r}; a classifier needs at least two labels"
         )
     images, ending = survey.report.examples, requested.get("training", {})
-    size = _size(survey)
+    size = image_size(survey)
     time = [] if ending.keys() & set(ENDS) else [_time(images)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
@@ -43,7 +43,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _size(survey: Survey) -> Choice:
+def image_size(survey: Survey) -> Choice:
     """The median of the longer sides, or the next smaller one of a few sizes."""
     longest = round(median(max(each.image.facts[:2]) for each in survey.sample))
     if longest <= SMALL:

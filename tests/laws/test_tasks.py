@@ -48,6 +48,7 @@ PARTS = {  # of models, where they are not the default ones
     "masked_language_modeling": {"head": "tokens"},
     "token_classification": {"head": "tags"},
     "image_classification": {"encoder": {"kind": "patches", "patch": 4}},
+    "image_captioning": {"encoder": {"kind": "patches", "patch": 4}},
 }
 TRAINING = {"tokens": 256, "validations": 2, "decode": 40, "average": 0.9, "smoothing": 0.0}
 

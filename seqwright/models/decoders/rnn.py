@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from seqwright.config.registry import Count, check_options, unknown
+from seqwright.data.batch import PAD
 from seqwright.errors import ConfigError
 from seqwright.models import Decoder, Encoded, join_lengths, same_width
 from seqwright.nn.attention import Attention
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.kv_cache import Keys, join_keys, select_keys
+from seqwright.nn.loss import add_to_objective
 from seqwright.nn.masks import AttentionContext, Places, regroup, take
 from seqwright.nn.pooling import masked_mean
 from seqwright.nn.recurrent import Cell, Cells, Recurrent
@@ -81,9 +84,12 @@ class Rnn(Decoder):
     query: whether the previous state (Bahdanau) or the current one (Luong) is the query of the attention.
     feed: the input of the cells in addition to the embedding: nothing, the context, or the last output
     (Luong's input feeding).
-    readout: the input of the output layer: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), or
-    a maxout over state, embedding and context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the
-    state s_i that the probability is conditioned on).
+    gate: multiply the context by σ(w · query), how much the step looks at the source (Xu et al. 2015, 4.2.1).
+    coverage: the weight λ of a loss that asks every place of the source to be looked at equally in all
+    (Xu et al. 2015, eq. 14).
+    readout: the input of the output layer: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), a
+    maxout over state, embedding and context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the
+    state s_i that the probability is conditioned on), or their sum after linear maps (Xu et al. 2015, eq. 7).
     start: the encoder's final states layer by layer (copy), or tanh of a linear map of a summary of the
     source (tanh). Without a source the first state is zero.
     """
@@ -101,12 +107,14 @@ class Rnn(Decoder):
         attention: str | Mapping[str, Any] | None = None,
         query: Literal["previous", "current"] = "current",
         feed: Literal["nothing", "context", "output"] = "output",
-        readout: Literal["state", "tanh", "maxout"] = "tanh",
+        gate: bool = False,
+        coverage: Annotated[float, Ge(0)] = 0.0,
+        readout: Literal["state", "tanh", "maxout", "sum"] = "tanh",
         start: Literal["copy", "tanh"] = "tanh",
         dropout: float = 0.1,
     ):
         super().__init__()
-        self.query, self.feed = query, feed
+        self.query, self.feed, self.coverage = query, feed, coverage
         self.size = size if readout == "state" else readout_size or size
         self.embedding = Embedding(vocabulary, embedding_size or size)
         self.attention = _attention(attention, size, memory_size)
@@ -115,7 +123,8 @@ class Rnn(Decoder):
         inputs = self.embedding.size + fed
         self.recurrent = Recurrent(inputs, size=size, layers=layers, cell=cell, dropout=dropout)
         self.bridge = None if memory_size is None else Bridge(memory_size, self.recurrent, start == "tanh")
-        make = {"state": _State, "tanh": _Tanh, "maxout": _Maxout}[readout]
+        self.gate = nn.Linear(size, 1) if gate else None
+        make = {"state": _State, "tanh": _Tanh, "maxout": _Maxout, "sum": _Sum}[readout]
         self.readout = make(size, self.embedding.size, context_size, self.size)
         self.dropout = Dropout(dropout)
         attends = self.attention is not None
@@ -125,6 +134,10 @@ class Rnn(Decoder):
             raise ConfigError('feed = "context" needs a source; take feed = "nothing" or "output"')
         if attends and feed == "context" and query == "current":
             raise ConfigError('feed = "context" needs query = "previous"; take that, or feed = "output"')
+        if not attends and (gate or coverage):
+            raise ConfigError("gate and coverage are options of the attention; set attention = bahdanau")
+        if coverage and query == "current":
+            raise ConfigError('coverage needs query = "previous"; take that, or coverage = 0')
         if attends and readout == "state" and feed != "context":
             raise ConfigError('readout = "state" with attention needs feed = "context"; or take "tanh"')
 
@@ -142,12 +155,26 @@ class Rnn(Decoder):
         embedded = self.dropout(self.embedding(tokens))  # (R, T, embedding size)
         if not self.sequential and real is None:
             return self._at_once(embedded, state)
-        outputs = []
+        outputs, queries, first = [], [], state
         for t in range(tokens.shape[1]):
             after = self._step(embedded[:, t], state)
+            queries.append(state.cells[0][-1])
             state = after if real is None else _where(real[:, t], after, state)
             outputs.append(after.output)
+        if self.coverage and self.training:
+            add_to_objective(self.coverage * self._uncovered(torch.stack(queries, 1), tokens, first))
         return torch.stack(outputs, dim=1), state
+
+    def _uncovered(self, queries: Tensor, tokens: Tensor, state: RnnState) -> Tensor:
+        """Σ over rows and places of (1 − Σ_t α_t)²; padding tokens do not look (Xu et al. 2015, eq. 14)."""
+        assert self.attention is not None
+        assert state.memory is not None
+        context = AttentionContext(Places.run(0, queries.shape[1], device=queries.device), state.width)
+        weights = self.attention.weights(queries, context, state.memory).mean(1)  # (R, T, K)
+        looks = (tokens != PAD)[..., None] * weights
+        missing = 1 - looks.sum(1)
+        seen = state.memory.places.seen
+        return (missing if seen is None else missing * seen).square().sum()
 
     def _step(self, embedded: Tensor, state: RnnState) -> RnnState:
         """embedded (R, embedding size) -> the state whose output (R, size) is the readout of this token."""
@@ -184,7 +211,8 @@ class Rnn(Decoder):
             pos = state.length[:, None] + torch.arange(count, device=queries.device)  # (R, count)
             places = Places(pos.view(state.groups, -1))
         context = self.attention(folded, AttentionContext(places, state.width), state.memory)
-        return context.view(rows, count, -1)
+        context = context.view(rows, count, -1)
+        return context if self.gate is None else self.gate(queries).sigmoid() * context
 
 
 def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None) -> Attention | None:
@@ -258,6 +286,22 @@ class _Tanh(nn.Module):
 
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         return torch.tanh(self.map(torch.cat([context, state], -1)))
+
+
+class _Sum(nn.Module):
+    """E y + L s + M c: the deep output of Xu et al. 2015, eq. 7, with embeddings of the output's size."""
+
+    def __init__(self, state: int, embedding: int, context: int, size: int):
+        super().__init__()
+        if embedding != size:
+            raise ConfigError(
+                f'readout = "sum" adds embeddings of {embedding} to an output of {size}; make embedding_size '
+                "and readout_size equal"
+            )
+        self.map = nn.Linear(state + context, size)
+
+    def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        return embedded + self.map(torch.cat([state, context], -1))
 
 
 class _Maxout(nn.Module):

@@ -101,6 +101,20 @@ class GeneratedText(Task[E, Text]):
         """Return what decides the random numbers of an output, besides the seed: the number of the input."""
         return number
 
+    def source_length(self, row: Row[E]) -> int:
+        """Return how many tokens a source counts as."""
+        return len(row.columns["source"])
+
+    def output_limit(self, source: Sequence[int]) -> int:
+        """Return how many tokens the output of a source has at most."""
+        return 20 + 4 * len(source)
+
+    def reading(self, row: Row[E], limit: int) -> Reading:
+        """Count the tokens of a source, of which `limit` are read."""
+        ids = row.columns["source"]
+        every = row.columns.get("all", len(ids))
+        return Reading(every, sum(token == UNK for token in ids), max(0, every - limit))
+
     def source_of(self, rows: Ragged) -> Any:
         """Return the ids of sources as the encoder reads them."""
         from seqwright.data.batch import source_tokens
@@ -213,7 +227,8 @@ class GeneratedText(Task[E, Text]):
 
         assert isinstance(model, Generative)
         most = min(options.max_length, table_length(model, "decoder", options.max_length))
-        limits = [min(most, 20 + 4 * len(row) + len(p)) for row, p in zip(sources, prefixes, strict=True)]
+        pairs = zip(sources, prefixes, strict=True)
+        limits = [min(most, self.output_limit(source) + len(prefix)) for source, prefix in pairs]
         symbols: dict[str, Any] = {"first": BEGIN, "end": END, "silent": (PAD, BEGIN)}
         seed = getattr(options, "seed", None)
         seeds = () if seed is None else [item_seed(seed, 0, number) for number in numbers]
@@ -286,10 +301,8 @@ class GeneratedText(Task[E, Text]):
 
     def _nothing(self, row: Row[E], limit: int) -> Text:
         """Return the output of a blank source, and the beginning of any other."""
-        ids = row.columns["source"]
-        unknown, every = sum(token == UNK for token in ids), row.columns.get("all", len(ids))
-        reading = Reading(every, unknown, max(0, every - limit))
-        return Text("", 0.0, 0.0, (), (), "end", source=self.to_line(row.example), reading=reading)
+        line, reading = self.to_line(row.example), self.reading(row, limit)
+        return Text("", 0.0, 0.0, (), (), "end", source=line, reading=reading)
 
     def _output(self, of: Text, found: Hypothesis) -> Text:
         return replace(
@@ -320,7 +333,7 @@ class GeneratedText(Task[E, Text]):
             places = order[start : start + TOGETHER]
             request = TextRequest(BeamOptions(size=1, max_length=2 * longest[places[-1]] + 10))
             rows = self.encode([items[place][0] for place in places])
-            lengths = [len(row.columns["source"]) + 1 for row in rows]
+            lengths = [self.source_length(row) + 1 for row in rows]
             for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
                 outputs = self.answer(model, [rows[i] for i in numbers], request)
                 found |= zip((places[i] for i in numbers), outputs, strict=True)
@@ -339,7 +352,7 @@ class GeneratedText(Task[E, Text]):
                 *(len(strange), len(rows), strange[0]),
             )
         scores = np.zeros(len(rows))
-        order = sorted(range(len(rows)), key=lambda i: (rows[i].length, len(rows[i].columns["source"])))
+        order = sorted(range(len(rows)), key=lambda i: (rows[i].length, self.source_length(rows[i])))
         for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOKENS):
             sources, targets = (Ragged.of([rows[i].columns[side] for i in numbers]) for side in SIDES)
             with evaluating(model):

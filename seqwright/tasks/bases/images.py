@@ -1,0 +1,199 @@
+"""Images as inputs: what the tasks share that read them, from the user's files to pixels."""
+
+from __future__ import annotations
+
+import io
+import os
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, PositiveInt, ValidationError
+
+from seqwright.config import DataConfig
+from seqwright.data.images import (
+    Picture,
+    as_array,
+    checked,
+    decoded,
+    find_picture,
+    in_parallel,
+    is_archive,
+    is_packed,
+    to_uri,
+)
+from seqwright.data.read_report import Place
+from seqwright.data.readers.images import ImageExample, ImageFiles, files_of, images_in, open_images
+from seqwright.data.results import Prediction
+from seqwright.data.store import ColumnSpec, Store
+from seqwright.data.task import Task
+from seqwright.errors import InputError, ModelError
+from seqwright.files import check_format, read_json, write_json
+
+P = TypeVar("P", bound=Prediction)
+
+FORMAT, IMAGES = 1, "images.json"
+NOWHERE = Place("", 0)
+CELL = 8  # pixels: an image counts as many tokens as it has cells of 8 × 8 pixels
+MOST_CELLS = 256
+
+
+class ImageFile(BaseModel):
+    """The contents of images.json."""
+
+    format: int
+    size: PositiveInt
+    channels: PositiveInt
+
+
+class ImageTask(Task[ImageExample, P]):
+    """A task whose inputs are images of `size` × `size` pixels with 1 or 3 channels.
+
+    augment: the random changes of training images.
+    """
+
+    size: int
+    channels: int
+    augment: tuple[str, ...]
+
+    group_noun = "image"
+    reads_files, block = True, 512
+
+    # The user's files ------------------------------------------------------------------------------
+
+    @classmethod
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> ImageFiles:
+        return open_images(paths, data)
+
+    @classmethod
+    def files(cls, paths: Sequence[str], data: DataConfig) -> list[str]:
+        return files_of(paths, data)
+
+    @classmethod
+    def group(cls, example: ImageExample) -> str:
+        """Equal images stay together, whatever their names."""
+        return f"{example.image.facts.digest:x}"
+
+    @classmethod
+    def identity(cls, example: ImageExample) -> str:
+        return cls.group(example)
+
+    # What is learned from the training split --------------------------------------------------------
+
+    @staticmethod
+    def load_images(folder: Path) -> ImageFile:
+        """Return the form of the images that a saved task reads."""
+        path = folder / IMAGES
+        table = read_json(path)
+        check_format(path, table.get("format"), FORMAT)
+        try:
+            return ImageFile.model_validate(table)
+        except ValidationError as error:
+            raise ModelError(f"{path} is damaged; restore it from a copy") from error
+
+    def save_images(self, folder: Path) -> None:
+        write_json(folder / IMAGES, {"format": FORMAT, "size": self.size, "channels": self.channels})
+
+    @property
+    def form(self) -> str:
+        """The form of the images in a few words."""
+        colours = "grey" if self.channels == 1 else "coloured"
+        return f"{colours} images of {self.size} × {self.size} pixels"
+
+    # Examples as numbers ---------------------------------------------------------------------------
+
+    @property
+    def cells(self) -> int:
+        """The number of tokens that an image counts as."""
+        return min(max(self.size // CELL, 1) ** 2, MOST_CELLS)
+
+    def image_columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
+        columns = ColumnSpec("content", "<i8"), ColumnSpec.pixels("pixels")
+        return (*columns, ColumnSpec.text("name")) if readable else columns
+
+    def encoded_images(self, examples: Sequence[ImageExample]) -> Iterator[dict[str, Any]]:
+        """Yield the columns of each image."""
+        for example, pixels in zip(examples, in_parallel(self.pixels, examples), strict=True):
+            image = example.image
+            yield {"content": [image.facts.digest], "pixels": pixels.reshape(-1), "name": image.name}
+
+    def pixels(self, example: ImageExample) -> np.ndarray:
+        return decoded(example.image, self.size, self.channels)
+
+    def shaped(self, flat: np.ndarray) -> np.ndarray:
+        """Return rows of pixels as images (B, H, W, C)."""
+        return flat.reshape(-1, self.size, self.size, self.channels)
+
+    def stored_pixels(self, store: Store, numbers: np.ndarray) -> np.ndarray:
+        return self.shaped(store.column("pixels").equal_rows(numbers))
+
+    def stored_image(self, store: Store, number: int, text: str) -> ImageExample:
+        (pixels,) = self.shaped(store.column("pixels").row(number))
+        image = Picture(store.column("name").text(number), content=pixels)
+        facts = image.facts._replace(digest=int(store.column("content").row(number)[0]))
+        return ImageExample(image._replace(facts=facts), text, NOWHERE)
+
+    # Inputs ----------------------------------------------------------------------------------------
+
+    def is_one(self, given: Any) -> bool:
+        if isinstance(given, str):
+            return not _holds_images(given)
+        return (
+            isinstance(given, bytes | Mapping | ImageExample)
+            or not isinstance(given, Iterable)
+            or (isinstance(given, np.ndarray) and given.ndim < 4)
+        )
+
+    def inputs(self, given: Any) -> Iterator[ImageExample]:
+        """Yield images of paths, folders, data URIs, bytes of files, PIL images and arrays."""
+        for each in [given] if self.is_one(given) or isinstance(given, str) else given:
+            if isinstance(each, ImageExample):
+                yield each._replace(text=None)
+                continue
+            image = each.get("image") if isinstance(each, Mapping) else each
+            if isinstance(image, str | os.PathLike) and _holds_images(os.fspath(image)):
+                yield from (ImageExample(checked(found), None, NOWHERE) for found in images_in(str(image)))
+            else:
+                yield ImageExample(checked(_picture(image)), None, NOWHERE)
+
+    def labelled(self, given: Any) -> Iterator[ImageExample]:
+        for number, each in enumerate(given, start=1):
+            if isinstance(each, ImageExample):
+                yield each
+            elif isinstance(each, tuple | list) and len(each) == 2 and isinstance(each[1], str):
+                yield ImageExample(checked(_picture(each[0])), each[1], NOWHERE)
+            else:
+                rule = f"give a list of (image, {self.roles[1].name})"
+                raise InputError(f"example {number} is {reprlib.repr(each)}; {rule}")
+
+    def from_line(self, line: str) -> ImageExample:
+        return ImageExample(checked(find_picture(line)), None, NOWHERE)
+
+    def to_line(self, example: ImageExample) -> str:
+        return example.image.name
+
+    def portable_line(self, example: ImageExample) -> str:
+        return to_uri(self.pixels(example))
+
+
+def _holds_images(path: str) -> bool:
+    return os.path.isdir(path) or (os.path.isfile(path) and (is_archive(path) or is_packed(path)))
+
+
+def _picture(given: Any) -> Picture:
+    """Return the picture of one input."""
+    if isinstance(given, str | os.PathLike):
+        return find_picture(os.fspath(given))
+    if isinstance(given, bytes):
+        return Picture(f"image of {len(given):,} bytes", content=given)
+    if hasattr(given, "tobytes") and hasattr(given, "mode") and hasattr(given, "save"):  # of PIL
+        file = io.BytesIO()
+        given.save(file, "PNG" if given.mode != "CMYK" else "TIFF")
+        return Picture(f"image of {given.width} × {given.height} pixels", content=file.getvalue())
+    if isinstance(given, np.ndarray) or hasattr(given, "__array__"):
+        pixels = as_array(given)
+        return Picture(f"array of {' × '.join(map(str, pixels.shape))}", content=pixels)
+    rule = "give a path, the bytes of a file, a PIL image or an array"
+    raise InputError(f"{reprlib.repr(given)} is not an image; {rule}")

@@ -1,0 +1,219 @@
+"""Image captioning: recognition, several captions of an image, inputs of every kind, and the commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from PIL import Image
+
+import seqwright
+from seqwright import cli
+from seqwright.config import parse
+from seqwright.data.corpus import Corpus
+from seqwright.data.images import to_uri
+from seqwright.data.task import group_items
+from seqwright.errors import ConfigError, InputError
+from seqwright.pipeline.design import design
+from seqwright.tasks.image_captioning import most_typical
+from seqwright.training.run import check_parts
+
+FAST = {
+    "tokens": 64,
+    "steps": 8,
+    "validations": 1,
+    "optimizer": {"kind": "adamw", "rate": 1e-2},
+    "smoothing": 0.0,
+    "traces": 0,
+}
+SMALL = {
+    "preset": "cnn-transformer",
+    "encoder": {"size": 16, "layers": 1, "stem": "small"},
+    "decoder": {"size": 16, "hidden": 16, "layers": 1, "heads": 2},
+}
+CAPTIONS = {
+    True: ("a bright sky above the sea", "the day begins on the beach", "light over water"),
+    False: ("a dark sky above the sea", "the night begins on the beach", "stars over water"),
+}
+
+
+def pixels(day: bool, draw: np.random.Generator, size: int = 12) -> np.ndarray:
+    """Noise, with a bright half: above by day, below by night."""
+    found = draw.integers(0, 90, (size, size, 3), dtype=np.uint8)
+    found[slice(0, size // 2) if day else slice(size // 2, size)] += 150
+    return found
+
+
+def encoded(image: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
+
+
+def beach(folder: Path, count: int = 40) -> Path:
+    """A table of three captions for each of `count` images in an archive."""
+    draw, lines = np.random.default_rng(0), []
+    with zipfile.ZipFile(folder / "images.zip", "w") as archive:
+        for number in range(count):
+            archive.writestr(f"{number}.png", encoded(pixels(number % 2 == 0, draw)))
+            lines += [f"{number}.png\t{caption}\n" for caption in CAPTIONS[number % 2 == 0]]
+    (folder / "captions.tsv").write_text("".join(lines))
+    return folder / "captions.tsv"
+
+
+def configured(file: Path, model: Any = None, **training: Any):
+    data = {
+        "train": [str(file)],
+        "held_out": 0.2,
+        "image_size": 12,
+        "augment": ["crop"],
+        "images": str(file.parent / "images.zip"),
+    }
+    options = {**FAST, **training}
+    table = {"task": "image_captioning", "data": data, "model": model or SMALL, "training": options}
+    return parse({**table, "threads": 1})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("captions")
+    tiny.train(configured(beach(folder)), folder / "run")
+    return folder / "run"
+
+
+# Recognition and the recipe ------------------------------------------------------------------------
+
+
+def test_a_table_of_paths_and_captions_is_recognised_and_designed(tmp_path):
+    file = beach(tmp_path)
+    designed = design({"data": {"train": [str(file)], "images": str(tmp_path / "images.zip")}})
+    assert designed.config.task == "image_captioning"
+    text = "\n".join(designed.lines())
+    assert "120 captions of 40 images" in text
+    assert "column 1 names images, column 2 has captions" in text
+    assert "augmentation: crop, flip" in text  # no caption names a side
+    assert designed.config.training.metric == "cider"
+
+
+def test_sides_in_captions_forbid_flips_and_short_captions_are_compared_by_words(tmp_path):
+    draw, lines = np.random.default_rng(0), []
+    for number in range(40):
+        (tmp_path / f"{number}.png").write_bytes(encoded(pixels(True, draw)))
+        lines.append(f"{number}.png\t{'left' if number % 2 else 'right'} arrow {number}\n")
+    (tmp_path / "arrows.tsv").write_text("".join(lines))
+    designed = design({"data": {"train": [str(tmp_path / "arrows.tsv")]}})
+    assert designed.config.data.augment == ("crop",)
+    assert "100% of the captions name left or right" in "\n".join(designed.lines())
+    assert designed.config.training.metric == "word_f1"
+
+
+def test_an_encoder_that_reads_no_images_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"model\.encoder is transformer, which reads no images; use cnn"):
+        check_parts(configured(beach(tmp_path), {"preset": "tiny", "share": False}))
+
+
+# Several captions ----------------------------------------------------------------------------------
+
+
+def test_the_captions_of_an_image_are_one_item_in_one_part(run):
+    task, corpus = seqwright.load(run).task, Corpus.of(configured(run.parent / "captions.tsv"))
+    parts = [list(corpus.examples(part)) for part in ("train", "valid", "test")]
+    assert sum(map(len, parts)) == 120
+    for examples in parts:
+        items, references, order = group_items(task, examples)
+        assert len(examples) == 3 * len(items) == len(order)
+        assert all(tuple(given) in CAPTIONS.values() for given in references)
+
+
+def test_an_image_with_several_captions_is_stored_once(run):
+    offsets = np.fromfile(run / "data" / "train" / "pixels.offsets", "<i8")
+    captions = np.fromfile(run / "data" / "train" / "target.offsets", "<i8")
+    assert len(captions) - 1 == 3 * (len(offsets) - 1)
+
+
+def test_the_typical_caption_has_the_most_frequent_words_and_is_not_short():
+    captions = ["a", "a dog on the grass", "a dog on the grass runs", "a cat on a dog", "zebras run in herds"]
+    assert most_typical([*captions, "a dog on the sand"]) == "a dog on the grass"
+
+
+def test_an_evaluation_shows_the_score_of_one_fixed_caption(run):
+    found = seqwright.load(run).evaluate(str(run.parent / "captions.tsv"))
+    assert len(found.items) == 40
+    assert set(found.metrics) == {
+        *("cider", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf", "word_f1", "exact_match", "distinct")
+    }
+    assert found.baseline["exact_match"] == 50.0
+    assert found.baseline.keys() == found.metrics.keys() - {"distinct"}
+    assert found.to_json()["signatures"]["bleu_4"].startswith("nrefs:3")
+
+
+# Inputs --------------------------------------------------------------------------------------------
+
+
+def test_inputs_of_every_kind_give_the_same_caption(run, tmp_path):
+    image = pixels(True, np.random.default_rng(5))
+    path = tmp_path / "photo.png"
+    path.write_bytes(encoded(image))
+    model = seqwright.load(run)
+    kinds = [str(path), path, encoded(image), Image.fromarray(image), image, image / 255, to_uri(image)]
+    assert len({model.predict([each])[0].text for each in kinds}) == 1
+    assert model.predict(str(tmp_path))[0].text == model(str(path))
+    with pytest.raises(InputError, match="is not an image; give a path"):
+        model.predict([7])
+    with pytest.raises(InputError, match=r"give a list of \(image, caption\)"):
+        model.evaluate([("only.png",)])
+
+
+def test_the_command_captions_several_images(run, tmp_path, capsys):
+    draw = np.random.default_rng(6)
+    names = [str(tmp_path / name) for name in ("photo.png", "other.png")]
+    for name in names:
+        Path(name).write_bytes(encoded(pixels(True, draw)))
+    assert cli.main(["predict", str(run), *names, "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["source"] for line in lines] == names
+    assert all(isinstance(line["output"], str) for line in lines)
+    assert cli.main(["predict", str(run), str(tmp_path / "missing.png")]) != 0
+    assert "missing.png does not exist" in capsys.readouterr().err
+
+
+def test_a_caption_can_be_scored_and_begun(run):
+    model, draw = seqwright.load(run), np.random.default_rng(7)
+    image = pixels(True, draw)
+    long, short = model.score([(image, "a bright sky above the sea"), (image, "stars")])
+    assert np.isfinite([long, short]).all()
+    assert model.predict([image], prefix="the night")[0].text.startswith("the night")
+
+
+# An encoder of another run --------------------------------------------------------------------------
+
+
+def test_the_encoder_of_a_classifier_is_taken_over(run, tmp_path):
+    draw = np.random.default_rng(0)
+    for number in range(40):
+        folder = tmp_path / "photos" / ("day" if number % 2 else "night")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.png").write_bytes(encoded(pixels(bool(number % 2), draw)))
+    encoder = {"kind": "resnet", "stages": 3, **SMALL["encoder"]}
+    data = {"train": [str(tmp_path / "photos")], "held_out": 0.2, "image_size": 12}
+    classifier = {"preset": "resnet20", "encoder": encoder}
+    table = {"task": "image_classification", "data": data, "model": classifier, "training": FAST}
+    tiny.train(parse({**table, "threads": 1}), tmp_path / "classifier")
+    known = seqwright.load(tmp_path / "classifier").model.encoder.state_dict()
+    model = {
+        **SMALL,
+        "encoder": {**SMALL["encoder"], "shortcut": "pad", "start": str(tmp_path / "classifier")},
+    }
+    still = {"steps": 1, "optimizer": {"kind": "adamw", "rate": 1e-9}}
+    tiny.train(configured(run.parent / "captions.tsv", model, **still), tmp_path / "captioner")
+    found = seqwright.load(tmp_path / "captioner").model.encoder.state_dict()
+    weights = [name for name in known if name.endswith("weight")]
+    assert weights
+    for name in weights:
+        np.testing.assert_allclose(found[name], known[name], atol=1e-5)
