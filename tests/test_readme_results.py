@@ -28,6 +28,7 @@ ROWS = {
     ("pronunciation", "sigmorphon 2021", 10): [f"sigmorphon-{code}" for code in quality._OFFICIAL],
     ("inflection", "german", 15): ["inflection-german"],
     ("inflection", "finnish", 15): ["inflection-finnish"],
+    ("parts of speech", "ewt", 5): ["tagging-ewt"],
 }
 
 Table = list[list[str]]

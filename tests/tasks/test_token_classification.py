@@ -169,7 +169,7 @@ def test_a_sentence_without_an_end_is_refused(tmp_path, monkeypatch):
         list(open_tagged([path], DataConfig()).read(ReadReport()))
 
 
-def test_invalid_entities_are_repaired_and_counted(tmp_path, capsys):
+def test_invalid_entities_are_repaired_and_counted(tmp_path):
     rows = [(["a", "b", "c"], ["O", "I-PER", "I-PER"]), (["d", "e"], ["B-PER", "I-PER"])] * 20
     path, report = write(tmp_path / "d.conll", conll(rows)), ReadReport()
     read = list(open_tagged([path], DataConfig()).read(report))
@@ -177,7 +177,7 @@ def test_invalid_entities_are_repaired_and_counted(tmp_path, capsys):
     assert report[Reason.BROKEN_ENTITY] == 20
     assert report.counts[Reason.BROKEN_ENTITY].places[0].line == 1
     lines = design({"data": {"train": [path]}, "training": {"steps": 1}}).lines()
-    assert any("20 changed: invalid BIO or IOBES tags" in line or "invalid BIO" in line for line in lines)
+    assert any("a tag that continues no entity begins one): 20 (first at" in line for line in lines)
 
 
 # Schemes and decoding ------------------------------------------------------------------------------
