@@ -29,6 +29,7 @@ STARTS = {  # the task and the model of each start
     "lstm": ("language_modeling", {"preset": "lstm-lm", "size": 16}),
     "classes": ("text_classification", {"preset": "tiny-classifier", **SIZES}),
     "pairs": ("text_to_text", {"preset": "tiny", **SIZES, "share": False}),
+    "tags": ("token_classification", {"preset": "tiny-tagger", **SIZES}),
 }
 QUICK = {"tokens": 256, "accumulate": 1, "validations": 1, "decode": 4, "traces": 0}
 SEARCH = {"beam": 1, "max_length": 20}
@@ -49,6 +50,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pairs.tsv").write_text(
         "".join(f"{text} {k}\t{text.upper()}\n" for k, (text, _) in enumerate(rows))
     )
+    (folder / "tags.tsv").write_text(
+        "".join(f"{text} {k}\t{' '.join(['W'] * len(text.split()))} N\n" for k, (text, _) in enumerate(rows))
+    )
     for name, (task, model) in STARTS.items():
         table = {"task": task, "data": {"train": [file_of(folder, task)]}, "model": model, "threads": 1}
         made = design({**table, "search": SEARCH, "training": {**QUICK, "steps": 2}})
@@ -57,7 +61,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def file_of(folder: Path, task: str) -> str:
-    names = {"text_classification": "labels.tsv", "text_to_text": "pairs.tsv"}
+    names = {
+        "text_classification": "labels.tsv",
+        "text_to_text": "pairs.tsv",
+        "token_classification": "tags.tsv",
+    }
     return str(folder / names.get(task, "plain.txt"))
 
 
@@ -81,6 +89,7 @@ CROSSINGS = [
     ("lm", "text_classification"),
     ("lstm", "text_classification"),
     ("pairs", "text_classification"),
+    ("mlm", "token_classification"),
     ("mlm", "text_to_text"),
     ("classes", "text_to_text"),
     ("classes", "masked_language_modeling"),
@@ -169,6 +178,12 @@ def test_the_preset_of_another_encoder_gives_only_its_head(home: Path, tmp_path:
         ("mlm", "language_modeling", {}, "language_modeling has no encoder, so it cannot start from .*mlm"),
         ("nothing", "text_classification", {}, "the folder .*nothing does not exist"),
         ("plain.txt", "text_classification", {}, "is a file, not a run"),
+        (
+            "tags",
+            "text_classification",
+            {},
+            "a run of token_classification, which does not read plain",
+        ),
         ("mlm", "text_classification", {"tokenizer": {"source": "words"}}, "reads with its own tokenizer"),
     ],
 )
