@@ -15,7 +15,7 @@ from seqwright.models.building import parts_of, resolve
 from seqwright.models.building.transfer import with_defaults
 from seqwright.training.warm_start import Start
 
-RATE = 0.2  # of the rate of new parts, for an encoder that is taken over
+RATE = 0.5  # of the rate of new parts, for an encoder that is taken over
 WARMUP = 50  # steps
 TIMES = 4  # an input may be so many times as long as those that an encoder was trained with
 DROPOUT = 0.2  # of an encoder that is taken over, at most: it overfits less than a new one

@@ -129,7 +129,7 @@ def test_a_training_with_a_start_resumes_exactly(home: Path, tmp_path: Path) -> 
 
 def test_what_is_taken_over_learns_slowly(home: Path) -> None:
     made = designed(home, "mlm", "text_classification")
-    assert made.config.training.optimizer["part_rates"] == {"encoder": 0.2}
+    assert made.config.training.optimizer["part_rates"] == {"encoder": 0.5}
     assert made.config.training.schedule["warmup"] == 50
     assert made.config.model["encoder"]["dropout"] <= 0.2
     own = designed(home, "mlm", "text_classification", model={"dropout": 0.4})
@@ -244,7 +244,7 @@ def test_the_command_prints_what_it_takes_over(home: Path, tmp_path: Path, capsy
     printed = capsys.readouterr().err
     assert "encoder of mlm, " in printed
     assert "new head, classes: mlm has the head tokens" in printed
-    assert "0.2 times the rate for the encoder" in printed
+    assert "0.5 times the rate for the encoder" in printed
     assert cli.main(["train", "labels.tsv", "start=mlm", *options]) == 0
     assert cli.main(["verify", str(tmp_path / "run")]) == 0
 
