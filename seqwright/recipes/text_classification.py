@@ -15,10 +15,10 @@ from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 
-PIECES = 1.3  # tokens per word
-READ = 0.95  # share of the texts that are read whole
-LONGEST = 1000  # tokens that are read of a text, at most
 NGRAMS, LETTERS = "ngram-classifier", "tiny-classifier"  # presets for running text, and for single words
+PIECES, MOST_PIECES = 1.3, 2.0  # tokens per word, on average and at most in a long text
+READ = 0.95  # share of the texts that are read whole, at least
+LONGEST, QUADRATIC = 1000, 400  # tokens that are read of a text, at most, by n-grams and by other models
 SPEED = {NGRAMS: 50_000, LETTERS: 25_000}  # tokens per second on two cores, roughly
 ENOUGH = 15  # epochs after which n-grams overfit without more regularisation
 SMALL = 2_000_000  # words below which there is time to segment the texts again in each epoch
@@ -51,11 +51,11 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     words, ending = _by_words(column, requested.get("tokenizer", {})), requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(texts)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
-    length = _length(column, words)
+    preset = _preset(as_table(requested.get("model", {})), words)
+    length = _length(column, words, preset)
     mean = min(
         PIECES * column.words.mean if words else column.characters.mean, length.table["data"]["max_length"]
     )
-    preset = _preset(as_table(requested.get("model", {})), words)
     epochs = _epochs(preset, ends, texts * (mean + 1))
     longer = preset == NGRAMS and epochs > ENOUGH
     choices = [
@@ -101,11 +101,15 @@ def _tokenizer(column: TextColumn, words: bool, longer: bool) -> Choice:
     return Choice(f"BPE with {size:,} pieces, sampled", table, reason)
 
 
-def _length(column: TextColumn, words: bool) -> Choice:
-    lengths = column.words if words else column.characters
-    whole = math.ceil((PIECES if words else 1.0) * _quantile(lengths, READ)) + 2
-    longest = max(min(whole, LONGEST), 16)
-    reason = f"{READ:.0%} of the texts fit" if longest >= whole else "longer texts are cut, to save time"
+def _length(column: TextColumn, words: bool, preset: str) -> Choice:
+    """Read whole texts unless a few are far longer than the others or all are long."""
+    lengths, pieces = (column.words, MOST_PIECES) if words else (column.characters, 1.0)
+    most = LONGEST if preset == NGRAMS else QUADRATIC
+    usual = math.ceil(pieces * _quantile(lengths, READ)) + 2
+    longest = max(min(2 * usual, most), 16)
+    reason = (
+        "longer texts are cut, to save time" if usual > longest else f"more than {READ:.0%} of the texts fit"
+    )
     return Choice(f"the first {longest} tokens of a text", {"data": {"max_length": longest}}, reason)
 
 

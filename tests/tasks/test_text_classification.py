@@ -178,6 +178,13 @@ def test_running_text_gets_ngrams_and_single_words_letters(tmp_path):
     assert "lstm-classifier, dropout" in "\n".join(other.lines())
 
 
+@pytest.mark.parametrize(("preset", "most"), [("ngram-classifier", 1000), ("lstm-classifier", 400)])
+def test_more_of_a_long_text_is_read_where_that_is_cheap(preset, most, tmp_path):
+    rows = [f"{text} {'word ' * 700}\t{label}" for text, label in reviews(60)]
+    table = {"data": {"train": [write(tmp_path / "r.tsv", rows)]}, "model": {"preset": preset}}
+    assert design(table).config.data.max_length == most
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("classified")
