@@ -395,7 +395,9 @@ class Task(ABC, Generic[E, P]):
         return None
 
     def legs(self, model: Any, drafts: Sequence[Any]) -> list[Any]:
-        """Return searches that begin drafts, or continue those whose last search is over."""
+        """Return searches that begin drafts, or continue those whose last search is over. Dropout and
+        gradients are off.
+        """
         raise NotImplementedError
 
     def score(self, model: Any, examples: Sequence[E]) -> list[float]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -297,5 +298,13 @@ def log_probs(model: Model, batch: Batch) -> np.ndarray:
 
 def table_length(model: nn.Module, part: str, otherwise: int) -> int:
     """Number of learned positions in a part of a model; `otherwise` if its positions are not a table."""
-    inside = (module for name, module in model.named_modules() if part in name.split("."))
-    return min((len(module.table) for module in inside if isinstance(module, Learned)), default=otherwise)
+    known = _table_lengths.setdefault(model, {})
+    if part not in known:
+        inside = (module for name, module in model.named_modules() if part in name.split("."))
+        lengths = (len(module.table) for module in inside if isinstance(module, Learned))
+        known[part] = min(lengths, default=None)
+    found = known[part]
+    return otherwise if found is None else found
+
+
+_table_lengths: WeakKeyDictionary[nn.Module, dict[str, int | None]] = WeakKeyDictionary()

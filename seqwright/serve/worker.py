@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
+
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.task import Row
 from seqwright.errors import SeqwrightError
@@ -234,7 +236,7 @@ class Worker:
             return
         predictor = self.predictor
         try:
-            with predictor.computing(len(drafts)):
+            with predictor.computing(len(drafts)), torch.inference_mode():
                 legs = predictor.task.legs(predictor.model, drafts)
                 cohorts = [Cohort(self._step, leg.state, leg.start, leg.options) for leg in legs]
                 self._pool.join(cohorts)

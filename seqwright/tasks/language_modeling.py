@@ -268,10 +268,12 @@ class LanguageModeling(RunningText[Any]):
 
     def _growing(self, model: Any, draft: ContinuationDraft) -> Iterator[None]:
         """Let a draft grow by one token at a time."""
+        from seqwright.models import evaluating
         from seqwright.search import stream
 
         while not draft.done:
-            (leg,) = self.legs(model, [draft])
+            with evaluating(model):
+                (leg,) = self.legs(model, [draft])
             for (emission,) in stream(model.step, leg.state, leg.start, leg.options):
                 draft.take(emission)
                 yield
@@ -302,7 +304,6 @@ class LanguageModeling(RunningText[Any]):
         """Read the context of each draft. When the window is full, its older half is dropped."""
         import torch
 
-        from seqwright.models import evaluating
         from seqwright.search import Start
         from seqwright.search.drafts import Leg
 
@@ -313,10 +314,9 @@ class LanguageModeling(RunningText[Any]):
             kept = context[-self.window // 2 :] if len(context) >= self.window else context
             room = min(self.window - len(kept) + 1, draft.request.length - count)
             seed = item_seed(draft.request.options.seed, count, draft.own)
-            with evaluating(model):
-                state = model.start(1)
-                if len(kept) > 1:
-                    state = model.prefill(torch.tensor([kept]), state)[1]
+            state = model.start(1)
+            if len(kept) > 1:
+                state = model.prefill(torch.tensor([kept]), state)[1]
             start = Start(rows=1, first=kept[-1], limits=[room], seeds=[seed], **symbols)
             legs.append(Leg(state, start, draft.request.options, [draft]))
         return legs

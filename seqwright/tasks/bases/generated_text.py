@@ -47,15 +47,15 @@ class TextDraft:
     def __init__(
         self,
         task: GeneratedText[Any],
-        model: Model,
         row: Row[Any],
+        limit: int,
         request: TextRequest,
         number: int,
         options: SamplingOptions,
     ):
         self.task, self.row, self.request, self.number = task, row, request, number
         self.options = options
-        self.nothing = task._nothing(row, task.input_limit(model))
+        self.nothing = task._nothing(row, limit)
         self.done = task.is_blank(row.example)
         self.emissions: list[Emission] = []
 
@@ -247,23 +247,18 @@ class GeneratedText(Task[E, Text]):
     ) -> list[TextDraft] | None:
         from seqwright.search import BeamOptions, SamplingOptions
 
-        options = request.options
+        options, limit = request.options, self.input_limit(model)
         if isinstance(options, BeamOptions):
             if options.size > 1:
                 return None
             shared = ("min_length", "max_length", "no_repeat", "banned", "filters")
             chosen = {name: getattr(options, name) for name in shared}
-            greedy = SamplingOptions(temperature=0.0, **chosen)
-            return [
-                TextDraft(self, model, row, request, n, greedy) for row, n in zip(rows, numbers, strict=True)
-            ]
-        return [
-            TextDraft(self, model, row, request, n, options) for row, n in zip(rows, numbers, strict=True)
-        ]
+            options = SamplingOptions(temperature=0.0, **chosen)
+        numbered = zip(rows, numbers, strict=True)
+        return [TextDraft(self, row, limit, request, number, options) for row, number in numbered]
 
     def legs(self, model: Model, drafts: Sequence[TextDraft]) -> list[Leg]:
         """Encode the sources of drafts; those with the same options start together."""
-        from seqwright.models import evaluating
         from seqwright.search.drafts import Leg
 
         alike: dict[Any, list[TextDraft]] = {}
@@ -276,15 +271,13 @@ class GeneratedText(Task[E, Text]):
             sources = [self.read_part(draft.row.columns["source"], limit) for draft in group]
             numbers, options = [draft.number for draft in group], group[0].options
             prefixes = self._prefixes(group[0].request.prefix, numbers)
-            with evaluating(model):
-                drawn = [self.draw_key(draft.row, draft.number) for draft in group]
-                state, start = self._begin(model, sources, prefixes, options, drawn)
-            legs.append(Leg(state, start, options, group))
+            drawn = [self.draw_key(draft.row, draft.number) for draft in group]
+            legs.append(Leg(*self._begin(model, sources, prefixes, options, drawn), options, group))
         return legs
 
     def typed(self, model: Model, row: Row[E], request: TextRequest) -> Iterator[str]:
         """Yield the output as it grows; that of a beam at once."""
-        from seqwright.models import Generative
+        from seqwright.models import Generative, evaluating
         from seqwright.search import stream
 
         drafts = self.drafts(model, [row], request, [0])
@@ -294,7 +287,8 @@ class GeneratedText(Task[E, Text]):
         assert isinstance(model, Generative)
         (draft,) = drafts
         while not draft.done:
-            (leg,) = self.legs(model, [draft])
+            with evaluating(model):
+                (leg,) = self.legs(model, [draft])
             for (emission,) in stream(model.step, leg.state, leg.start, leg.options):
                 draft.take(emission)
                 yield draft.text
