@@ -18,6 +18,7 @@ from seqwright.errors import ConfigError
 from seqwright.serve.guard import Guard
 from seqwright.serve.limits import Limits
 
+GRACE = 0.3  # seconds
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -97,6 +98,14 @@ class _Process(uvicorn.Server):
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         self.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting; connections that were just accepted still have time to send their request."""
+        for server in self.servers:
+            server.close()
+        if not self.force_exit:
+            await asyncio.sleep(GRACE)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
