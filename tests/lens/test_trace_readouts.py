@@ -311,3 +311,13 @@ def test_the_spelling_of_a_word_contributes():
     slopes = (scores[1] - scores[0]) / (2 * step)
     wanted = slopes.gather(1, torch.tensor(readout.tokens)[:, None])[:, 0]
     assert trace.contributions()[0][:, place] == pytest.approx(wanted.numpy(), abs=5e-3)
+
+
+@pytest.mark.parametrize(("level", "missing"), [("rnn", "recurrent"), ("transformer", "enc")])
+def test_layers_that_read_parts_are_left_out_with_a_reason(level, missing):
+    kind = level if level == "rnn" else {"kind": level, "heads": 2, "hidden": 16}
+    trace = hierarchical(lower=kind, upper=kind).look(SENTENCES)
+    TraceFile.model_validate(trace.document)
+    assert "reads its input in parts" in trace.why(missing)
+    assert not [entry for entry in trace.document["attention"] if entry["kind"] == "enc"]
+    assert trace.document["recurrent"] == []

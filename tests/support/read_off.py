@@ -43,11 +43,11 @@ def classifier(encoder: dict[str, Any], pooling: str, longest: int = 64) -> Pred
     )
 
 
-def hierarchical() -> Predictor:
+def hierarchical(**levels: Any) -> Predictor:
     """A classifier that reads sentences."""
     flat = classifier(RNN, "mean").task
     task = replace(flat, sentences=SentenceLimits(8, 10, 64))
-    encoder = {"kind": "hierarchical", "size": 16}
+    encoder = {"kind": "hierarchical", "size": 16, **levels}
     return _predictor({"kind": "encoder_only", "encoder": encoder, "head": HEAD}, task)
 
 

@@ -38,9 +38,11 @@ from seqwright.lens.trace.sublayers import block_entries, record_blocks
 from seqwright.models import Model, eval_mode
 from seqwright.nn.blocks import Block
 from seqwright.nn.pooling import Pooling
+from seqwright.nn.recurrent import Recurrent
 from seqwright.search import BeamOptions, Lattice
 
 SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
+PARTS = "reads its input in parts, so its numbers are not those of single tokens of the text"
 SIDE_NAMES: dict[str, Side] = {"source": "encoder", "prefix": "decoder"}  # of contributions
 Absent = dict[str, str]  # a part of the trace that is left out -> the reason
 
@@ -241,10 +243,12 @@ def _reasons(
     """The reasons for missing attentions, weights, vectors, recurrent layers and blocks."""
     kinds, families = {one.site.kind for one in attentions}, _families(model)
     gone = {side: f"this model has no {side}" for side in SIDES if side not in families}
+    unfit = {site.kind for site in sites(model)} - kinds
     if "enc" not in kinds:
-        yield "enc", gone.get("encoder") or f"the encoder ({families['encoder']}) has no self-attention"
+        other = PARTS if "enc" in unfit else "has no self-attention"
+        yield "enc", gone.get("encoder") or f"the encoder ({families['encoder']}) {other}"
     if "dec" not in kinds:
-        other = "has no self-attention; it keeps its output in its state"
+        other = PARTS if "dec" in unfit else "has no self-attention; it keeps its output in its state"
         yield "dec", gone.get("decoder") or f"the decoder ({families['decoder']}) {other}"
     if "cross" not in kinds:
         reason = "the decoder has no cross-attention; it receives the source as one vector of fixed size"
@@ -254,12 +258,15 @@ def _reasons(
     if any(one.block != (1, 1) for one in attentions):
         yield "attention", "the text is long: neighbouring weights are stored as one (see `block`)"
     if not recurrent:
-        yield "recurrent", "the model has no recurrent layers"
+        some = any(isinstance(part, Recurrent) for part in model.modules())
+        yield "recurrent", f"the model {PARTS}" if some else "the model has no recurrent layers"
     if missing:
         yield "vectors", f"the vectors or gates of {missing} layers would make the trace too large"
     count = sum(isinstance(part, Block) for part in model.modules())
     if not count:
         yield "blocks", "the model has no Transformer blocks"
+    elif unfit:
+        yield "blocks", f"the model {PARTS}"
     elif stored_blocks < count:
         left_out = count - stored_blocks
         yield "blocks", f"the numbers of {left_out} of {count} blocks would make the trace too large"
