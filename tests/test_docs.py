@@ -87,6 +87,7 @@ def test_the_commands_of_the_concepts_parse(command):
     config = parse(override(base, changes))
     facts = dict.fromkeys(("source_vocabulary", "target_vocabulary", "vocabulary", "classes"), 50)
     facts |= {"lookback": 96, "horizon": 24}
+    facts |= {"channels": 3, "image_size": 32}
     with torch.device("meta"):  # no memory for models of full size
         build_model(config.model, **facts)
 

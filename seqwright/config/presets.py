@@ -277,8 +277,9 @@ PRESETS: dict[str, Preset] = {
         "the stride of a bottleneck is in its 3 × 3 convolution, as in the weights of torchvision",
     ),
     "tiny-vit": Preset(
-        "ours: Dosovitskiy et al. 2021 for small images, with patches of 4 × 4 pixels and their mean",
-        _vit(patch=4, layers=4, size=128, hidden=256, heads=4, dropout=0.0),
+        "ours: Dosovitskiy et al. 2021 for small images: patches of 4 × 4 pixels, blocks that start as the "
+        "identity, the mean of the vectors",
+        _vit(patch=4, layers=4, size=128, hidden=256, heads=4, dropout=0.0, zero_start=True),
     ),
     "hybrid-tiny": Preset(
         "ours: tiny-vit with two convolutions of stride 2 in place of the patches (Xiao et al. 2021)",
@@ -292,6 +293,7 @@ PRESETS: dict[str, Preset] = {
                 "hidden": 256,
                 "heads": 4,
                 "dropout": 0.0,
+                "zero_start": True,
             },
             "mean",
         ),

@@ -359,6 +359,13 @@ def to_uri(pixels: np.ndarray) -> str:
     return f"{URI}png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
+def thumbnail(picture: Picture, channels: int, size: int = 64) -> str:
+    """Return a small image as a data URI of a JPEG file."""
+    file, pixels = io.BytesIO(), decoded(picture, size, channels)
+    _pillow().fromarray(pixels[..., 0] if channels == 1 else pixels).save(file, "JPEG", quality=80)
+    return f"{URI}jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
 # Decoding ------------------------------------------------------------------------------------------
 
 

@@ -437,6 +437,12 @@ class Task(ABC, Generic[E, P]):
         """Return further figures, such as precision and recall of each label."""
         return {}
 
+    def contact_sheet(self, items: Sequence[Item[E, P]]) -> list[dict[str, Any]]:
+        """Return thumbnails for the report: kind (best, worst, confused), image (a data URI of PNG or JPEG),
+        source, expected, output and probability of each.
+        """
+        return []
+
     def baseline(self, example: E) -> Any:
         """Return a trivial answer, or None; its score is shown next to the model's."""
         return None

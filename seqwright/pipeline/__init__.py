@@ -49,6 +49,7 @@ EXAMPLES = 20  # that a run keeps to verify itself
 
 def train(
     data: Files | Sequence[Files] | Iterable[tuple[str, str]],
+    /,
     *,
     out: Files | None = None,
     valid: Files | Sequence[Files] = (),
@@ -195,7 +196,8 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     predictor.task.save(folder)
     evaluation = evaluate(predictor, examples, file=corpus.name(part))
     write_examples(folder, predictor, to_verify(predictor, examples))
-    document = {**evaluation.to_json(), "part": part}
+    sheet = predictor.task.contact_sheet(evaluation.items)
+    document = {**evaluation.to_json(), "part": part, **({"sheet": sheet} if sheet else {})}
     write_json(folder / EVALUATION, document)
     write_report(folder)
     write_card(folder)

@@ -12,6 +12,7 @@ from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
+from seqwright.models.building import resolve
 
 SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
 SMALL = 40  # pixels up to which images keep their size
@@ -22,6 +23,8 @@ HELD_OUT = 2500
 DECODED = 2000  # images that a validation labels
 LOOKED = 64  # images that decide whether they are strokes
 BATCH = 128
+PRESET = "resnet20"
+RATES = {"resnet": 4e-3, "cnn": 2e-3, "hybrid": 1.5e-3, "patches": 1e-3}  # the highest, by encoder
 
 
 def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
@@ -36,7 +39,15 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(images)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
-    choices = [size, _augmentation(survey), _model(survey, pixels), _batch(), *time, _validation(ends)]
+    asked = requested.get("model", {})
+    choices = [
+        size,
+        _augmentation(survey),
+        _model(survey, pixels, asked),
+        _batch(asked),
+        *time,
+        _validation(ends),
+    ]
     data = requested.get("data", {})
     return Recipe(
         tuple(choices) if data.get("valid") else (*choices, _held_out(images, bool(data.get("test"))))
@@ -83,11 +94,14 @@ def _strokes(sample: list[ImageExample]) -> bool:
     return bool(shares) and median(shares) > 0.7
 
 
-def _model(survey: Survey, pixels: int) -> Choice:
-    table: dict[str, Any] = {"preset": "resnet20"}
-    if pixels > 48:
+def _model(survey: Survey, pixels: int, asked: Mapping[str, Any]) -> Choice:
+    table: dict[str, Any] = {} if asked.keys() & {"preset", "kind", "encoder"} else {"preset": PRESET}
+    what, reason = f"model {PRESET}", "convolutions learn the most from few images"
+    if not table:
+        what, reason = f"model {asked.get('preset', 'of the configuration')}", "as requested"
+    elif pixels > SMALL:
         table["encoder"] = {"stem": "large"}
-    what, reason = "model resnet20", "convolutions learn the most from few images"
+        what += " with a large stem"
     most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))
     if most >= UNEVEN * least:
         table["head"] = {"balance": BALANCE}
@@ -96,10 +110,12 @@ def _model(survey: Survey, pixels: int) -> Choice:
     return Choice(what, {"model": table}, reason)
 
 
-def _batch() -> Choice:
-    optimizer = {"kind": "adamw", "rate": 4e-3, "decay": 0.05}
+def _batch(asked: Mapping[str, Any]) -> Choice:
+    encoder = resolve({"preset": PRESET, **asked})["encoder"]["kind"]
+    rate = RATES.get(encoder, RATES["resnet"])
+    optimizer = {"kind": "adamw", "rate": rate, "decay": 0.05}
     table = {"tokens": BATCH, "accumulate": CORES, "optimizer": optimizer, "smoothing": 0.05}
-    what = f"{BATCH} images per batch, in {CORES} parts for up to {CORES} cores, rate 0.004"
+    what = f"{BATCH} images per batch, in {CORES} parts for up to {CORES} cores, rate {rate:g}"
     return Choice(what, {"training": table}, "on small data more steps beat larger batches")
 
 

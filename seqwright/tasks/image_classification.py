@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +15,7 @@ import numpy as np
 from seqwright.config import Config
 from seqwright.data.augmentation import augmented, mixed, partners
 from seqwright.data.glance import Glance
-from seqwright.data.images import to_uri
+from seqwright.data.images import thumbnail, to_uri
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens
 from seqwright.data.readers.images import ImageExample, image_layout
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch
 
 TOKENS = 4096  # of images that are computed together
+SHEET = 12  # images of each kind in the contact sheet
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
         return {"channels": self.channels, "image_size": self.size, **super().facts()}
 
     def columns(self, *, readable: bool) -> tuple[ColumnSpec, ...]:
-        return ColumnSpec("label", "<u4"), *self.image_columns(readable=readable)
+        return *self.image_columns(readable=readable), ColumnSpec("label", "<u4")
 
     def encode(self, examples: Sequence[ImageExample]) -> list[Row[ImageExample]]:
         found = zip(examples, self.encoded_images(examples), strict=True)
@@ -170,3 +173,41 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
         """Group by the probability of the answer."""
         found = {"probability of the label": by_tenth([item.output.probability for item in items])}
         return {respect: buckets for respect, buckets in found.items() if buckets}
+
+    def contact_sheet(self, items: Sequence[Item[ImageExample, Label]]) -> list[dict[str, Any]]:
+        """The surest right answers of each label, the surest wrong ones, and those with the smallest lead."""
+        right = [item for item in items if item.output.label in item.references]
+        wrong = [item for item in items if item.output.label not in item.references]
+        groups = {
+            "best": _by_label(sorted(right, key=lambda item: -item.output.probability)),
+            "worst": sorted(wrong, key=lambda item: -item.output.probability),
+            "confused": sorted(items, key=lambda item: _lead(item.output)),
+        }
+        return [
+            {
+                "kind": kind,
+                "image": thumbnail(item.example.image, self.channels),
+                "source": item.output.source,
+                "expected": item.references[0],
+                "output": item.output.label,
+                "probability": item.output.probability,
+            }
+            for kind, found in groups.items()
+            for item in found[:SHEET]
+        ]
+
+
+def _by_label(items: Sequence[Item[ImageExample, Label]]) -> list[Item[ImageExample, Label]]:
+    """Return the first item of every label, then the second of every label, and so on."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for item in items:
+        ranks.append(seen[item.output.label])
+        seen[item.output.label] += 1
+    return [items[i] for i in sorted(range(len(items)), key=ranks.__getitem__)]
+
+
+def _lead(output: Label) -> float:
+    """Return by how much the most probable label leads."""
+    first, second = islice(output.probabilities.values(), 2)
+    return first - second

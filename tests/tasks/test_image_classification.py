@@ -23,6 +23,8 @@ from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design
+from seqwright.runs.report.contact_sheet import contact_sheet
+from seqwright.runs.report.reader import Document
 from seqwright.tasks.image_classification import ImageClassification
 
 FAST = {
@@ -248,6 +250,25 @@ def test_a_run_verifies_without_its_images(tmp_path, capsys):
     shutil.rmtree(folder)
     assert cli.main(["verify", str(tmp_path / "run")]) == 0
     assert "4 of 4 outputs unchanged" in capsys.readouterr().out
+
+
+def test_the_report_has_a_contact_sheet_and_labels_stay_text(tmp_path):
+    folder = photos(tmp_path / "p", 60, labels=("<script>alert(1)", "day"))
+    training = {**FAST, "steps": 2}
+    seqwright.train(folder, out=tmp_path / "run", quiet=True, model=SMALL, training=training, threads=1)
+    sheet = json.loads((tmp_path / "run" / "evaluation.json").read_text())["sheet"]
+    assert {each["kind"] for each in sheet} >= {"confused"}
+    assert all(each["image"].startswith("data:image/jpeg;base64,") for each in sheet)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("<img") == len(sheet)
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_sheet_that_holds_no_image_draws_none():
+    hostile = {"kind": "worst", "image": "https://example.org/x.png", "expected": "a", "output": "b"}
+    assert "example.org" not in str(contact_sheet([Document(hostile)]))
+    assert contact_sheet([]) is None
 
 
 def test_faults_are_reported_before_the_training(tmp_path):

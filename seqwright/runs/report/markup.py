@@ -15,7 +15,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]"
 )
-VOID = ("meta", "link")
+VOID = ("meta", "link", "img")
 
 
 class Markup(str):

@@ -11,6 +11,7 @@ from seqwright.evaluation.mistakes import Confusion
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import glyph
 from seqwright.runs.report.bars import FEW, Bar, bar_chart
+from seqwright.runs.report.contact_sheet import contact_sheet
 from seqwright.runs.report.differences import Cut, closest, cutter, marked
 from seqwright.runs.report.heat import grid, heat_map
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
@@ -131,6 +132,9 @@ def _confusions(common: Sequence[Confusion], matrix: Markup | None) -> Markup:
 def examples(record: Record) -> Markup | str:
     """Show outputs of the evaluation next to their references; without one, the stored outputs."""
     evaluated = record.evaluation.documents("examples") if record.evaluation is not None else []
+    pictures = record.evaluation.documents("sheet") if record.evaluation is not None else []
+    if (sheet := contact_sheet(pictures)) is not None:
+        return sheet
     if evaluated:
         cut, between = cutter(record.writing)
         groups: dict[str, list[Markup]] = {}
