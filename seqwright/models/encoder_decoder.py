@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from seqwright.config.validation import Positive
@@ -26,7 +25,7 @@ class EncoderDecoder(DecoderModel):
         *,
         target_vocabulary: int,
         source_vocabulary: int = 0,
-        facts: Mapping[str, Any] = MappingProxyType({}),
+        facts: Mapping[str, Any],
         encoder: Spec = "transformer",
         decoder: Spec = "transformer",
         share: bool = False,

@@ -22,7 +22,9 @@ CORES = 2
 HELD_OUT = 2500
 DECODED = 2000  # images that a validation labels
 LOOKED = 64  # images that decide whether they are strokes
-BATCH = 128
+BATCH = 64
+SPEED = 700  # images of 32 × 32 pixels per second on two cores, roughly
+SEEN = 5  # times that each image is seen, from which on augmentation and small patches pay
 PRESET = "resnet20"
 RATES = {"resnet": 4e-3, "cnn": 2e-3, "hybrid": 1.5e-3, "patches": 1e-3}  # the highest, by encoder
 
@@ -40,10 +42,11 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
     asked = requested.get("model", {})
+    epochs = _epochs(images, pixels, ends)
     choices = [
         size,
-        _augmentation(survey),
-        _model(survey, pixels, asked),
+        _augmentation(survey, epochs),
+        _model(survey, pixels, epochs, asked),
         _batch(asked),
         *time,
         _validation(ends),
@@ -66,8 +69,20 @@ def image_size(survey: Survey) -> Choice:
     return Choice(f"images of {size} × {size} pixels", {"data": {"image_size": size}}, reason)
 
 
-def _augmentation(survey: Survey) -> Choice:
+def _epochs(images: int, pixels: int, ends: Mapping[str, Any]) -> float:
+    """Return about how often each image is seen."""
+    if ends.get("epochs"):
+        return float(ends["epochs"])
+    if ends.get("steps"):
+        return ends["steps"] * ends.get("tokens", BATCH) / images
+    return ends["minutes"] * 60 * SPEED * min((32 / pixels) ** 2, 4) / images
+
+
+def _augmentation(survey: Survey, epochs: float) -> Choice:
     """No flips where left and right have a meaning; colours change only where there are some."""
+    if epochs < SEEN:
+        reason = f"each image is seen about {epochs:.1f} times: changes would only make it harder to learn"
+        return Choice("no augmentation", {"data": {"augment": []}}, reason)
     sample: list[ImageExample] = list(survey.sample)
     colour = any(each.image.facts.colour for each in sample)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
@@ -94,11 +109,17 @@ def _strokes(sample: list[ImageExample]) -> bool:
     return bool(shares) and median(shares) > 0.7
 
 
-def _model(survey: Survey, pixels: int, asked: Mapping[str, Any]) -> Choice:
+def _model(survey: Survey, pixels: int, epochs: float, asked: Mapping[str, Any]) -> Choice:
     table: dict[str, Any] = {} if asked.keys() & {"preset", "kind", "encoder"} else {"preset": PRESET}
     what, reason = f"model {PRESET}", "convolutions learn the most from few images"
     if not table:
         what, reason = f"model {asked.get('preset', 'of the configuration')}", "as requested"
+        if asked.get("preset") == "tiny-vit" and "patch" not in asked.get("encoder", {}):
+            side = 4 if epochs < SEEN else 8
+            patch = max(-(-pixels // side), 1)
+            table["encoder"] = {"patch": patch}
+            what += f", patches of {patch} × {patch} pixels"
+            reason += f"; {side} × {side} of them, because each image is seen about {epochs:.1f} times"
     elif pixels > SMALL:
         table["encoder"] = {"stem": "large"}
         what += " with a large stem"

@@ -85,14 +85,14 @@ class Resnet(ImageEncoder):
         start: str | None = None,
     ):
         super().__init__(channels, image_size, colours)
-        parts = (1 << (stages - 1)) * (EXPANSION if bottleneck else 1)
+        parts = 1 << (stages - 1)
         if size % parts:
             rule = f"{stages} stages need a multiple of {parts}"
             raise ConfigError(
                 f"size of the resnet encoder is {size}; {rule}: use {-(-size // parts) * parts}"
             )
         self.size, self.large = size, stem == "large"
-        width = size // parts
+        width = max(size // parts // (EXPANSION if bottleneck else 1), 1)
         kernel, stride = (7, 2) if self.large else (3, 1)
         self.stem = Convolution(channels, width, kernel=kernel, stride=stride, norm=norm)
         self.stages, inputs = nn.ModuleList(), width
