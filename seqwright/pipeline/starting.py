@@ -92,7 +92,7 @@ def _gentle(table: Mapping[str, Any], start: Start) -> Iterator[Choice]:
     yield Choice(
         f"{RATE:g} times the rate for the encoder, a warm-up of {WARMUP} steps",
         {"training": training},
-        "large steps would destroy what it has learned (Howard & Ruder 2018)",
+        "smaller steps keep more of what it has learned (Howard & Ruder 2018)",
     )
     window = start.config.data.max_length
     position = start.encoder()[1].get("position")
