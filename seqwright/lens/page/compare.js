@@ -51,9 +51,9 @@ async function draw(page) {
   const steps = bars(page, apart);
   const looks = await matrices(page, other);
   const node = element("div", {}, outputs(trace.document, other.document),
-    element("h3", {}, "Divergence of the next-token distributions"), scroll(steps),
+    element("h3", {}, `Divergence of the ${trace.names.symbol} distributions`), scroll(steps),
     paragraph("quiet", "KL divergence of B from A in nats, from the stored probabilities: a lower bound. ",
-      "Pale bars: the outputs differ before this step, so the contexts are different."),
+      trace.searched && "Pale bars: the outputs differ before this step, so the contexts are different."),
     element("h3", {}, "Attention"), looks.node);
   const table = {
     columns: ["step", "token of A", "token of B", "divergence", "outputs so far"],
@@ -72,7 +72,7 @@ function outputs(one, two) {
   return element("div", { class: "card" },
     paragraph("big", diffed(one.output.text, two.output.text)),
     paragraph("quiet", element("del", {}, "only A"), "  ", element("ins", {}, "only B"),
-      ` · log p ${both("log_prob")} · score ${both("score")}`),
+      ` · log p ${both("log_prob")}`, one.output.score !== null && ` · score ${both("score")}`),
     one.text !== two.text && element("p", {}, "The two traces are of different texts."));
 }
 
@@ -101,7 +101,8 @@ function bars({ trace, state, set }, apart) {
   apart.forEach(({ value, same }, t) => {
     const [x, label] = [8 + t * width, tokenAt(trace, t)];
     const tall = Math.max(1.5, ((HEIGHT - 18) * value) / most);
-    const colour = { fill: t === state.t ? "var(--accent)" : "var(--data)", "fill-opacity": same ? 1 : 0.35 };
+    const pale = trace.searched && !same; // other predictions do not depend on those before them
+    const colour = { fill: t === state.t ? "var(--accent)" : "var(--data)", "fill-opacity": pale ? 0.35 : 1 };
     const middle = { "text-anchor": "middle", "font-size": 12 };
     const text = (label, y, fill) => words(label, x + width / 2 - 2, y, { ...middle, fill });
     picture.append(svg("g", { class: "token", onclick: () => set({ t, playing: "" }) },
