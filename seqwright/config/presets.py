@@ -378,6 +378,47 @@ PRESETS: dict[str, Preset] = {
             "tie": True,
         },
     ),
+    "xing2018": Preset(
+        "Xing et al. 2018, Hierarchical Recurrent Attention Network for Response Generation, 4.3",
+        {
+            "encoder": {
+                "kind": "hierarchical",
+                "size": 1000,
+                "dropout": 0.0,
+                "lower": {"kind": "rnn", "cell": "gru", "embedding_size": 620},
+                "upper": {"kind": "rnn", "cell": "gru"},
+            },
+            "decoder": {
+                "kind": "rnn",
+                "cell": "gru",
+                "size": 1000,
+                "embedding_size": 620,
+                "readout_size": 500,
+                "dropout": 0.0,
+                **_BAHDANAU,
+            },
+            "share": False,
+            "tie": False,
+        },
+        "a learned query attends to words, where that of the paper is the state of the decoder; the state of "
+        "the decoder attends to utterances in both",
+    ),
+    "tiny-turns": Preset(
+        "ours: a hierarchical encoder with Transformer levels, words to turns to conversation, and a decoder "
+        "like that of tiny",
+        {
+            "encoder": {
+                "kind": "hierarchical",
+                "size": 128,
+                "dropout": 0.3,
+                "lower": {"kind": "transformer", **_LEVEL},
+                "upper": {"kind": "transformer", **_LEVEL},
+            },
+            "decoder": {"kind": "transformer", **_OURS, **_TINY},
+            "share": False,
+            "tie": True,
+        },
+    ),
     "liu2018-d": Preset(
         "Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences, 4.2.3 (T-D)",
         _liu(),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from seqwright.config.presets import PRESETS
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
@@ -58,8 +59,9 @@ def _model(tokens: float, ends: Mapping[str, Any], model: Mapping[str, Any]) -> 
         read = steps * ends.get("tokens", 2048) if steps else ends["minutes"] * 60 * SPEED
         epochs = read / tokens
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    alone = model.get("kind") in ("decoder_only", RETRIEVAL)
-    table: dict[str, Any] = {"preset": "tiny", "dropout": dropout} | ({} if alone else {"share": True})
+    named = PRESETS.get(model.get("preset", "tiny"))
+    shares = model.get("kind") not in ("decoder_only", RETRIEVAL) and named and named.model.get("share")
+    table: dict[str, Any] = {"preset": "tiny", "dropout": dropout} | ({"share": True} if shares else {})
     reason = f"each reply is seen about {max(epochs, 1):.0f} times"
     return Choice(f"model tiny, dropout {dropout}", {"model": table}, reason)
 

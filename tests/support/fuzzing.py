@@ -159,6 +159,7 @@ MODELS: dict[str, dict[str, Any]] = {  # by model kind
     "encoder_decoder": {"preset": "tiny", "share": False, **SMALL},
     "decoder_only": {"kind": "decoder_only", **SMALL},
     "encoder_only": {"kind": "encoder_only", **SMALL},
+    "forecaster": {"kind": "forecaster", **SMALL},
 }
 HEADS = {"masked_language_modeling": "tokens", "token_classification": "tags"}  # by task
 TRAINING = {"steps": 4, "tokens": 256, "validations": 2, "decode": 4, "average": 0.9, "save_seconds": 1e6}

@@ -186,3 +186,16 @@ def test_damaged_replies_are_refused(tmp_path):
     (tmp_path / "replies.json").write_text('{"replies": [1], "counts": []}')
     with pytest.raises(ModelError, match=r"replies\.json does not have replies"):
         Conversation.load(tmp_path, config)
+
+
+@pytest.mark.parametrize("preset", ["xing2018", "tiny-turns"])
+def test_the_hierarchical_presets_reply_turn_by_turn(preset):
+    small = {"preset": preset, "size": 16, "dropout": 0.0}
+    task = Conversation.fit(
+        parse({"task": "conversation", "model": small, "data": {"max_length": 12}, "training": {"steps": 1}}),
+        lambda: EXCHANGES,
+    )
+    assert task.segmented
+    built = build_model(small, **task.facts()).eval()
+    found = Predictor(built, task, SearchConfig(max_length=8)).predict([("hi", "bye"), ("hi",)])
+    assert len(found) == 2

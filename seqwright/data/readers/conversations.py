@@ -34,7 +34,7 @@ SPEAKERS = ("speaker", "role", "name", "from")
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT)
 NAME = re.compile(r"^([^\W\d_][\w .'’-]{0,39}):(?:\s+(.*))?$")  # `Romeo: But, soft!`, or a line `Romeo:`
-SPOKEN = 0.3  # share of lines that name a speaker, in a play or a chat
+SPOKEN = 0.4  # share of lines that name a speaker, in a play or a chat
 
 
 class Turn(NamedTuple):
