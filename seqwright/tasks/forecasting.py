@@ -111,12 +111,9 @@ class Forecasting(Task[Window, Forecast]):
 
     @classmethod
     def claim(cls, glance: Glance) -> Claim | None:
-        evidence = claims_series(glance)
-        return (
-            None
-            if evidence is None
-            else Claim(2 if glance.shape == "jsonl" else 7, f"{glance.name}: {evidence}")
-        )
+        if (evidence := claims_series(glance)) is None:
+            return None
+        return Claim(2 if glance.shape == "jsonl" else 7, f"{glance.name}: {evidence}")
 
     @classmethod
     def reader(cls, paths: Sequence[str], data: DataConfig) -> SeriesFiles:

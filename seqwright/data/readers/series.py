@@ -288,6 +288,8 @@ def _sheet(path: str, data: DataConfig, report: ReadReport) -> Sheet:
         if first.strip():
             break
         blank += 1
+    if first.lstrip().startswith("{"):
+        raise InputError(f"{path} has JSON lines, which only predict reads; write CSV: unique_id,ds,y")
     marks = (data.delimiter,) if data.delimiter else ("\t", ";", ",", "|")
     mark = next((mark for mark in marks if mark in first), ",")
     rows = _rows(path, chain([first], lines), mark, data, report, blank)

@@ -198,3 +198,11 @@ def test_recognition(tmp_path, head, rows, task):
     path = table(tmp_path / "x.csv", rows, head)
     assert recognise([path], DataConfig(), "text_to_text").task == task
     assert look_at([path], DataConfig()) is not None
+
+
+def test_json_lines_are_recognised_and_refused_with_a_way_out(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"start": "2024-01-01", "target": [1, 2, 3]}\n' * 20)
+    assert recognise([str(path)], DataConfig(), "text_to_text").task == "forecasting"
+    with pytest.raises(InputError, match="JSON lines, which only predict reads; write CSV: unique_id,ds,y"):
+        _ = read(str(path)).table
