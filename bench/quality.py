@@ -5,8 +5,9 @@ python -m bench.quality --table           # writes the table of docs/benchmarks.
 
 --keep FOLDER keeps the runs, each under its name and seed, and resumes those that were interrupted.
 
-DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/, tagging/, trec/ and imdb/. A training
-receives only files, time and seed: the recipe chooses everything else.
+DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/, tagging/, captions/, trec/ and imdb/.
+A training receives only files, time and seed: the recipe chooses everything else. Captioners of photographs
+also receive their preset, because they are compared with each other.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ WU = "Transformer-Tiny, Wu et al. 2021, README of their code"
 YOLCHUYEVA = "Transformer 4×4, Yolchuyeva et al. 2019"
 UDPIPE = "UDPipe 1.2 on UD 2.3, gold tokens, README of its models"
 WNUT = "systems of the shared task, with pretrained embeddings or gazetteers"
-HIGHER = ("bleu", "exact_match", "accuracy", "entity_f1")  # metrics for which more is better
+XU = "Xu et al. 2015, soft attention, encoder pretrained on ImageNet"
+HIGHER = ("bleu", "bleu_4", "exact_match", "accuracy", "entity_f1")  # metrics for which more is better
 SINGLE = "single fairseq Transformer (juletx/writing-systems)"
 
 
@@ -46,6 +48,7 @@ class Experiment:
     """One training and one test. `aim` is the target score; `judged` are options of the evaluation.
 
     linear: logistic regression on words and pairs of words (scikit-learn) is trained on the same files.
+    images: the archive of the images that the files name. preset: of the model, where it is not chosen.
     """
 
     title: str
@@ -58,6 +61,8 @@ class Experiment:
     aim: float | None = None
     judged: tuple[str, ...] = ()
     linear: bool = False
+    images: str | None = None
+    preset: str | None = None
 
 
 def _labels(folder: str, ending: str, *rest: Any) -> Experiment:
@@ -90,6 +95,14 @@ def _pairs(folder: str, names: tuple[str, str, str], *rest: Any) -> Experiment:
     return Experiment(title, (train,), (valid,), (test,), minutes, metric, published, *aim)
 
 
+def _captions(folder: str, test: str, *rest: Any, preset: str | None = None) -> Experiment:
+    """Describe images with captions; the score of one fixed caption is part of the record."""
+    title, minutes, metric, published, aim = rest
+    files = ((f"{folder}/train.tsv",), (f"{folder}/valid.tsv",), (f"{folder}/{test}.tsv",))
+    images = f"{folder}/images.zip"
+    return Experiment(title, *files, minutes, metric, published, aim, images=images, preset=preset)
+
+
 _OFFICIAL = {
     "arm_e": (8.9, 7.0),
     "dut": (16.9, 14.7),
@@ -98,6 +111,7 @@ _OFFICIAL = {
     "kor": (30.2, 16.3),
 }
 _CMU = ("cmudict", ("train", "valid", "test"))
+_CAPTIONERS = ("vinyals2015", "xu2015", "cnn-transformer", "vit-transformer")
 
 EXPERIMENTS: dict[str, Experiment] = {
     "multi30k-30": _multi30k(30, 40.0, "lower-cased, tokenised"),
@@ -155,6 +169,28 @@ EXPERIMENTS: dict[str, Experiment] = {
         "entity_f1",
         f"26.3 to 41.9 ({WNUT})",
     ),
+    "captions-emoji": _captions(
+        "captions/emoji",
+        "test-compositional",
+        "emoji names, known parts in new combinations",
+        10,
+        "exact_match",
+        "–",
+        80.0,
+    ),
+    **{
+        f"captions-flickr8k-{preset}": _captions(
+            "captions/flickr8k",
+            "test",
+            f"Flickr8k at 128 × 128 pixels, {preset}, encoder from scratch",
+            20,
+            "bleu_4",
+            f"19.5 ({XU})",
+            14.0,
+            preset=preset,
+        )
+        for preset in _CAPTIONERS
+    },
     "trec": _labels("trec", "tsv", "TREC-6, question types", 3, f"88.2 ({KIM}, random embeddings)", 88.0),
     "imdb": _labels("imdb", "tsv.gz", "IMDB, sentiment of reviews", 10, "87.5 (CNN, bentrevett)", 88.0),
 }
@@ -167,6 +203,8 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
         [] if held else [f"--test={data / name}" for name in experiment.test]
     )  # otherwise a share of training
     end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
+    end += [] if experiment.images is None else [f"data.images={data / experiment.images}"]
+    end += [] if experiment.preset is None else [f"model.preset={experiment.preset}"]
     printed_by("train", *(str(data / name) for name in experiment.train), *held, *end)
     tests = [str(data / name) for name in experiment.test]
     judged = json.loads(printed_by("evaluate", str(out), *tests, "--json", *experiment.judged))
@@ -177,6 +215,7 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
     speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return {
         "metrics": judged["metrics"],
+        "baseline": judged["baseline"],
         **peer,
         "intervals": judged["intervals"],
         "signature": judged["signatures"][experiment.metric],
@@ -251,6 +290,8 @@ def _cells(experiment: Experiment, record: dict[str, Any]) -> list[str]:
         reached = value >= experiment.aim if higher else value <= experiment.aim
         aim = f"{'≥' if higher else '≤'} {experiment.aim:g}, {'reached' if reached else '**not reached**'}"
     peer = f", {record['linear']:.1f} (TF-IDF + logistic regression, same run)" if experiment.linear else ""
+    if experiment.images is not None:
+        peer = f"; {record['baseline'][experiment.metric]:.1f} (one fixed caption)"
     score = f"{experiment.metric.replace('_', ' ')} **{value:.2f}** ({low:.1f}–{high:.1f})"
     return [
         experiment.title,
