@@ -17,6 +17,7 @@ from seqwright.data.checks.findings import Finding, left_out_finding
 from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import INPUTS, Fingerprints, fingerprints, hashes, refuse_changed
 from seqwright.data.plan import RowLengths
+from seqwright.data.progress import counted
 from seqwright.data.read_report import Occurrences, Place
 from seqwright.data.split import NAMES, Part
 from seqwright.data.store import Store, StoredRow
@@ -139,6 +140,7 @@ class _Preparation:
         )
         rows = self._rows(part, task, [column.name for column in columns])
         place = self.folder / "data" / part
+        rows = counted(rows, f"{task.noun}s prepared")
         store = Store.open_or_build(place, rows, columns, key=key, inputs=self.corpus.paths)
         reached(f"prepare:{part}")
         return store

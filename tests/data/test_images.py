@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seqwright.data import images
+from seqwright.data import images, progress
 from seqwright.data.images import (
     ImageFault,
     Picture,
@@ -302,6 +302,17 @@ def test_arrays_become_pixels():
     for wrong in (np.zeros((2, 2, 2)), np.full((2, 2), 300), np.full((2, 2), 1.5), np.zeros((0, 3))):
         with pytest.raises(InputError, match="image"):
             as_array(wrong)
+
+
+def test_a_terminal_shows_a_count_and_nothing_else_does(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    assert list(progress.counted(range(3), "images checked")) == [0, 1, 2]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert list(progress.counted(range(3), "images checked")) == [0, 1, 2]
+    shown = capsys.readouterr().err
+    assert "3 images checked" in shown
+    assert shown.endswith("\r\033[K")
 
 
 def test_work_in_parallel_keeps_the_order():

@@ -39,6 +39,7 @@ from seqwright.data.images import (
     is_packed,
     open_home,
 )
+from seqwright.data.progress import counted
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input, files_in
 from seqwright.data.readers.labelled import LABELS
@@ -207,7 +208,7 @@ class ImageFiles:
         seen = faults = 0
         first: ImageFault | None = None
         entries = (entry for layout in self.layouts for entry in layout.entries(report))
-        for found, picture in in_parallel(_checked, entries):
+        for found, picture in counted(in_parallel(_checked, entries), "images checked"):
             seen += 1
             if isinstance(picture, Picture):
                 yield ImageExample(picture, found.text, found.place)
