@@ -139,7 +139,8 @@ class Task(ABC, Generic[E, P]):
     take the tokenizer of another task. reads_files: an INPUT of the command `predict` is an input itself,
     such as an image, and there may be several. speed_noun: what training speed is counted in. block: examples
     that are encoded together. merges: in an evaluation, examples of one group are one item with several right
-    answers. converses: `chat` talks to it, with the options `talk`.
+    answers. converses: `chat` talks to it, with the options `talk`. record: JSON schema of an input that a
+    client sends, where it is not an object of the columns that a prediction needs.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -155,6 +156,7 @@ class Task(ABC, Generic[E, P]):
     whole_file: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     generates: ClassVar[bool] = False
+    record: ClassVar[Mapping[str, Any] | None] = None
     transfers: ClassVar[bool] = False
     reads_files: ClassVar[bool] = False
     speed_noun: ClassVar[str] = "token"
@@ -382,7 +384,11 @@ class Task(ABC, Generic[E, P]):
         """Answer encoded inputs in one batch, in order. `numbers` seed what is drawn at random."""
 
     def from_messages(self, messages: Sequence[Mapping[str, str]]) -> Any:
-        """Return the input that answers messages with a role and a content: the last one of the user."""
+        """Return the input that answers messages with a role and a content: all turns of a conversation, or
+        the last message of the user.
+        """
+        if self.converses:
+            return self.after_turns([each["content"] for each in messages if each["role"] != "system"])
         users = [message["content"] for message in messages if message["role"] == "user"]
         return (users or [messages[-1]["content"]])[-1]
 

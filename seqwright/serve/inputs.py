@@ -29,6 +29,8 @@ def input_roles(task: Task[Any, Any]) -> tuple[Role, ...]:
 
 def input_schema(task: Task[Any, Any]) -> dict[str, Any]:
     """Return the JSON schema of one input: an object of its roles, or the text alone where it is one text."""
+    if task.record is not None:
+        return dict(task.record)
     roles = input_roles(task)
     record = {
         "type": "object",
@@ -41,6 +43,8 @@ def input_schema(task: Task[Any, Any]) -> dict[str, Any]:
 
 def read_input(task: Task[Any, Any], given: Any, number: int) -> Any:
     """Return an input as the task takes it. A text never names a file of the server."""
+    if task.record is not None:
+        return _record(task.record, given, number)
     roles = input_roles(task)
     if isinstance(given, str) and _one_text(roles):
         return given
@@ -51,6 +55,15 @@ def read_input(task: Task[Any, Any], given: Any, number: int) -> Any:
         raise Refusal(400, f"input {number} must be {what} with {needs}", fields={"param": "inputs"})
     values = {role.name: _value(given[role.name], role, number) for role in roles}
     return values[names[0]] if _one_text(roles) else values
+
+
+def _record(schema: Mapping[str, Any], given: Any, number: int) -> Mapping[str, Any]:
+    """Return an input with the keys that a schema has; the task checks their values."""
+    known, needed = schema["properties"], schema["required"]
+    if not isinstance(given, Mapping) or not given.keys() <= known.keys() or not given.keys() >= set(needed):
+        others = ", ".join(known.keys() - set(needed))
+        raise Refusal(400, f"input {number} must be an object with {' and '.join(needed)} (and {others})")
+    return given
 
 
 def _one_text(roles: tuple[Role, ...]) -> bool:

@@ -106,6 +106,17 @@ class Forecasting(Task[Window, Forecast]):
         "lookback": 16, "horizon": 4, "season": 2, "features": 0, "series": 1,
     }  # fmt: skip
     whole_file = True
+    record: ClassVar[Mapping[str, Any]] = {
+        "type": "object",
+        "properties": {
+            "target": {"description": "Numbers: of each step, or of each step in every column."},
+            "start": {"type": ["string", "number"], "description": "The time of the first step."},
+            "series": {"type": "string"},
+            "known": {"description": "Columns that are known in advance."},
+        },
+        "required": ["target"],
+        "additionalProperties": False,
+    }
 
     # The user's files ------------------------------------------------------------------------------
 

@@ -289,10 +289,6 @@ class LanguageModeling(RunningText[Any]):
             )
         return ContinuationDraft(self, row, request, sample)
 
-    def from_messages(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Return all messages as one text to continue, each on lines of its own."""
-        return "\n".join(message["content"] for message in messages)
-
     def drafts(
         self, model: Any, rows: Sequence[Row[Passage]], request: Writing | Scoring, numbers: Sequence[int]
     ) -> list[ContinuationDraft] | None:

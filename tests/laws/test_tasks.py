@@ -264,11 +264,13 @@ def test_a_model_of_another_kind_is_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_answers_as_the_predictor(name, tmp_path):
-    """Inputs as JSON records of their roles; the options of a check, and greedy search where there is one."""
+    """Inputs as JSON records; the options of a check, and greedy search where there is one."""
     task = fitted(name, tmp_path)
     predictor = Predictor(build_model(small_model(task), **task.facts()), task, threads=1)
     roles = [role.name for role in input_roles(task)]
     records = [{role: row[role] for role in roles} for row in task.toy(1)[:7]]
+    if task.record is not None:
+        records = [json.loads(task.to_line(example)) for example in examples(name, tmp_path, "valid")[:7]]
     given = [read_input(task, record, 1) for record in records]
     model = Served(name, predictor, Limits(), Metrics())
     try:

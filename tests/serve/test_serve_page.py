@@ -5,12 +5,36 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 from serving import Process, direct
 
+from seqwright.serve import page as serve_page
+
 KEY = "open sesame"
 BUTTON = "[...document.querySelectorAll('button')].find((each) => each.textContent === {0!r})"
+
+STOP_SOON = f"""new Promise((done) => {{  // sends, and stops as soon as the reply has begun
+  const observer = new MutationObserver(() => {{
+    const stop = {BUTTON.format("Stop")};
+    if (!stop || !document.querySelector(".assistant .text")?.textContent) return;
+    observer.disconnect();
+    stop.click();
+    done(true);
+  }});
+  observer.observe(document.body, {{ childList: true, subtree: true }});
+  const field = document.querySelector(".compose textarea");
+  field.dispatchEvent(new KeyboardEvent("keydown", {{ key: "Enter", bubbles: true }}));
+}})"""
+MODEL = {
+    "id": "x",
+    "task": "x",
+    "traced": True,
+    "source": "text",
+    "target": "x",
+    "roles": [{"name": "a", "kind": "text", "needed": "always"}],
+}
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +163,7 @@ def test_a_chat_replies_regenerates_edits_and_stops(visit):
     press(page, "Edit")
     assert page.count(".message") == 0
     assert page.evaluate("document.querySelector('.compose textarea').value") == "alpha"
-    page.press("Enter")
-    page.wait("document.querySelector('.assistant .text')?.textContent.length > 2")
-    press(page, "Stop")
+    assert page.evaluate(STOP_SOON)
     page.wait(ready)
     kept = page.text(".assistant .text")
     page.type(".compose textarea", "gimel")
@@ -158,6 +180,17 @@ def test_a_classifier_shows_all_labels(visit, labels):
     shown = page.evaluate("[...document.querySelectorAll('.bars .name')].map((each) => each.textContent)")
     assert shown == list(wanted["probabilities"])
     assert page.text(".answer h2") == wanted["label"]
+
+
+def test_every_panel_is_a_module_that_opens(visit, server):
+    """Also those of tasks that are not served here."""
+    page = visit("labels")
+    names = sorted(path.stem for path in (Path(serve_page.__file__).parent / "panels").glob("*.js"))
+    assert {"conversation", "forecasting", "general", "token_classification"} < set(names)
+    for name in names:
+        opened = f"panel({json.dumps(MODEL)}, {{}}).tagName"
+        made = page.evaluate(f"import('./page/panels/{name}.js').then(({{ panel }}) => {opened})")
+        assert made == "SECTION"
 
 
 def test_the_files_of_the_page_need_no_key_and_nothing_else_is_served(server):

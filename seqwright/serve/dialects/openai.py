@@ -121,7 +121,7 @@ def operations(server: Server) -> list[Operation]:
 
     def described(model: Served) -> dict[str, Any]:
         known = {"id": model.name, "object": "model", "created": model.created, "owned_by": "seqwright"}
-        return {**known, **model.describe(), "panel": panel_of(model.kind)}
+        return {**known, **model.describe(), "panel": panel_of(model.kind, model.images)}
 
     async def all_models(request: Request) -> Response:
         return json_response({"object": "list", "data": [described(model) for model in models.all.values()]})

@@ -13,16 +13,18 @@ from seqwright.serve.operations import Operation
 
 HOME, LENS = Path(__file__).parent, Path(lens.__file__).parent
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-GENERAL = "general"  # the panel of a task that has none of its own
+GENERAL, IMAGES = "general", "image_classification"  # the panels of tasks that have none of their own
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 
-def panel_of(task: str) -> str:
+def panel_of(task: str, images: bool) -> str:
     """Return the name of the panel of a task."""
-    return task if (HOME / "panels" / f"{task}.js").exists() else GENERAL
+    if (HOME / "panels" / f"{task}.js").exists():
+        return task
+    return IMAGES if images else GENERAL
 
 
 def operations() -> list[Operation]:
