@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seqwright.serve.models import Models
 
 KEY = "SEQWRIGHT_KEY"
 
@@ -83,12 +87,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def check(models: object) -> int:
+def check(models: Models) -> int:
     """Let every model answer its recorded examples; 0 if all outputs are those of the end of its training."""
     from seqwright.prediction.examples import replay
-    from seqwright.serve.models import Models
 
-    assert isinstance(models, Models)
     wrong = 0
     for name, model in models.all.items():
         model.warm_up()

@@ -23,7 +23,7 @@ from seqwright.serve.http import refused
 from seqwright.serve.limits import Limits, Refusal
 from seqwright.serve.metrics import Metrics
 
-OPEN = ("/livez", "/", "/page/")  # need no key: the process is alive, and the page, which holds no data
+OPEN = re.compile("/|/livez|/page/.*")  # need no key: a probe, and the page, which holds no data
 KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/v1/look")  # or in the header
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 CLIENTS = 10_000  # clients whose rate is remembered
@@ -136,13 +136,13 @@ class Guard:
             raise Refusal(421, "the server is not addressed by this host name; use its own, or set a key")
         if not self._same_site(headers):
             raise Refusal(403, "another site may not use this server; allow its origin with --allow-origin")
-        if self.keys and path not in OPEN[:2] and not path.startswith(OPEN[2]):
+        if self.keys and not OPEN.fullmatch(path):
             given = _bearer(headers) or _parameter(scope, "api_key")
             if given is None and path in KEY_IN_BODY:
                 scope["seqwright.check"] = partial(self.check_key, path=path)
             else:
                 self.check_key(given, path)
-        if self.buckets is not None and path not in OPEN:
+        if self.buckets is not None and not OPEN.fullmatch(path):
             client = scope.get("client")
             wait = self.buckets.take(client[0] if client else "")
             if wait:

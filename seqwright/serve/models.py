@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -182,8 +183,9 @@ class Served:
 
     def warm_up(self) -> None:
         """Compute a recorded example, so that the first request does not wait for lazy parts."""
-        for given in self.examples()[:1]:
-            self.predictor.predict([self.task.from_line(given)], **self.task.checking)
+        with suppress(InputError):  # the example may be the name of an image that is gone
+            for given in self.examples()[:1]:
+                self.predictor.predict([self.task.from_line(given)], **self.task.checking)
 
     def examples(self) -> list[str]:
         """Return recorded inputs of the run as lines."""
