@@ -41,13 +41,13 @@ def run(options: argparse.Namespace) -> None:
             if not _obey(line.strip(), chat):
                 return
         except KeyboardInterrupt:
-            print(" …")  # what was written stays the reply
+            print(" …")  # the part so far is the reply
     if sys.stdin.isatty():
         print()
 
 
 def _lines() -> Iterator[str]:
-    """Yield what a person types, with line editing, or the lines of a pipe."""
+    """Yield the lines that a person types, with line editing, or those of a pipe."""
     if not sys.stdin.isatty():
         yield from sys.stdin
         return
@@ -68,7 +68,7 @@ def _obey(line: str, chat: Chat) -> bool:
 
     commands: dict[str, Callable[[], object]] = {
         "/reset": chat.reset,
-        "/retry": lambda: _type(chat.retry()),
+        "/retry": lambda: _type(chat, chat.retry()),
         "/why": lambda: _explain(chat),
         "/help": lambda: print(HELP, file=sys.stderr),
     }
@@ -80,18 +80,20 @@ def _obey(line: str, chat: Chat) -> bool:
         elif line.startswith("/"):
             print(f"seqwright: unknown command {line.split()[0][:40]!r}; {HELP}", file=sys.stderr)
         elif line:
-            _type(chat.reply(line))
+            _type(chat, chat.reply(line))
     except SeqwrightError as error:
         print(f"seqwright: {error}", file=sys.stderr)
     return True
 
 
-def _type(growing: Iterator[str]) -> None:
-    """Print a reply; on a terminal as it grows."""
+def _type(chat: Chat, growing: Iterator[str]) -> None:
+    """Print a reply; on a terminal as it grows. A retrieved reply that does not fit is marked."""
     from seqwright.data.text_display import printable
 
     shown, text = "", ""
     for text in growing:
+        if not chat.fits:
+            print("(nothing fits) ", end="")
         if sys.stdout.isatty():
             if not text.startswith(shown):  # the tokens so far read differently together
                 continue

@@ -54,7 +54,8 @@ class Survey:
     @property
     def findings(self) -> list[Finding]:
         """All findings, the most severe first."""
-        leaks = (leak_finding(found, NAMES[part]) for part, found in self.leaks.items())
+        nouns = {"noun": self.corpus.task.noun, "group": self.corpus.task.group_noun}
+        leaks = (leak_finding(found, NAMES[part], **nouns) for part, found in self.leaks.items())
         return by_severity([*reading_findings(self.tally), *self.report.findings, *filter(None, leaks)])
 
     def split(self, data: DataConfig) -> dict[Part, int]:

@@ -194,7 +194,7 @@ class Task(ABC, Generic[E, P]):
 
     @classmethod
     def identity(cls, example: E) -> str | None:
-        """Return what identifies an input that is not a text, to find duplicates."""
+        """Return what identifies an input that is not a text, or more than one, to find duplicates."""
         return None
 
     @classmethod

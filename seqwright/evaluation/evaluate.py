@@ -312,7 +312,7 @@ def _familiar(predictor: Predictor, examples: Sequence[Any]) -> Iterator[str]:
         known = None if folder is None else known_from(part, folder, task, examples)
         if known is not None and (count := int(known.sum())) >= FAMILIAR * total:
             share = f"{count:,} of {total:,} ({percent(count / total)})"
-            split = f"{task.group_noun} is in the {NAMES[part]} split"
+            split = f"{task.roles[0].name} is in the {NAMES[part]} split"
             yield f"items whose {split}: {share}; such scores are {how} too good"
 
 

@@ -50,6 +50,7 @@ def next_commands(
     return [
         "next:",
         predict,
+        *([f"  seqwright chat {run}  # talk to it"] if task is not None and task.converses else []),
         f"  seqwright evaluate {run} {files_like(trained)}       # scores on another file of the same form",
         *([look] if task is None or (task.traced and kind not in task.untraced) else []),
         *([watch] if (folder / TRACES).exists() else []),

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 class Chat:
     """A conversation with a model. `turns` are those of both sides, a person's first.
 
-    options: those of `Predictor.predict`, such as temperature; the seed grows with every reply, so that a
-    reply that is asked for again is another one.
+    options: those of `Predictor.predict`, such as temperature. The seed grows with every reply, so that a
+    second attempt is another reply; a model that retrieves replies takes the next nearest one. fits: False if
+    the last reply was retrieved and does not fit.
     """
+
+    fits = True
 
     def __init__(self, predictor: Predictor, *, seed: int = 1, **options: Any):
         if not predictor.task.converses:
@@ -27,6 +30,7 @@ class Chat:
             )
         self.predictor, self.options, self.seed = predictor, options, seed
         self.turns: list[str] = []
+        self._attempt = 1  # at the last reply
         predictor.task.request(predictor.search, **self._options())  # wrong options are found at once
 
     def reply(self, text: str) -> Iterator[str]:
@@ -34,6 +38,7 @@ class Chat:
         early is the reply.
         """
         self.turns.append(text)
+        self._attempt = 1
         yield from self._next()
 
     def retry(self) -> Iterator[str]:
@@ -41,6 +46,7 @@ class Chat:
         if len(self.turns) < 2:
             raise ConfigError("there is no reply yet; write something first")
         self.turns.pop()
+        self._attempt += 1
         yield from self._next()
 
     def reset(self) -> None:
@@ -56,9 +62,17 @@ class Chat:
         given = self._input(self.turns)
         self.turns.append("")
         self.seed += 1
-        for text in self.predictor.typed(given, **self._options()):
+        retrieves = getattr(self.predictor.task, "retrieves", False)
+        typed = self._retrieved if retrieves else self.predictor.typed
+        for text in typed(given, **self._options()):
             self.turns[-1] = text
             yield text
+
+    def _retrieved(self, given: Any, **_: Any) -> Iterator[str]:
+        (found,) = self.predictor.predict([given], n_best=self._attempt)
+        reply: Any = found.all[-1]
+        self.fits = reply.fits
+        yield reply.text
 
     def _input(self, turns: list[str]) -> Any:
         return self.predictor.task.after_turns(turns)

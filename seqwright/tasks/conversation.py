@@ -91,7 +91,7 @@ class Conversation(GeneratedText[Exchange]):
 
     roles = (Role("context", Kind.TEXT), Role("reply", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "decoder_only", "ensemble", "dual_encoder")
-    noun, group_noun = "exchange", "context"
+    noun, group_noun = "exchange", "conversation"
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,
@@ -126,6 +126,10 @@ class Conversation(GeneratedText[Exchange]):
     @classmethod
     def group(cls, example: Exchange) -> str:
         return example.conversation
+
+    @classmethod
+    def identity(cls, example: Exchange) -> str:
+        return cls.group(example)
 
     @classmethod
     def texts(cls, example: Exchange) -> Sequence[str]:
@@ -384,7 +388,7 @@ class Conversation(GeneratedText[Exchange]):
         index = self.index or self._index(model, self.pool)
         contexts, limit = self._context_vectors(model, rows), self.input_limit(model)
         best, cosines = index.nearest(contexts, getattr(request.options, "n_best", 1))
-        scores = float(model.scale) * cosines
+        scores = float(model.scale.detach()) * cosines
         log_probs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
         found = []
         for i, row in enumerate(rows):

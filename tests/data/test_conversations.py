@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from seqwright.config import DataConfig
+from seqwright.config import DataConfig, parse
 from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.conversations import open_conversations, speaks
+from seqwright.data.survey import survey
 from seqwright.errors import InputError
 
 TURNS = [{"speaker": 0, "text": "hi"}, {"speaker": 1, "text": "hello"}, {"speaker": 0, "text": "bye"}]
@@ -134,3 +135,28 @@ def test_what_is_not_a_conversation_is_refused_with_its_line(tmp_path, value, wo
 def test_conversations_are_recognised(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert recognise([str(tmp_path / name)], DataConfig(), "text_to_text").task == "conversation"
+
+
+def test_equal_conversations_have_one_key_in_any_file(tmp_path):
+    first, _ = read(tmp_path, lines({"turns": TURNS}, {"turns": TURNS[:2]}), "train.jsonl")
+    other = [
+        {"speaker": "x", "text": " Hi"},
+        {"speaker": "y", "text": "HELLO"},
+        {"speaker": "x", "text": "bye"},
+    ]
+    again, _ = read(tmp_path, lines({"turns": other}), "test.jsonl")
+    assert {each.conversation for each in again} == {first[0].conversation}
+
+
+def test_a_survey_names_test_conversations_that_are_in_training(tmp_path):
+    talks = [{"turns": [f"I am {i}.", f"Hello, {i}.", "Bye."]} for i in range(40)]
+    (tmp_path / "train.jsonl").write_text(lines(*talks, *talks[:2]))
+    (tmp_path / "test.jsonl").write_text(lines(*talks[:3], {"turns": ["Who is it?", "Me."]}))
+    data = {"train": [str(tmp_path / "train.jsonl")], "test": [str(tmp_path / "test.jsonl")]}
+    found = survey(parse({"task": "conversation", "data": data, "training": {"steps": 1}}))
+    assert found.report.distinct == 40
+    said = {finding.name: finding.sentence for finding in found.findings}
+    assert said == {
+        "duplicates": "duplicate pairs: 4 (4.8%)",
+        "leaks": "test exchanges whose conversation is in training: 6 of 7",
+    }

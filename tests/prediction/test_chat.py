@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import tiny
@@ -128,3 +129,25 @@ def test_a_terminal_streams_and_survives_an_interrupt(run):
     finally:
         child.kill()
         os.close(master)
+
+
+def test_a_retrieval_model_marks_what_does_not_fit_and_retries_with_the_next_nearest(
+    tmp_path, monkeypatch, capsys
+):
+    rows = [f"i am {name}\thi {name}" for name in ("ann", "bob", "cid", "dan", "eve", "fay")] * 20
+    (tmp_path / "talk.tsv").write_text("context\treply\n" + "".join(f"{row}\n" for row in rows))
+    found = pipeline.train(
+        tmp_path / "talk.tsv",
+        out=tmp_path / "run",
+        model={"kind": "dual_encoder", **SMALL},
+        tokenizer={"source": "words"},
+        **OPTIONS,
+    )
+    nearest = [reply.text for reply in found.predict(["i am ann"], n_best=2)[0].all]
+    chat = Chat(found)
+    assert [said(chat.reply("i am ann")), said(chat.retry())] == nearest
+    found.task = replace(found.task, index=replace(found.task.index, least=1.1))
+    monkeypatch.setattr("seqwright.prediction.predictor.load", lambda *args, **options: found)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("i am ann\n"))
+    assert cli.main(["chat", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().out == f"(nothing fits) {nearest[0]}\n"

@@ -125,7 +125,8 @@ def diagnose(
         tested = bool(held_out or data.test)
         found.append(few_finding(len(first), stops=not divisible(first, tested=tested)))
     (overlap,) = waiting.overlaps()
-    found += filter(None, (leak_finding(overlap), near_leak_finding(overlap)))
+    nouns = {"noun": task.noun, "group": task.group_noun}
+    found += filter(None, (leak_finding(overlap, **nouns), near_leak_finding(overlap, **nouns)))
     options = [f"data.encoding={encoding}"] if encoding is not None else []
     options += ["data.quoting=true"] if unquotable is not None and not data.skip_bad_rows else []
     return DoctorReport(task, files, others, statistics, tuple(by_severity(found)), tuple(options))

@@ -90,11 +90,11 @@ left_out 0
     {part} pairs with a side of more than {limit:,} tokens: {count} of {total}, the longest has {longest:,}
     they are left out; raise data.max_length, or shorten them
 leaks 0
-    {part} pairs whose source is in training: {count} of {total}
+    {part} {noun}s whose {group} is in training: {count} of {total}
     remove them from training, or the scores will be too good
 near_leaks inf
-    {part} pairs whose source is in training except for case or spaces: {count} of {total}
-    decide whether such sources are new enough for a test
+    {part} {noun}s whose {group} is in training except for case or spaces: {count} of {total}
+    decide whether they are new enough for a test
 """
 FINDING_TEXTS = {
     name: (sentence, way_out, float(share))
@@ -148,13 +148,16 @@ def left_out_finding(seen: Occurrences, total: int, longest: int, limit: int, pa
     return finding("left_out", seen, total, part=part, limit=limit, longest=longest)
 
 
-def leak_finding(found: Overlap, held_out: str = "test") -> Finding | None:
-    return finding("leaks", Occurrences(found.leaked, list(found.places)), found.held_out, part=held_out)
+def leak_finding(
+    found: Overlap, held_out: str = "test", *, noun: str = "pair", group: str = "source"
+) -> Finding | None:
+    seen = Occurrences(found.leaked, list(found.places))
+    return finding("leaks", seen, found.held_out, part=held_out, noun=noun, group=group)
 
 
-def near_leak_finding(found: Overlap) -> Finding | None:
+def near_leak_finding(found: Overlap, *, noun: str = "pair", group: str = "source") -> Finding | None:
     seen = Occurrences(found.near, list(found.near_places))
-    return finding("near_leaks", seen, found.held_out, part="test")
+    return finding("near_leaks", seen, found.held_out, part="test", noun=noun, group=group)
 
 
 def quoted_finding(seen: Occurrences, left: int, *, stops: bool) -> Finding:

@@ -96,7 +96,7 @@ class TextColumn:
 class Statistics:
     """The statistics of a data set. `distinct` and the counts of duplicates are estimates in large data.
 
-    In pairs, `distinct` counts the sources; elsewhere it counts the examples.
+    In pairs, `distinct` counts the sources; in groups it counts the groups, elsewhere the examples.
     """
 
     examples: int
@@ -140,9 +140,10 @@ class StatisticsBuilder:
         self._accents = Accents()
         self._duplicates = DuplicateCounter()
         self._comparison = _Comparison(self._seen) if len(self.columns) == 2 else None
+        self._grouped = False  # whether two texts are a part of something larger, such as a conversation
 
     def add(self, texts: tuple[str, ...], place: Place, source: str | None = None) -> None:
-        """Count an example; `source` identifies its input where that is not a text."""
+        """Count an example; `source` identifies its input where that is not a text, or is more than one."""
         self.examples += 1
         if not texts:
             return
@@ -153,11 +154,12 @@ class StatisticsBuilder:
             self._seen[name].add(place, row)
         if self._accents.add(texts):
             self._seen["mixed_normalisation"].add(place, row)
-        if self._comparison is not None:
+        if source is not None:
+            self._grouped = self._comparison is not None
+            repeated = self._duplicates.add(source, "\t".join(texts))
+        elif self._comparison is not None:
             self._comparison.add(row)
             repeated = self._duplicates.add(*texts)
-        elif source is not None:
-            repeated = self._duplicates.add(source, "\t".join(texts))
         else:
             repeated = self._duplicates.add("\t".join(texts), "")
         if repeated:
@@ -165,10 +167,12 @@ class StatisticsBuilder:
 
     def build(self) -> Statistics:
         seen = dict(self._seen)
-        if self._comparison is not None:
+        if self._comparison is not None and not self._grouped:
             seen |= self._comparison.results(self.examples)
         for name, count in self._duplicates.counts().items():
             seen[name] = replace(seen[name], count=count)
+        if self._grouped:
+            del seen["conflicts"]  # a group has several examples
         if not self._accents.mixed:
             del seen["mixed_normalisation"]
         names = tuple(self.columns)

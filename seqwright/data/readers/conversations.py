@@ -19,6 +19,7 @@ from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import parse_object
 from seqwright.data.readers.lines import Decoding, cleaned, first_lines, read_blocks
 from seqwright.data.readers.pairs import PairFiles, open_pairs
+from seqwright.data.split import folded, text_hash
 from seqwright.errors import ConfigError, InputError, brief
 from seqwright.files import uncompressed
 
@@ -122,8 +123,8 @@ class ConversationFiles:
             return
         read = self._objects if self._layout == "objects" else self._lines
         for path in self.paths:
-            for number, (place, turns) in enumerate(read(Input(path), report)):
-                yield from self._exchanges(turns, f"{path}\0{number}", place, report)
+            for place, turns in read(Input(path), report):
+                yield from self._exchanges(turns, place, report)
 
     def _rows(self, report: ReadReport) -> Iterator[Exchange]:
         """Each field of a source is a turn."""
@@ -131,18 +132,18 @@ class ConversationFiles:
             turns = tuple(part for part in split_parts(source)[::2] if part.strip())
             yield Exchange(self._kept(turns), reply, "\0".join(turns), place)
 
-    def _exchanges(
-        self, turns: Sequence[Turn], conversation: str, place: Place, report: ReadReport
-    ) -> Iterator[Exchange]:
+    def _exchanges(self, turns: Sequence[Turn], place: Place, report: ReadReport) -> Iterator[Exchange]:
+        """Equal conversations have equal keys, also but for case and spaces."""
         joined = [Turn(who, " ".join(turn.text for turn in run)) for who, run in _runs(turns)]
         speakers = {turn.speaker for turn in joined}
         roles = ASSISTANT in speakers and speakers <= set(ROLES)
+        key = str(text_hash(folded(" \0 ".join(turn.text for turn in joined))))
         replies = [i for i, turn in enumerate(joined) if i and (not roles or turn.speaker == ASSISTANT)]
         if not replies:
             report.add(Reason.UNANSWERED, place)
         for i in replies:
             context = tuple(turn.text for turn in joined[:i])
-            yield Exchange(self._kept(context), joined[i].text, conversation, place)
+            yield Exchange(self._kept(context), joined[i].text, key, place)
 
     def _kept(self, context: tuple[str, ...]) -> tuple[str, ...]:
         return context if self.context == "all" else context[-self.context :]

@@ -223,8 +223,17 @@ def test_finding_swapped_sides_takes_linear_time():
 
 
 def test_every_finding_has_words():
+    words = {
+        "rows": "pairs",
+        "count": 1,
+        "share": "1 %",
+        "total": 9,
+        "part": "test",
+        "limit": 5,
+        "longest": 7,
+    }
     for sentence, way_out, warn_from in FINDING_TEXTS.values():
-        assert sentence.format(rows="pairs", count=1, share="1 %", total=9, part="test", limit=5, longest=7)
+        assert sentence.format(**words, noun="pair", group="source")
         assert way_out
         assert 0 <= warn_from <= 1 or warn_from == math.inf
 
