@@ -582,5 +582,5 @@ def test_the_page_explains_every_finding_of_the_diagnostics(explained, tmp_path)
         (ROOT / "seqwright" / "training" / "diagnostics.py").read_bytes()
     )
     findings = [text for text in literals(tmp_path) if "…" in text and len(text) > 40]
-    assert len(findings) == 8
+    assert len(findings) == 9
     assert [text for text in findings if not any(matches(message, text) for message in explained)] == []
