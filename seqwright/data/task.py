@@ -342,7 +342,8 @@ class Task(ABC, Generic[E, P]):
     def readout(self, model: Any, example: E) -> Any:
         """Return an input with its prediction as `look` traces them: a `Readout` of `lens.trace.readout`.
 
-        Tasks that search for their outputs are traced by their search instead.
+        Tasks from text to text are traced by their search instead. A task that searches from something else
+        takes a request as well.
         """
         raise NotImplementedError
 

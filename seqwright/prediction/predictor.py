@@ -218,6 +218,7 @@ class Predictor:
         `ablate` decodes again without each head, where that is quick enough.
         """
         from seqwright.lens.trace.build import look, look_at
+        from seqwright.lens.trace.contract import searches_text
 
         if not self.task.traced:
             raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
@@ -236,6 +237,11 @@ class Predictor:
         width = self.task.width(self.task.request(self.search, beam=beam))
         request = self.task.request(self.search, beam=beam, n_best=width)
         with watched.computing(width):
+            if not searches_text(self.task):
+                if reference is not None:
+                    raise ConfigError("reference: it is scored for texts alone; leave it out")
+                readout = cast(Any, self.task).readout(watched.model, example, request)
+                return look_at(watched.model, readout, **rest)
             return look(watched, example.source, options=request.options, reference=reference, **rest)
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seqwright.config import Config
+from seqwright.lens.trace.contract import searches_text
 from seqwright.lens.trace.history import TRACES, TraceHistory
 from seqwright.models.building import resolve
 from seqwright.prediction.predictor import Predictor
@@ -13,7 +14,8 @@ from seqwright.training.preparation import Prepared
 def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
     """The observers of a training: its history of traces, where the task can be traced."""
     task = prepared.task
-    if not task.traced or resolve(config.model)["kind"] in task.untraced:
+    untraced = not task.traced or resolve(config.model)["kind"] in task.untraced
+    if untraced or (task.generates and not searches_text(task)):
         return []
     folder, count = run.path(TRACES), config.training.traces
     return [TraceHistory(folder, lambda model: Predictor(model, prepared.task), config.search, count=count)]

@@ -7,9 +7,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from pydantic import BaseModel, PositiveInt, ValidationError
@@ -24,7 +25,7 @@ from seqwright.data.readers.images import ImageExample, image_layout
 from seqwright.data.results import Reading, Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row
-from seqwright.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from seqwright.data.tokenizer import BEGIN, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, ModelError
 from seqwright.evaluation.buckets import ENDING, by_ending, by_length
 from seqwright.evaluation.metrics.bases.captions import caption_words
@@ -37,7 +38,9 @@ from seqwright.tasks.text_to_text import TARGET
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch, Images
+    from seqwright.lens.trace.readout import Readout
     from seqwright.models import Model
+    from seqwright.tasks.bases.generated_text import TextRequest
 
 FORMAT, CAPTIONS = 1, "captions.json"
 METRICS = ("cider", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf", "word_f1", "exact_match", "distinct")
@@ -72,6 +75,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
     models = ("encoder_decoder", "ensemble")
     noun = "caption"
     sample_facts: ClassVar[Mapping[str, Any]] = {"channels": 3, "image_size": 32, "target_vocabulary": 8}
+    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -228,6 +232,42 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
 
     def reading(self, row: Row[ImageExample], limit: int) -> Reading:
         return Reading(self.cells)
+
+    def readout(self, model: Any, example: ImageExample, request: TextRequest | None = None) -> Readout:
+        """The cells of the encoder's grid, and the best caption."""
+        import torch
+
+        from seqwright.data.batch import Batch, Tokens
+        from seqwright.lens.trace import steps
+        from seqwright.lens.trace.pieces import symbol_text
+        from seqwright.lens.trace.readout import Readout
+        from seqwright.models import evaluating
+        from seqwright.search import BeamOptions
+
+        (row,) = self.encode([example._replace(text=None)])
+        options = BeamOptions(size=1) if request is None else request.options
+        (found,) = self.search(model, [row.columns["source"]], [[]], options)
+        images = self.source_of(Ragged.of([row.columns["source"]]))
+        with evaluating(model):
+            encoded = model.encoder(images)
+        rows, columns = encoded.grid
+        cells = [f"{i + 1}·{j + 1}" for i in range(rows) for j in range(columns)]
+        marks = ["image"] * (encoded.hidden.shape[1] - len(cells))  # class tokens
+        place = {"start": 0, "end": 0, "word": None}
+        output = steps.output(cast(Any, self), found[0])
+        ids = [piece["id"] for piece in output["pieces"]]
+        read, expected = torch.tensor([[BEGIN, *ids[:-1]]]), torch.tensor([ids])
+        (pixels,) = self.shaped(row.columns["source"])
+        return Readout(
+            Batch(images, Tokens(read), expected, np.zeros(1, np.int64)),
+            self.to_line(example),
+            {"pieces": [{"text": text, **place} for text in (*marks, *cells)], "words": []},
+            output,
+            partial(symbol_text, self.target),
+            {"source": "image", "output": "caption"},
+            decoded=True,
+            image={"uri": to_uri(pixels), "rows": rows, "columns": columns},
+        )
 
     # Judging ---------------------------------------------------------------------------------------
 

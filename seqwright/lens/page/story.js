@@ -6,7 +6,7 @@ import { css, inkOn } from "./colours.js";
 import { button, element, fill } from "./elements.js";
 import { percent, probability } from "./numbers.js";
 import { keepFocus } from "./panel.js";
-import { grouped, plural } from "./text.js";
+import { grouped, plural, shorten } from "./text.js";
 
 const DARKEST = 235; // of the 256 colours: text on it is still readable
 
@@ -29,10 +29,11 @@ export function createStory({ set }) {
     };
     const go = (places) => set({ t: places[(places.indexOf(now) + 1) % places.length], playing: "" });
     groups = {
-      source: grouped(document.source?.pieces ?? [], characters.source),
+      source: document.image ? [] : grouped(document.source?.pieces ?? [], characters.source),
       output: grouped(document.output.pieces, characters.output),
     };
-    fill(source, chips(groups.source, document.source?.pieces ?? [], pin), unread(document.source));
+    fill(source, document.image ? thumbnail(document)
+      : [chips(groups.source, document.source?.pieces ?? [], pin), unread(document.source)]);
     fill(output, trace.given
       ? running(groups.output, characters.output, go) : chips(groups.output, document.output.pieces, go));
     output.classList.toggle("given", trace.given);
@@ -66,6 +67,11 @@ export function createStory({ set }) {
   }
 
   return { node, show };
+}
+
+/** The image that the model reads. */
+function thumbnail({ image: { uri }, text }) {
+  return uri.startsWith("data:image/") && element("img", { class: "thumbnail", src: uri, alt: shorten(text, 60) });
 }
 
 /** How many tokens of a long source are not read. */
@@ -185,20 +191,20 @@ function likely({ document: { output } }) {
 }
 
 function stages({ trace, state, set }) {
-  const { model, search, source, output, heads } = trace.document;
+  const { model, search, source, output, heads, image } = trace.document;
   const read = (source ?? output).pieces.filter(({ special }) => special !== "next");
   const layers = (kind) => (model.layers[kind] ? `, ${plural(model.layers[kind], "layer")}` : "");
   const itself = { view: "alignment", kind: "enc", layer: -1, head: "all" };
   const encoder = trace.kinds.includes("enc") ? itself : { view: "number" };
   const list = [
-    ["tokens", read.length, { view: "alignment", unit: "pieces" }],
+    [image ? "cells" : "tokens", read.length, { view: "alignment", unit: "pieces" }],
     model.encoder && ["encoder", model.encoder + layers("enc"), encoder],
     heads.length || !trace.kinds.length
       ? ["attention", heads.length ? plural(heads.length, "head") : "none", { view: "heads" }]
       : ["attention", "pooling", { view: "alignment" }],
     model.decoder && ["decoder", model.decoder + layers("dec"), { view: "next" }],
     search && ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
-    !search && !trace.given && [trace.names.output, likely(trace), { view: "decision" }],
+    !search && !trace.given && [trace.names.output, likely(trace), { view: image ? "regions" : "decision" }],
   ];
   const here = (changes) => Object.entries(changes).every(([key, value]) => state[key] === value);
   return list.filter(Boolean).flatMap(([name, detail, changes], place) => [

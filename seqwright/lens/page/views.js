@@ -8,11 +8,14 @@ import { heads } from "./heads.js";
 import { learning } from "./learning.js";
 import { next } from "./next.js";
 import { number } from "./number.js";
+import { regions } from "./regions.js";
 import { sentences } from "./sentences.js";
 import { surprise } from "./surprise.js";
 import { why } from "./why.js";
 
-const VIEWS = [surprise, decision, sentences, alignment, heads, next, beam, why, number, compare, learning];
+const VIEWS = [
+  regions, surprise, decision, sentences, alignment, heads, next, beam, why, number, compare, learning,
+];
 
 export function viewsOf(traces) {
   return VIEWS.filter(({ applies }) => !applies || traces.some(applies));

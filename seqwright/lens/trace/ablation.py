@@ -21,6 +21,8 @@ AT_ONCE = 20_000  # in as many passes without a search
 def ablation_limit(model: Model, path: Path) -> str | None:
     """Why one decode per head would take too long or is impossible; None if it can be done."""
     heads = sum(len(site.heads) for site in sites(model))
+    if isinstance(path, Readout) and path.decoded:
+        return "the output would have to be searched for again without each head"
     if not heads:
         return "the model has no attention heads that could be switched off"
     if heads > HEADS:

@@ -115,7 +115,10 @@ def look_at(
     size: int = entries.ARRAYS_SIZE,
 ) -> Trace:
     """Return the trace of an input and its predictions. The options are those of `look`."""
-    absent = Absent.fromkeys(("lattice", "branches"), "the predictions are not found by a search")
+    unsearched = "the predictions are not found by a search"
+    if readout.decoded:
+        unsearched = "the search of this task is not traced"
+    absent = Absent.fromkeys(("lattice", "branches"), unsearched)
     with eval_mode(model):
         inside = _inside(model, readout, absent, size)
         if reason := ablation_limit(model, readout) if ablate else "ablations were not requested":
@@ -127,6 +130,7 @@ def look_at(
             "source": readout.source,
             "output": {"given": readout.given, **readout.output, "finish_reason": "end", "score": None},
             "axes": readout.axes,
+            **({} if readout.image is None else {"image": dict(readout.image)}),
             "reference": None,
             "hypotheses": [],
             "search": None,
@@ -283,6 +287,8 @@ def _heads(
     importance: dict[tuple[str, int], list[float | None]] = {}
     if any(one.block != (1, 1) for one in attentions):
         absent["importance"] = "the text is long: the gradients by its gates would take too much memory"
+    elif isinstance(path, Readout) and path.image is not None and "enc" in {o.site.kind for o in attentions}:
+        absent["importance"] = "the encoder reads an image, not tokens"
     elif any(one.behaviours for one in attentions):
         found = gate_gradients(model, [path.batch])
         importance = {key: each.normalised().by_token.tolist() for key, each in found.items()}

@@ -34,6 +34,11 @@ class Searcher(Protocol):
         """Hypotheses for each row: search_tokens(rows, prefixes, options, recorder=None)."""
 
 
+def searches_text(task: Any) -> bool:
+    """Whether a task is traced by its search from text to text, not by a readout."""
+    return task.generates and isinstance(task, TextTask)
+
+
 def text_task(task: object) -> TextTask:
     """Return a task from text to text; refuse any other."""
     if not isinstance(task, TextTask):

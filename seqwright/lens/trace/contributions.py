@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from seqwright.lens.heads.gates import Side, sides, sites
-from seqwright.lens.trace.readout import repeatable
+from seqwright.lens.trace.readout import Readout, repeatable
 from seqwright.lens.trace.recorders import numpy
 from seqwright.lens.trace.steps import Path
 from seqwright.models import Model
@@ -28,6 +28,8 @@ SMALL = 4  # a multiplication in the small matrices of attention takes so many t
 
 def contributions_limit(model: Model, path: Path) -> str | None:
     """Why contributions would take too long, one pass over all tokens for each step; None if they do not."""
+    if isinstance(path, Readout) and path.image is not None:
+        return "the source is an image, which has no embedded tokens"
     count, tokens = len(path.tokens), sum(path.lengths.values())
     source, target = path.lengths.get("encoder", 0), path.lengths.get("decoder", 0)
     weights = sum(parameter.numel() for parameter in model.parameters())

@@ -62,7 +62,8 @@ class Readout:
     temperature: divides the scores. allowed (T, V): False for symbols that are never predicted, None: all
     are. axes: further axes by name, pieces with a "name". pooled: attention poolings by their name in the
     model. embedded: the place of each piece of the source among the embedded tokens of the encoder, None: the
-    same.
+    same. decoded: the decoder reads the output, which was searched for. image: of a source that is one, with
+    the grid of its cells, which are the last pieces of the source.
     """
 
     batch: Any
@@ -77,6 +78,8 @@ class Readout:
     axes: Mapping[str, Pieces] = field(default_factory=dict)
     pooled: Mapping[str, Pooled] = field(default_factory=lambda: HEAD_POOLING)
     embedded: Sequence[int] | None = None
+    decoded: bool = False
+    image: Mapping[str, Any] | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -102,9 +105,8 @@ class Readout:
     @property
     def lengths(self) -> dict[Side, int]:
         """The number of tokens that the encoder or the decoder reads."""
-        return (
-            {"decoder": len(self.tokens)} if self.source is None else {"encoder": len(self.source["pieces"])}
-        )
+        read: dict[Side, int] = {} if self.source is None else {"encoder": len(self.source["pieces"])}
+        return read | ({"decoder": len(self.tokens)} if self.source is None or self.decoded else {})
 
     def logits(self, model: Model, rows: int = 1) -> Tensor:
         """The scores of the steps, for as many copies of the input as `rows`: (rows, T, V)."""
