@@ -22,7 +22,8 @@ def shared_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", metavar="E", help="Encoding of the files.")
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--json", action="store_true", help="Print one JSON document instead of a table.")
-    parser.add_argument("--metrics", metavar="A,B", help="Metrics, such as bleu,chrf (default: automatic).")
+    metrics = "Metrics, such as bleu,chrf or rouge (default: automatic)."
+    parser.add_argument("--metrics", metavar="A,B", help=metrics)
     tokenize = "Tokenization for BLEU (default: 13a). Use none for text that is tokenized already."
     choices = ("13a", "none", "char", "intl", "zh")
     parser.add_argument("--bleu-tokenize", choices=choices, default="13a", help=tokenize)

@@ -24,6 +24,7 @@ from seqwright.data.split import NAMES, Part, parts_in
 from seqwright.data.task import Bucket, Item, Judge, Mistake, Table, group_items
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.bootstrap import Interval, Measured
+from seqwright.evaluation.metrics import FAMILIES
 from seqwright.evaluation.mistakes import Confusion, confusions_of, worst
 from seqwright.evaluation.speed import Speed, timed
 from seqwright.evaluation.text_outputs import Writing
@@ -209,7 +210,7 @@ def evaluate(
     judge = task.judge(
         firsts,
         references,
-        metrics=judging.metrics,
+        metrics=[each for spec in judging.metrics for each in _family(spec)],
         writing=judging.writing,
         known=read_json(path) if path is not None and path.exists() else {},
         tokenize=judging.tokenize,
@@ -255,6 +256,11 @@ def evaluate(
         pictures=task.pictures(predictor.model, items, simpler),
         file=file,
     )
+
+
+def _family(spec: Spec) -> Sequence[Spec]:
+    """Return the metrics that a name stands for: itself, unless it is the name of a family."""
+    return FAMILIES.get(spec, (spec,)) if isinstance(spec, str) else (spec,)
 
 
 def evaluate_files(

@@ -48,6 +48,7 @@ Source = str | tuple[str, ...]
 JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 ONE_TEXT: tuple[FieldKind, ...] = ("text",)
 NOWHERE = Place("", 0)
+SUMMARY = 3  # times the words of targets from which on sources are texts to summarise
 USUAL = {  # the metrics of a validation, by the way targets are written
     "text": ("bleu", "chrf"),
     "symbols": ("exact_match", "symbol_error_rate"),
@@ -374,6 +375,16 @@ class TextToText(GeneratedText[Pair]):
     def baseline(self, example: Pair) -> str:
         """Copy the first field of the source."""
         return split_parts(example.source)[0]
+
+    def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Sequence[str]]:
+        """Return the lead of each source if targets are summaries: as many words as these have on average."""
+        sources = [self.baseline(example).split() for example in examples]
+        words = [len(self.truth(example).split()) for example in examples]
+        count = round(sum(words) / len(words))
+        summaries = writing_of(self.target.kind, map(self.truth, examples)) == "text"
+        if not summaries or sum(map(len, sources)) < SUMMARY * sum(words):
+            return {}
+        return {"lead": [" ".join(source[:count]) for source in sources]}
 
 
 def field_kinds(columns: str | None) -> tuple[FieldKind, ...]:

@@ -22,7 +22,7 @@ class Answers(Predictor):
             train_tokenizer(source, [*table, "a b"]), train_tokenizer(target, [*table.values(), "a b"])
         )
         self.changes: dict[str, Any] = {}
-        self.threads_used = 1
+        self.threads_used, self.model = 1, None
 
     def stream(self, texts: Any, *, beam: Any = None, check: Any = lambda: None, **asked: Any) -> Any:
         check()

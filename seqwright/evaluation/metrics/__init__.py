@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 METRICS = Registry("metric", "seqwright.evaluation.metrics", "seqwright.evaluation.metrics:Metric")
 
+FAMILIES = {"rouge": ("rouge_1", "rouge_2", "rouge_l")}  # names that stand for several metrics
+
 Better = Literal["higher", "lower"]
 T = TypeVar("T")  # an output: a text, a label, a list of tags, a number
 
