@@ -81,8 +81,9 @@ def test_the_commands_of_the_concepts_parse(command):
     assert words[0] in cli.COMMANDS
     cli.parse(words)
     changes = [word for word in words if "=" in word]
-    preset = next((word.partition("=")[2] for word in changes if word.startswith("model.preset=")), "tiny")
-    unshared = {"share": False} if PRESETS[preset].kind == KIND else {}
+    given = dict(word.split("=", 1) for word in changes)
+    kind = given.get("model.kind", PRESETS[given.get("model.preset", "tiny")].kind)
+    unshared = {"share": False} if kind == KIND else {}
     base = {"model": {"preset": "tiny", "dropout": 0.3, **unshared}, "training": {"steps": 1}}
     config = parse(override(base, changes))
     facts = dict.fromkeys(("source_vocabulary", "target_vocabulary", "vocabulary", "classes"), 50)

@@ -1,4 +1,4 @@
-"""Texts to texts: translation, pronunciation, inflection, normalisation, dialogue; any file of pairs."""
+"""Texts to texts: translation, pronunciation, inflection, normalisation; any file of pairs."""
 
 from __future__ import annotations
 
