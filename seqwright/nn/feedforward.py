@@ -183,6 +183,16 @@ class Experts(FeedForward):
         add_to_objective(self.balance * len(best) * term)
 
 
+def used_parameters(model: nn.Module) -> int:
+    """Return the number of parameters that a token passes through: of the experts only those it goes to."""
+    count = sum(parameter.numel() for parameter in model.parameters())
+    for part in model.modules():
+        if isinstance(part, Experts):
+            each = sum(parameter.numel() for parameter in part.experts[0].parameters())
+            count -= (len(part.experts) - part.top) * each
+    return count
+
+
 @contextmanager
 def recorded_usage(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Count the tokens that each expert of each mixture receives inside the block, by the mixture's name."""

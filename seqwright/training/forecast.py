@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from seqwright.data.checks.findings import Finding
 from seqwright.data.plan import Plan, batching_of
 from seqwright.data.text_display import pluralize
 from seqwright.models import Model
+from seqwright.nn.blocks import Block
+from seqwright.nn.feedforward import used_parameters
+from seqwright.nn.kv_cache import Compressed
 from seqwright.training.budget import steps_of
 from seqwright.training.optimizer import OPTIMIZERS, Optimizer
 from seqwright.training.preparation import Prepared
@@ -25,6 +29,7 @@ LONG = 0.25  # seconds of a step from which all threads pay off
 VALIDATIONS = 0.1  # the share of the time that validations take, about
 FEW = 1000  # with fewer steps hardly any task is learned
 MORE, FEW_EPOCHS = 3000, 10  # nor with fewer steps than this in fewer epochs
+DOMINANT = 0.5  # the share of the operations from which on the square of the length sets the cost
 ROUNDS, SLACK = 3, 1.05  # rounds in which the numbers of threads alternate; within 5 % counts as equally fast
 
 
@@ -43,23 +48,33 @@ class Forecast:
     memory: int | None  # the peak in bytes, if the system reports it
     left_out: tuple[Finding, ...] = ()  # findings about pairs that are not used
     noun: str = "token"  # what the speed is counted in
+    used: int | None = None  # parameters that a token passes through, if not all
+    quadratic: float = 0.0  # the share of the operations of Transformer layers that scores of all tokens take
 
     @property
     def epochs(self) -> float:
         return self.steps / self.epoch_steps
 
     def lines(self) -> list[str]:
-        threads, million = pluralize(self.threads, "thread"), self.parameters / 1e6
+        threads = pluralize(self.threads, "thread")
         workers = threads if self.processes == 1 else f"{self.processes} processes of {threads}"
-        parameters = f"{million:.1f} M" if million >= 0.1 else f"{self.parameters:,}"
+        size = f"{_millions(self.parameters)} parameters"
+        if self.used is not None:
+            size += f", of which a token uses {_millions(self.used)}"
         few = self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
         cost = (
-            f"{parameters} parameters; {self.tokens_per_second:,.0f} {self.noun}s/s with {workers}: "
+            f"{size}; {self.tokens_per_second:,.0f} {self.noun}s/s with {workers}: "
             f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
             + ("; so few steps teach little: raise --minutes" if few else "")
         )
-        return [*(finding.line() for finding in self.left_out), cost]
+        findings = [finding.line() for finding in self.left_out]
+        if self.quadratic > DOMINANT:
+            findings.append(
+                f"warning: attention from all tokens to all takes {self.quadratic:.0%} of the operations of "
+                "the layers; model.window=128 attends to neighbours, model.growth=compressed to fewer keys"
+            )
+        return [*findings, cost]
 
 
 def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0) -> Forecast:
@@ -86,8 +101,10 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         steps = max(int((1 - VALIDATIONS) * options.minutes * 60 / step), 1)
     else:
         steps = options.steps or steps_of(probe.plan, options.epochs or 1.0)
+    parameters = sum(parameter.numel() for parameter in probe.model.parameters())
+    used = used_parameters(probe.model)
     return Forecast(
-        parameters=sum(parameter.numel() for parameter in probe.model.parameters()),
+        parameters=parameters,
         processes=probe.workers.size,
         threads=threads,
         step_seconds=step,
@@ -98,7 +115,32 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         memory=memory,
         left_out=prepared.left_out,
         noun=prepared.task.speed_noun,
+        used=used if used < parameters else None,
+        quadratic=probe.operations.quadratic_share,
     )
+
+
+class _Operations:
+    """Counts the multiplications of the Transformer layers of a model in its steps."""
+
+    def __init__(self, model: Model):
+        self.quadratic = self.linear = 0.0
+        for part in model.modules():
+            if isinstance(part, Block):
+                part.register_forward_pre_hook(self._count)
+
+    @property
+    def quadratic_share(self) -> float:
+        return self.quadratic / (self.quadratic + self.linear) if self.linear else 0.0
+
+    def _count(self, block: Any, given: tuple[Any, ...]) -> None:
+        rows, tokens, _ = given[0].shape
+        attention, growth = block.attention, block.growth
+        if attention.mask.window is None:
+            keys = tokens / (growth.stride if isinstance(growth, Compressed) else 1)
+            sizes = attention.heads * (attention.key_size + attention.value_size)
+            self.quadratic += rows * tokens * keys * sizes
+        self.linear += rows * tokens * used_parameters(block)
 
 
 class _Probe:
@@ -109,6 +151,7 @@ class _Probe:
         self.plan = Plan(prepared.lengths, batching_of(config.training), config.seed)
         self.batches = self.plan.epoch(0)
         self.model = copy.deepcopy(model).train()
+        self.operations = _Operations(self.model)
         self.workers = Workers(self.model, build_compute(config, prepared, self.model), workers)
         self.optimizer: Optimizer = OPTIMIZERS.build(config.training.optimizer, self.model)
 
@@ -154,3 +197,7 @@ def _minutes(seconds: float) -> str:
         return pluralize(round(seconds), "second")
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.1f} M" if count >= 1e5 else f"{count:,}"

@@ -11,6 +11,9 @@ import torch
 from tiny import configuration, reversals
 
 from seqwright.data.plan import Batching, Plan
+from seqwright.nn.blocks import Stack
+from seqwright.nn.feedforward import Experts
+from seqwright.nn.masks import Places
 from seqwright.runs.folder import Run
 from seqwright.training import forecast as module
 from seqwright.training.forecast import forecast
@@ -53,6 +56,46 @@ def test_minutes_become_steps_by_the_speed(pairs: Path, tmp_path: Path) -> None:
     assert found.steps == int(0.9 * 120 / found.step_seconds)  # the rest is for validations
     assert found.tokens_per_second > 0
     assert found.memory > 50e6  # torch alone needs that
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [({}, 12), ({"window": 4}, 0), ({"growth": {"kind": "compressed", "stride": 3}}, 4)],
+)
+def test_the_share_of_all_scores_by_hand(options, keys) -> None:
+    """Two rows of 12 tokens: a product with each key and with its value, next to one with each parameter."""
+    stack = Stack(size=8, layers=2, heads=2, **options)
+    counted = module._Operations(stack)
+    stack(torch.randn(2, 12, 8), Places.run(0, 12))
+    parameters = sum(weight.numel() for weight in stack.blocks.parameters())
+    scores = 2 * keys * (8 + 8)
+    assert counted.quadratic_share == pytest.approx(scores / (scores + parameters))
+
+
+def test_the_plan_names_the_way_out_of_the_square(pairs: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    wanted = configuration(pairs, "training.epochs=2")
+    prepared = prepare(wanted, tmp_path / "run")
+    found = forecast(wanted, prepared, first_model(wanted, prepared))
+    assert 0 < found.quadratic < 0.5
+    assert len(found.lines()) == 1
+    warning, _ = replace(found, quadratic=0.71).lines()
+    assert warning.startswith("warning: attention from all tokens to all takes 71% of the operations")
+    assert "model.window=128" in warning
+
+
+def test_the_plan_counts_the_parameters_of_the_experts_in_use(pairs: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    mixed = ("model.feed_forward.kind=experts", "model.feed_forward.experts=8", "model.feed_forward.top=1")
+    wanted = configuration(pairs, "training.epochs=2", *mixed)
+    prepared = prepare(wanted, tmp_path / "run")
+    model = first_model(wanted, prepared)
+    found = forecast(wanted, prepared, model)
+    mixtures = [part for part in model.modules() if isinstance(part, Experts)]
+    idle = [weight for part in mixtures for expert in part.experts[1:] for weight in expert.parameters()]
+    assert found.used == found.parameters - sum(weight.numel() for weight in idle)
+    sizes = replace(found, parameters=3_210_000, used=1_640_000).lines()[-1]
+    assert sizes.startswith("3.2 M parameters, of which a token uses 1.6 M; ")
 
 
 @pytest.fixture
