@@ -238,7 +238,7 @@ def evaluate(
     return Evaluation(
         items=items,
         order=tuple(order),
-        beam=(beam or predictor.search.beam) if task.generates else 0,
+        beam=_beam(predictor, beam),
         judge=judge,
         judging=judging,
         measured=measured,
@@ -256,6 +256,13 @@ def evaluate(
         pictures=task.pictures(predictor.model, items, simpler),
         file=file,
     )
+
+
+def _beam(predictor: Predictor, requested: int | None) -> int:
+    """Return the beam size of an evaluation; 0 if answers are not searched for, but sampled or computed."""
+    task = predictor.task
+    usual = 0 if task.converses else predictor.search.beam
+    return (requested or usual) if task.generates else 0
 
 
 def _family(spec: Spec) -> Sequence[Spec]:

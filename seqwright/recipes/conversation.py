@@ -59,11 +59,12 @@ def _model(tokens: float, ends: Mapping[str, Any], model: Mapping[str, Any]) -> 
         read = steps * ends.get("tokens", 2048) if steps else ends["minutes"] * 60 * SPEED
         epochs = read / tokens
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    named = PRESETS.get(model.get("preset", "tiny"))
+    name = model.get("preset", "tiny")
+    named = PRESETS.get(name)
     shares = model.get("kind") not in ("decoder_only", RETRIEVAL) and named and named.model.get("share")
     table: dict[str, Any] = {"preset": "tiny", "dropout": dropout} | ({"share": True} if shares else {})
-    reason = f"each reply is seen about {max(epochs, 1):.0f} times"
-    return Choice(f"model tiny, dropout {dropout}", {"model": table}, reason)
+    reason = f"each reply is seen about {pluralize(max(round(epochs), 1), 'time')}"
+    return Choice(f"model {name}, dropout {dropout}", {"model": table}, reason)
 
 
 def _batch(retrieval: bool) -> Choice:
@@ -74,7 +75,7 @@ def _batch(retrieval: bool) -> Choice:
     reason = (
         "the other replies of a batch are the wrong ones"
         if retrieval
-        else "replies vary, so that a batch should have many of them"
+        else "replies vary, so a batch should have many of them"
     )
     return Choice(what, {"training": table}, reason)
 
@@ -88,7 +89,7 @@ def _time(replies: int) -> Choice:
 def _validation(ends: Mapping[str, Any]) -> Choice:
     validations = min(max(round(ends.get("minutes", 5)), 3), 20)
     table = {"metric": "loss", "validations": validations, "decode": DECODED, "traces": 0}
-    reason = "many replies are right, so that the surprise at real ones tells most"
+    reason = "many replies are right, so the surprise at real ones is the best measure"
     return Choice(f"about {validations} validations, by the loss", {"training": table}, reason)
 
 

@@ -99,6 +99,8 @@ def test_an_evaluation_scores_and_ranks_the_expected_reply():
     assert found.metrics["perplexity"] == pytest.approx(math.exp(-sum(scores) / tokens), rel=1e-4)
     assert all(1 <= item.output.ranks[10] <= 4 for item in found.items)
     assert "perplexity" in found.baseline
+    assert found.beam == 0  # replies are sampled
+    assert model.evaluate(EXCHANGES[:4], beam=2).beam == 2
     json.dumps(found.to_json(), allow_nan=False)
 
 
