@@ -31,7 +31,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         image_size(survey),
         _augmentation(survey),
         _tokenizer(captions),
-        _model(),
+        *([] if requested.get("model", {}).keys() & {"preset", "kind", "encoder"} else [_model()]),
         _batch(captions),
         *time,
         _validation(survey, ends),

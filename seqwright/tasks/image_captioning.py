@@ -33,7 +33,7 @@ from seqwright.evaluation.mistakes import mistakes_of
 from seqwright.evaluation.text_outputs import build_metric, metric_label
 from seqwright.files import check_format, read_json, write_json
 from seqwright.tasks.bases.generated_text import GeneratedText
-from seqwright.tasks.bases.images import ImageTask
+from seqwright.tasks.bases.images import SHEET, ImageTask
 from seqwright.tasks.text_to_text import TARGET
 
 if TYPE_CHECKING:
@@ -308,6 +308,15 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         }
         return {respect: buckets for respect, buckets in found.items() if len(buckets) > 1}
 
+    def contact_sheet(self, items: Sequence[Item[ImageExample, Text]]) -> list[dict[str, Any]]:
+        """The captions closest to a reference and those farthest from all, the surest first."""
+        found = mistakes_of([item.output.text for item in items], [item.references for item in items], "text")
+        order = sorted(range(len(items)), key=lambda i: (found[i].share, -items[i].output.probability))
+        wrong = [i for i in order if found[i].edits]
+        wrong.sort(key=lambda i: (-found[i].share, -items[i].output.probability))
+        shown = [("best", i) for i in order[:SHEET]] + [("worst", i) for i in wrong[:SHEET]]
+        return [self.on_sheet(kind, items[i], found[i].reference) for kind, i in shown]
+
     def baseline(self, example: ImageExample) -> str:
         """The most typical training caption, whatever the image."""
         return self.typical
@@ -317,16 +326,16 @@ def most_typical(captions: Sequence[str]) -> str:
     """Return the caption whose n-grams of one to four words occur in the most captions: the geometric mean
     over the orders, as in BLEU. Short captions are easily typical, so it is of median length at least.
     """
-    grams = {caption: _grams(caption) for caption in captions}
-    seen = Counter(gram for caption in captions for gram in grams[caption])
+    seen = Counter(gram for caption in captions for gram in _grams(caption))
     least = median(len(caption_words(caption)) for caption in captions)
 
     def shared(caption: str) -> float:
-        by_order = [[seen[gram] for gram in grams[caption] if len(gram) == order] for order in ORDERS]
+        grams = _grams(caption)  # computed twice: all of them together would take hundreds of megabytes
+        by_order = [[seen[gram] for gram in grams if len(gram) == order] for order in ORDERS]
         logs = [math.log(sum(counts) / len(counts)) for counts in by_order if counts]
         return sum(logs) / max(len(logs), 1)
 
-    long = [caption for caption in grams if len(caption_words(caption)) >= least]
+    long = [caption for caption in dict.fromkeys(captions) if len(caption_words(caption)) >= least]
     return max(long, key=lambda caption: (shared(caption), caption))
 
 

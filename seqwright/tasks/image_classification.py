@@ -15,7 +15,7 @@ import numpy as np
 from seqwright.config import Config
 from seqwright.data.augmentation import augmented, mixed, partners
 from seqwright.data.glance import Glance
-from seqwright.data.images import thumbnail, to_uri
+from seqwright.data.images import to_uri
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens
 from seqwright.data.readers.images import ImageExample, image_layout
@@ -23,14 +23,13 @@ from seqwright.data.results import Label
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
 from seqwright.evaluation.buckets import by_tenth
-from seqwright.tasks.bases.images import ImageTask
+from seqwright.tasks.bases.images import SHEET, ImageTask
 from seqwright.tasks.bases.labels import LABELS, USUAL, LabelTask
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch
 
 TOKENS = 4096  # of images that are computed together
-SHEET = 12  # images of each kind in the contact sheet
 
 
 @dataclass(frozen=True)
@@ -183,18 +182,8 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
             "worst": sorted(wrong, key=lambda item: -item.output.probability),
             "confused": sorted(items, key=lambda item: _lead(item.output)),
         }
-        return [
-            {
-                "kind": kind,
-                "image": thumbnail(item.example.image, self.channels),
-                "source": item.output.source,
-                "expected": item.references[0],
-                "output": item.output.label,
-                "probability": item.output.probability,
-            }
-            for kind, found in groups.items()
-            for item in found[:SHEET]
-        ]
+        shown = ((kind, item) for kind, found in groups.items() for item in found[:SHEET])
+        return [self.on_sheet(kind, item, item.references[0]) for kind, item in shown]
 
 
 def _by_label(items: Sequence[Item[ImageExample, Label]]) -> list[Item[ImageExample, Label]]:

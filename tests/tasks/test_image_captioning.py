@@ -98,6 +98,7 @@ def test_a_table_of_paths_and_captions_is_recognised_and_designed(tmp_path):
     assert "120 captions of 40 images" in text
     assert "column 1 names images, column 2 has captions" in text
     assert "augmentation: crop, flip" in text  # no caption names a side
+    assert "with another target" not in text  # an image may have several captions
     assert designed.config.training.metric == "cider"
 
 
@@ -140,6 +141,18 @@ def test_an_image_with_several_captions_is_stored_once(run):
 def test_the_typical_caption_has_the_most_frequent_words_and_is_not_short():
     captions = ["a", "a dog on the grass", "a dog on the grass runs", "a cat on a dog", "zebras run in herds"]
     assert most_typical([*captions, "a dog on the sand"]) == "a dog on the grass"
+
+
+def test_the_contact_sheet_begins_with_right_captions_and_ends_with_wrong_ones(run):
+    model = seqwright.load(run)
+    found = model.evaluate(str(run.parent / "captions.tsv"))
+    sheet = model.task.contact_sheet(found.items)
+    assert {each["kind"] for each in sheet} <= {"best", "worst"}
+    assert all(each["image"].startswith("data:image/jpeg;base64,") for each in sheet)
+    best, worst = ([e for e in sheet if e["kind"] == kind] for kind in ("best", "worst"))
+    right = [item for item in found.items if item.output.text in item.references]
+    assert sum(each["output"] == each["expected"] for each in best) == min(12, len(right))
+    assert all(each["output"] != each["expected"] for each in worst)
 
 
 def test_an_evaluation_shows_the_score_of_one_fixed_caption(run):

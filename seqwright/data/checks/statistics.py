@@ -140,7 +140,7 @@ class StatisticsBuilder:
         self._accents = Accents()
         self._duplicates = DuplicateCounter()
         self._comparison = _Comparison(self._seen) if len(self.columns) == 2 else None
-        self._grouped = False  # whether two texts are a part of something larger, such as a conversation
+        self._grouped = False  # whether texts belong to something else, such as a conversation or an image
 
     def add(self, texts: tuple[str, ...], place: Place, source: str | None = None) -> None:
         """Count an example; `source` identifies its input where that is not a text, or is more than one."""
@@ -155,7 +155,7 @@ class StatisticsBuilder:
         if self._accents.add(texts):
             self._seen["mixed_normalisation"].add(place, row)
         if source is not None:
-            self._grouped = self._comparison is not None
+            self._grouped = True
             repeated = self._duplicates.add(source, "\t".join(texts))
         elif self._comparison is not None:
             self._comparison.add(row)

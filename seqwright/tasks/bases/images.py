@@ -22,13 +22,14 @@ from seqwright.data.images import (
     in_parallel,
     is_archive,
     is_packed,
+    thumbnail,
     to_uri,
 )
 from seqwright.data.read_report import Place
 from seqwright.data.readers.images import ImageExample, ImageFiles, files_of, images_in, open_images
 from seqwright.data.results import Prediction
 from seqwright.data.store import ColumnSpec, Store
-from seqwright.data.task import Task
+from seqwright.data.task import Item, Task
 from seqwright.errors import InputError, ModelError
 from seqwright.files import check_format, read_json, write_json
 
@@ -38,6 +39,7 @@ FORMAT, IMAGES = 1, "images.json"
 NOWHERE = Place("", 0)
 CELL = 8  # pixels: an image counts as many tokens as it has cells of 8 × 8 pixels
 MOST_CELLS = 256
+SHEET = 12  # images of each kind in the contact sheet
 
 
 class ImageFile(BaseModel):
@@ -134,6 +136,17 @@ class ImageTask(Task[ImageExample, P]):
         image = Picture(store.column("name").text(number), content=pixels)
         facts = image.facts._replace(digest=int(store.column("content").row(number)[0]))
         return ImageExample(image._replace(facts=facts), text, NOWHERE)
+
+    def on_sheet(self, kind: str, item: Item[ImageExample, Any], expected: str) -> dict[str, Any]:
+        """Return an image of the contact sheet."""
+        return {
+            "kind": kind,
+            "image": thumbnail(item.example.image, self.channels),
+            "source": item.output.source,
+            "expected": expected,
+            "output": item.output.value,
+            "probability": item.output.probability,
+        }
 
     # Inputs ----------------------------------------------------------------------------------------
 
