@@ -45,7 +45,7 @@ class Site:
     """An attention, its name in the model, and its layer among those of its kind.
 
     stacked: it is in a Transformer block, where one call has all queries. A recurrent decoder may call its
-    attention once per query.
+    attention once per query. by_token: its keys are single tokens, not blocks of a compressed memory.
     """
 
     kind: Kind
@@ -53,6 +53,7 @@ class Site:
     name: str
     attention: Attention
     stacked: bool
+    by_token: bool = True
 
     @property
     def key(self) -> LayerKey:
@@ -84,12 +85,15 @@ def sites(model: nn.Module) -> list[Site]:
     """Every attention of a model: enc in the encoder, dec if causal, else cross. Layers count by kind."""
     if isinstance(model, Ensemble):
         raise ConfigError(f"an ensemble of {len(model.members)} models has no heads; use predictor.member(1)")
-    stacked = {part for block in model.modules() if isinstance(block, Block) for part in block.children()}
+    blocks = [part for part in model.modules() if isinstance(part, Block)]
+    stacked = {part for block in blocks for part in block.children()}
+    in_blocks = {block.attention for block in blocks if not block.growth.windowed}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
     for name, part in model.named_modules():
         if isinstance(part, Attention):
             kind: Kind = "enc" if name.startswith("encoder.") else "dec" if part.mask.causal else "cross"
-            found[kind].append(Site(kind, len(found[kind]), name, part, part in stacked))
+            site = Site(kind, len(found[kind]), name, part, part in stacked, part not in in_blocks)
+            found[kind].append(site)
     return [site for kind in KINDS for site in found[kind]]
 
 

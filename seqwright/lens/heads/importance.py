@@ -110,9 +110,11 @@ def tokens_of(batch: Any, side: Side) -> Tokens:
 
 
 def check_read(model: Model, batch: Any) -> None:
-    """Refuse a model whose attention has other queries than the tokens of one side."""
+    """Refuse a model whose attention has other queries or keys than the tokens of a side."""
     if "encoder" not in sides(model) and batch.source is not None:
         raise ConfigError("this model reads its source as a prompt; its heads cannot be analysed yet")
+    if not all(site.by_token for site in sites(model)):
+        raise ConfigError("this model attends to compressed keys; its heads cannot be analysed yet")
     for side in sides(model):
         tokens_of(batch, side)
 

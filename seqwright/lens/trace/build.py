@@ -43,6 +43,7 @@ from seqwright.search import BeamOptions, Lattice
 
 SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
 PARTS = "reads its input in parts, so its numbers are not those of single tokens of the text"
+COMPRESSED = "attends to compressed keys, so its weights are not those of single tokens"
 SIDE_NAMES: dict[str, Side] = {"source": "encoder", "prefix": "decoder"}  # of contributions
 Absent = dict[str, str]  # a part of the trace that is left out -> the reason
 
@@ -247,12 +248,15 @@ def _reasons(
     """The reasons for missing attentions, weights, vectors, recurrent layers and blocks."""
     kinds, families = {one.site.kind for one in attentions}, _families(model)
     gone = {side: f"this model has no {side}" for side in SIDES if side not in families}
-    unfit = {site.kind for site in sites(model)} - kinds
+    compressed = {site.kind for site in sites(model) if not site.by_token}
+    unfit = {site.kind for site in sites(model)} - kinds - compressed
     if "enc" not in kinds:
         other = PARTS if "enc" in unfit else "has no self-attention"
+        other = COMPRESSED if "enc" in compressed else other
         yield "enc", gone.get("encoder") or f"the encoder ({families['encoder']}) {other}"
     if "dec" not in kinds:
         other = PARTS if "dec" in unfit else "has no self-attention; it keeps its output in its state"
+        other = COMPRESSED if "dec" in compressed else other
         yield "dec", gone.get("decoder") or f"the decoder ({families['decoder']}) {other}"
     if "cross" not in kinds:
         reason = "the decoder has no cross-attention; it receives the source as one vector of fixed size"

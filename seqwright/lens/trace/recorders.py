@@ -50,9 +50,10 @@ class AttentionRecord:
     def add(self, look: Look) -> None:
         """Add one call. A recurrent decoder calls its attention for each token, a Transformer once.
 
-        An encoder that cuts its input into parts has other rows and keys; they are left out.
+        An encoder that cuts its input into parts has other rows and keys, and a compressed memory has other
+        keys; they are left out.
         """
-        if look.weights.shape[0] != 1 or look.weights.shape[3] != self.keys:
+        if not self.site.by_token or look.weights.shape[0] != 1 or look.weights.shape[3] != self.keys:
             return
         self._looks.append(look)
         if sum(one.weights.shape[2] for one in self._looks) < self.queries:
