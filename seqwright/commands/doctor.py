@@ -156,7 +156,8 @@ def _next_command(
         return ["doctor", *paths, *changes, *found.options, *held_out]
     if any(each.name not in REPAIRED for each in errors):
         return None
-    if any(each.name in REPAIRED and each.severity != "note" for each in found.findings):
+    serious = {each.name for each in found.findings if each.severity != "note"}
+    if found.repairable and serious & REPAIRED:
         copy = paths[0].removesuffix(".tsv") + ".clean.tsv"
         return ["doctor", *paths, *changes, *held_out, "--fix", copy]
     return ["train", *paths, *changes, *held_out]

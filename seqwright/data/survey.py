@@ -14,6 +14,7 @@ from seqwright.data.checks.statistics import Statistics, StatisticsBuilder, Text
 from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import Fingerprints, fingerprints, hashes, refuse_changed
 from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.pairs import PairFiles
 from seqwright.data.split import NAMES, HeldOut, Overlap, Part
 from seqwright.data.task import Kind
 from seqwright.data.text_display import excerpt, pluralize
@@ -81,7 +82,9 @@ class Survey:
         if found:
             more = pluralize(len(found) - SHOWN, "more finding") if len(found) > SHOWN else "with examples"
             doctor = shlex.join(["seqwright", "doctor", *data.train, *_options(data)])
-            lines.append(f"  {more}: {doctor} (--fix clean.tsv writes a repaired copy)")
+            repairable = isinstance(self.corpus.reader(data.train), PairFiles)
+            fix = " (--fix clean.tsv writes a repaired copy)" if repairable else ""
+            lines.append(f"  {more}: {doctor}{fix}")
         return lines
 
     def to_json(self) -> dict[str, Any]:

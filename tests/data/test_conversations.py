@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from seqwright import cli
 from seqwright.config import DataConfig, parse
 from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason
@@ -160,3 +161,12 @@ def test_a_survey_names_test_conversations_that_are_in_training(tmp_path):
         "duplicates": "duplicate pairs: 4 (4.8%)",
         "leaks": "test exchanges whose conversation is in training: 6 of 7",
     }
+
+
+def test_the_doctor_offers_no_repair_of_conversations(tmp_path, capsys):
+    file = tmp_path / "chat.jsonl"
+    file.write_text(lines(*[{"turns": TURNS}] * 30))
+    cli.main(["doctor", str(file)])
+    out, err = capsys.readouterr()
+    assert "duplicate pairs" in out + err
+    assert "--fix" not in out + err

@@ -77,9 +77,14 @@ class DoctorReport:
             yield from _column_lines(name, column)
         for found in self.findings:
             yield ""
-            yield from _finding_lines(found)
+            yield from _finding_lines(found, repairable=self.repairable)
         yield ""
         yield self.verdict
+
+    @property
+    def repairable(self) -> bool:
+        """Whether a repaired copy can be written."""
+        return isinstance(self.files, PairFiles)
 
     @property
     def verdict(self) -> str:
@@ -204,15 +209,15 @@ def _range(lengths: LengthHistogram, unit: str) -> str:
     return f"{shortest:,} to {longest}, {lengths.mean:.1f} on average, {most}"
 
 
-def _finding_lines(found: Finding) -> Iterator[str]:
+def _finding_lines(found: Finding, *, repairable: bool) -> Iterator[str]:
     more = ", …" if found.count > len(found.places) else ""
     where = f", at {', '.join(map(str, found.places))}{more}" if found.places else ""
     yield f"{found.severity}: {found.sentence}{where}"
     for texts, place in found.examples:
         yield f"  {place}: {' → '.join(map(excerpt, texts))}"
     hint = ""
-    if found.name in DROPS:
+    if repairable and found.name in DROPS:
         hint = f" (--fix OUT --drop {found.name} does this)"
-    elif found.name in REPAIRED and found.name != "carriage_return":  # normal at the end of a line
+    elif repairable and found.name in REPAIRED - {"carriage_return"}:  # normal at the end of a line
         hint = " (--fix does this)"
     yield f"  {found.way_out}{hint}"
