@@ -102,6 +102,9 @@ class TrainingConfig:
     average: Annotated[Share, Doc("Decay of the weight average that is validated and kept; 0: none.")] = 0.998
     validations: Annotated[Count, Doc("Validations in all, unless validate_every is set.")] = 20
     validate_every: Annotated[Count | None, Doc("Steps between two validations.")] = None
+    validate_start: Annotated[
+        bool, Doc("Validate the weights before the first step, too: no later ones are kept that are worse.")
+    ] = False
     patience: Annotated[Count | None, Doc("Stop after this many validations without improvement.")] = None
     metric: Annotated[str, Doc("Selects the weights: loss, or a metric of the decoded outputs.")] = "loss"
     decode: Annotated[Whole, Doc("Outputs decoded per validation.")] = 300

@@ -97,7 +97,8 @@ def _time(preset: str) -> Choice:
 
 
 def _validation() -> Choice:
-    table = {"training": {"metric": "loss", "validations": 20, "decode": 30, "traces": 0}}
+    options = {"metric": "loss", "validations": 20, "validate_start": True, "decode": 30, "traces": 0}
+    table = {"training": options}
     reason = "the steps after the training part decide which weights are kept"
     return Choice("20 validations, by the squared error", table, reason)
 

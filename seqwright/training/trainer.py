@@ -180,6 +180,8 @@ class Trainer:
         batches = self._batches()
         try:
             with self.workers:
+                if self.options.validate_start and self.progress.step == 0 and self.progress.best is None:
+                    self._validate()
                 while not self._over():
                     self.interrupt.check()
                     self._step(*next(batches))

@@ -680,3 +680,16 @@ def test_retries_come_at_longer_and_longer_intervals(pairs, tmp_path):
     with tiny.hooked(full):
         assert train(config, tmp_path / "run", listener=listener).finished
     assert 1 <= len(tried) < 25
+
+
+def test_the_first_weights_are_validated_if_wanted(tmp_path):
+    """A training that only does harm keeps what it started with, also if it was killed after that."""
+    pairs = tiny.reversals(tmp_path / "pairs.tsv")
+    harm = ("training.optimizer.rate=50", "training.average=0", "training.steps=20")
+    config = tiny.configuration(pairs, "training.validate_start=true", *harm)
+    progress = tiny.train(config, tmp_path / "whole")
+    assert [record["step"] for record in tiny.validations(tmp_path / "whole")][:2] == [0, 10]
+    assert progress.kept_step == 0
+    assert tiny.interrupted(config, tmp_path / "parts", "train:validated", 1) == 143
+    tiny.train(config, tmp_path / "parts")
+    assert tiny.digest(tmp_path / "parts") == tiny.digest(tmp_path / "whole")
