@@ -159,6 +159,10 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         from seqwright.models import ENCODERS
         from seqwright.models.building import resolve
 
+        if "mixup" in config.data.augment:
+            raise ConfigError(
+                "data.augment has mixup, which mixes labels; captions cannot be mixed: leave it out"
+            )
         kind = resolve(config.model)["encoder"]["kind"]
         if ENCODERS.get(kind).reads is not Images:  # type: ignore[attr-defined]
             raise ConfigError(

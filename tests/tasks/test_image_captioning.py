@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,12 @@ def test_sides_in_captions_forbid_flips_and_short_captions_are_compared_by_words
 def test_an_encoder_that_reads_no_images_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"model\.encoder is transformer, which reads no images; use cnn"):
         check_parts(configured(beach(tmp_path), {"preset": "tiny", "share": False}))
+
+
+def test_mixup_is_refused(tmp_path):
+    config = configured(beach(tmp_path))
+    with pytest.raises(ConfigError, match="captions cannot be mixed"):
+        check_parts(replace(config, data=replace(config.data, augment=("crop", "mixup"))))
 
 
 # Several captions ----------------------------------------------------------------------------------
