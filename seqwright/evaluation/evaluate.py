@@ -314,7 +314,7 @@ def _outdone(first: Measured, baselines: Mapping[str, Mapping[str, float]]) -> I
     for other in sorted(baselines, key=lambda other: -sign * baselines[other][name]):
         if sign * (theirs := round(baselines[other][name], 3)) > sign * ours:
             figures = f"{first.metric.title} {theirs:.3f} against {ours:.3f}"
-            yield f"a {other.replace('_', ' ')} forecast is better: {figures}"
+            yield f"the baseline {other.replace('_', ' ')} is better: {figures}"
 
 
 def _familiar(predictor: Predictor, examples: Sequence[Any]) -> Iterator[str]:

@@ -73,6 +73,12 @@ def test_the_family_selects_all_three_next_to_the_lead():
     assert list(found.metrics) == list(THEIRS)
     assert found.metrics["rouge_1"] == pytest.approx(80)
     assert found.baselines["lead"]["rouge_1"] == pytest.approx(100 * (1 / 3 + 2 / 3) / 2)
+    assert not found.findings
+
+
+def test_a_model_below_the_lead_is_reported():
+    found = evaluate(Answers({}, target="words"), PAIRS, judging=Judging(metrics=("rouge",)))
+    assert "the baseline lead is better: ROUGE-1 50.000 against 0.000" in found.findings
 
 
 def test_texts_that_are_no_summaries_have_no_lead():

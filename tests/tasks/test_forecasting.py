@@ -259,8 +259,8 @@ def test_a_better_baseline_is_named(trained, capsys):
     options = ["--out", str(trained / "naive"), "--steps=1", *FAST[:3], *FAST[4:], "model=repeat_last"]
     assert cli.main(["train", path, *options]) == 0
     assert cli.main(["evaluate", str(trained / "naive")]) == 0
-    assert "! a nlinear forecast is better: MSE" in (out := capsys.readouterr().out)
-    assert "! a seasonal naive forecast is better: MSE" in out
+    assert "! the baseline nlinear is better: MSE" in (out := capsys.readouterr().out)
+    assert "! the baseline seasonal naive is better: MSE" in out
     assert cli.main(["compare", str(trained / "naive"), str(trained / "run"), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
     assert compared["metrics"]["mse"]["difference"] < 0
