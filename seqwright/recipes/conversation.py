@@ -17,6 +17,7 @@ DROPOUT = ((5, 0.1), (15, 0.2), (math.inf, 0.3))  # below so many epochs
 SUBWORDS = ((5_000, 1_000), (20_000, 3_000), (math.inf, 8_000))  # pieces for so many replies
 LONGEST = 256  # tokens of a context that are read, at most
 CORES = 2
+FEW = 5_000  # replies
 RETRIEVAL = "dual_encoder"
 DECODED = 200  # replies that a validation generates
 
@@ -32,7 +33,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _tokenizer(replies),
         _context(PIECES * columns["context"].words.mean),
         _model(replies * length, ends, requested.get("model", {})),
-        _batch(requested.get("model", {}).get("kind") == RETRIEVAL),
+        _batch(replies, requested.get("model", {}).get("kind") == RETRIEVAL),
         *time,
         _validation(ends),
     ]
@@ -67,8 +68,8 @@ def _model(tokens: float, ends: Mapping[str, Any], model: Mapping[str, Any]) -> 
     return Choice(f"model {name}, dropout {dropout}", {"model": table}, reason)
 
 
-def _batch(retrieval: bool) -> Choice:
-    tokens, rate = (4096, 2e-3) if retrieval else (2048, 4e-3)
+def _batch(replies: int, retrieval: bool) -> Choice:
+    tokens, rate = (4096, 2e-3) if retrieval else (2048, 4e-3) if replies >= FEW else (512, 4e-3)
     optimizer = {"kind": "adamw", "rate": rate, "embedding_rate": 4.0}
     table = {"tokens": tokens, "accumulate": CORES, "optimizer": optimizer}
     what = f"{tokens:,} tokens of replies per batch, in {CORES} parts for up to {CORES} cores, rate {rate:g}"
@@ -76,12 +77,14 @@ def _batch(retrieval: bool) -> Choice:
         "the other replies of a batch are the wrong ones"
         if retrieval
         else "replies vary, so a batch should have many of them"
+        if replies >= FEW
+        else "on small data more steps beat larger batches"
     )
     return Choice(what, {"training": table}, reason)
 
 
 def _time(replies: int) -> Choice:
-    minutes = 5.0 if replies < 5_000 else 20.0
+    minutes = 5.0 if replies < FEW else 20.0
     reason = f"usual for {pluralize(replies, 'reply', 'replies')}; --minutes changes it"
     return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
 
