@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 import regex
@@ -67,3 +68,13 @@ def build_metric(spec: str | Mapping[str, Any], writing: Writing, **given: Any) 
 def edits_for(writing: Writing) -> EditRate:
     """Return the edits of such targets: of words and punctuation, of symbols, or of characters."""
     return _WordsAndPunctuation() if writing == "text" else SymbolErrorRate(separator=_SEPARATORS[writing])
+
+
+def copied_share(texts: Sequence[str], sources: Sequence[str]) -> float:
+    """Return the mean share of words in the longest run of a text that its source has, in percent."""
+    shares = []
+    for text, source in zip(texts, sources, strict=True):
+        words, known = text.split(), source.split()
+        longest = SequenceMatcher(None, words, known, autojunk=False).find_longest_match().size
+        shares.append(longest / max(len(words), 1))
+    return 100 * sum(shares) / len(shares)

@@ -23,7 +23,19 @@ from seqwright.data.readers.columns import FieldKind, parse_columns
 from seqwright.data.readers.pairs import PairFiles, open_pairs, source_from_cells
 from seqwright.data.results import Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row, Task, fit_tokenizer
+from seqwright.data.task import (
+    Bucket,
+    Claim,
+    Item,
+    Judge,
+    Kind,
+    Mistake,
+    Role,
+    Row,
+    Table,
+    Task,
+    fit_tokenizer,
+)
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
@@ -34,6 +46,7 @@ from seqwright.evaluation.text_outputs import (
     ItemKind,
     Writing,
     build_metric,
+    copied_share,
     item_of,
     metric_label,
     writing_of,
@@ -378,13 +391,29 @@ class TextToText(GeneratedText[Pair]):
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Sequence[str]]:
         """Return the lead of each source if targets are summaries: as many words as these have on average."""
-        sources = [self.baseline(example).split() for example in examples]
+        if not self._summarises(examples):
+            return {}
         words = [len(self.truth(example).split()) for example in examples]
         count = round(sum(words) / len(words))
-        summaries = writing_of(self.target.kind, map(self.truth, examples)) == "text"
-        if not summaries or sum(map(len, sources)) < SUMMARY * sum(words):
+        return {"lead": [" ".join(self.baseline(example).split()[:count]) for example in examples]}
+
+    def tables(self, items: Sequence[Item[Pair, Text]]) -> dict[str, Table]:
+        """Return how much of summaries is copied from their sources, next to that of the references."""
+        if not self._summarises([item.example for item in items]):
             return {}
-        return {"lead": [" ".join(source[:count]) for source in sources]}
+        sources = [self.baseline(item.example) for item in items]
+        texts = {
+            "outputs": [item.output.text for item in items],
+            "references": [item.references[0] for item in items],
+        }
+        rows = tuple((name, copied_share(each, sources)) for name, each in texts.items())
+        return {"copies": Table(("copied in one run", "share"), rows)}
+
+    def _summarises(self, examples: Sequence[Pair]) -> bool:
+        targets = [self.truth(example) for example in examples]
+        words = sum(len(self.baseline(example).split()) for example in examples)
+        running = writing_of(self.target.kind, targets) == "text"
+        return running and words >= SUMMARY * sum(len(target.split()) for target in targets)
 
 
 def field_kinds(columns: str | None) -> tuple[FieldKind, ...]:

@@ -74,6 +74,10 @@ def test_the_family_selects_all_three_next_to_the_lead():
     assert found.metrics["rouge_1"] == pytest.approx(80)
     assert found.baselines["lead"]["rouge_1"] == pytest.approx(100 * (1 / 3 + 2 / 3) / 2)
     assert not found.findings
+    # the budget (2 of 2), please read (read: 1 of 2 as written); the budget (2 of 3), read (1 of 3)
+    (_, outputs), (_, references) = found.tables["copies"].rows
+    assert outputs == pytest.approx(100 * (1 + 1 / 2) / 2)
+    assert references == pytest.approx(100 * (2 / 3 + 1 / 3) / 2)
 
 
 def test_a_model_below_the_lead_is_reported():
@@ -84,3 +88,4 @@ def test_a_model_below_the_lead_is_reported():
 def test_texts_that_are_no_summaries_have_no_lead():
     found = evaluate(Answers({"a b c d": "e f g"}, target="words"), [("a b c d", "e f g")])
     assert found.baselines == {}
+    assert found.tables == {}
