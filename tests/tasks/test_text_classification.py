@@ -162,14 +162,17 @@ def test_uneven_labels_are_weighed_with_the_reason(tmp_path):
     assert any("the most frequent label has 300 texts, the rarest 12" in line for line in made.lines())
 
 
-def test_running_text_gets_ngrams_and_single_words_letters(tmp_path):
+def test_the_amount_of_text_decides_the_model(tmp_path, monkeypatch):
     path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews(100)])
-    text = design({"data": {"train": [path]}}).config
-    assert (text.model["preset"], text.tokenizer.source["kind"]) == ("ngram-classifier", "bpe")
+    few = design({"data": {"train": [path]}}).config
+    assert (few.model["preset"], few.tokenizer.source, few.training.metric) == ("kim2014", "words", "loss")
     rows = task_class("text_classification").toy(0)
     words = write(tmp_path / "w.tsv", [f"{row['text']}\t{row['label']}" for row in rows])
     letters = design({"data": {"train": [words]}}).config
     assert (letters.model["preset"], letters.tokenizer.source) == ("tiny-classifier", "characters")
+    monkeypatch.setattr("seqwright.recipes.text_classification.LITTLE", 0)
+    text = design({"data": {"train": [path]}}).config
+    assert (text.model["preset"], text.tokenizer.source["kind"]) == ("ngram-classifier", "bpe")
     assert text.tokenizer.sampled  # few texts in three minutes: each is seen very often
     assert text.training.optimizer["decay"] == 1
     short = design({"data": {"train": [path]}, "training": {"epochs": 5}}).config
