@@ -65,7 +65,12 @@ class Registry:
         part = self.get(name)
         check_options(f"{self.kind} {name}", part, options)
         known = options_of(part)
-        return part(*arguments, **({key: value for key, value in facts.items() if key in known} | options))
+        given = {key: value for key, value in facts.items() if key in known} | options
+        needed = (key for key, option in known.items() if option.default is inspect.Parameter.empty)
+        if missing := [key for key in needed if key not in given]:
+            needs = f"{self.kind} {name} needs {' and '.join(missing)}, which these data do not have"
+            raise ConfigError(f"{needs}; use another {self.kind}")
+        return part(*arguments, **given)
 
     def _package_names(self) -> list[str]:
         paths = getattr(importlib.import_module(self.home), "__path__", None)

@@ -263,7 +263,7 @@ class Store:
         shared = f"{name}.rows" in self.header.files
         rows = self._file(f"{name}.rows", OFFSET, len(self)) if shared else None
         offsets = self._file(f"{name}.offsets", OFFSET, None if shared else len(self) + 1)
-        if offsets[0] or offsets[-1] != len(flat) or (offsets[1:] < offsets[:-1]).any():
+        if not len(offsets) or offsets[0] or offsets[-1] != len(flat) or (offsets[1:] < offsets[:-1]).any():
             raise InputError(f"{self.folder / name}.offsets does not fit {name}.flat; {AGAIN}")
         if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < len(offsets) - 1:
             raise InputError(f"{self.folder / name}.rows does not fit {name}.offsets; {AGAIN}")

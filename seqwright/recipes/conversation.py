@@ -32,7 +32,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     choices = [
         _tokenizer(replies),
         _context(PIECES * columns["context"].words.mean),
-        _model(replies * length, ends, requested.get("model", {})),
+        _model(max(replies, 1) * length, ends, requested.get("model", {})),
         _batch(replies, requested.get("model", {}).get("kind") == RETRIEVAL),
         *time,
         _validation(ends),

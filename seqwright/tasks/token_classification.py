@@ -42,7 +42,7 @@ from seqwright.data.task import (
     fit_tokenizer,
 )
 from seqwright.data.tokenizer import UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
 from seqwright.evaluation.class_table import class_table, counted_table
 from seqwright.evaluation.metrics import METRICS
@@ -544,4 +544,6 @@ def _shortened(pieces: list[P]) -> list[P]:
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:
+    if not np.isfinite(scores).all():
+        raise ModelError("a tag has a score that is not a number; the weights are damaged: restore them")
     return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)

@@ -20,7 +20,12 @@ from seqwright.pipeline import design
 from seqwright.pipeline.families import families, tokens_read, train_families
 from seqwright.training.interrupt import Interrupted
 
-PAPERS = [name for name, preset in PRESETS.items() if preset.source != "ours" and preset.kind == KIND]
+IMAGES = ("cnn", "resnet", "patches", "hybrid")  # encoders of captioners, which have no source vocabulary
+PAPERS = [
+    name
+    for name, preset in PRESETS.items()
+    if preset.source != "ours" and preset.kind == KIND and preset.model["encoder"]["kind"] not in IMAGES
+]
 SMALL = [
     "model.layers=1",
     "model.size=16",

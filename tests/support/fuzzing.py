@@ -12,6 +12,7 @@ A case is a subject, a file, a number and a seed, which always give the same dam
 from __future__ import annotations
 
 import contextlib
+import csv
 import ctypes
 import gzip
 import io
@@ -134,7 +135,7 @@ def run_subjects(task: str) -> list[Subject]:
         of("resume", "run/**/*", partial(resume, task), train, share=0.02, seal=seal_all),
         of("configuration", "run.toml", configure, "train run.toml --print-config"),
     ]
-    if task_class(task).traced:
+    if task_class(task).traced and task not in UNTRACED:
         found.append(of("learning", "run/traces/*/* run/metrics.jsonl", learning, LEARNING, share=0.4))
     return found
 
@@ -144,6 +145,7 @@ def data_subjects(task: str) -> Iterator[Subject]:
     roles, lines = len(task_class(task).roles), "tsv"
     parallel = [role.kind for role in task_class(task).roles] == ["text", "text"]
     forms: list[str] = [form for form in get_args(Format) if form != "parallel" or parallel]
+    forms = [form for form in forms if form not in UNREAD.get(task, ())]
     if roles == 1:
         forms, lines = ["jsonl", "txt"], "txt"
     for form, ending in [*((form, "") for form in forms), *((lines, ending) for ending in COMPRESSORS)]:
@@ -161,7 +163,14 @@ MODELS: dict[str, dict[str, Any]] = {  # by model kind
     "encoder_only": {"kind": "encoder_only", **SMALL},
     "forecaster": {"kind": "forecaster", **SMALL},
 }
-HEADS = {"masked_language_modeling": "tokens", "token_classification": "tags"}  # by task
+PARTS: dict[str, dict[str, Any]] = {  # of the models of tasks
+    "masked_language_modeling": {"head": "tokens"},
+    "token_classification": {"head": "tags"},
+    "image_classification": {"encoder": {"kind": "patches", "patch": 4}},
+    "image_captioning": {"encoder": {"kind": "patches", "patch": 4}},
+}
+UNREAD = {"forecasting": ("jsonl",)}  # formats that a task does not read
+UNTRACED = ("masked_language_modeling", "image_captioning")  # tasks without traces of their trainings
 TRAINING = {"steps": 4, "tokens": 256, "validations": 2, "decode": 4, "average": 0.9, "save_seconds": 1e6}
 COMPRESSORS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".zst": zstandard.compress}
 PREDICT = "predict run inputs.txt --output out.txt"
@@ -173,10 +182,7 @@ def configuration(task: str, **training: Any) -> Config:
         {
             "task": task,
             "data": {"train": ["toy.tsv"], "held_out": 0.1},
-            "model": {
-                **MODELS[task_class(task).models[0]],
-                **({"head": HEADS[task]} if task in HEADS else {}),
-            },
+            "model": {**MODELS[task_class(task).models[0]], **PARTS.get(task, {})},
             "training": {**TRAINING, **training},
             "search": {"beam": 2, "max_length": 6},
             "threads": 1,
@@ -189,7 +195,8 @@ def make_run(task: str) -> None:
     make_data(task, "tsv", "")
     os.rename("data.tsv", "toy.tsv")
     lines = Path("toy.tsv").read_bytes().splitlines(keepends=True)
-    Path("few.tsv").write_bytes(b"".join(lines[:8]))
+    few = len(lines) if task == "forecasting" else 8  # a forecast needs a long past
+    Path("few.tsv").write_bytes(b"".join(lines[:few]))
     os.utime("toy.tsv", (1e9, 1e9))
     config = configuration(task)
     Path("run.toml").write_text(to_toml(config.to_dict()), encoding="utf-8")
@@ -221,7 +228,10 @@ def make_data(task: str, form: str, ending: str) -> None:
         contents = ["".join(json.dumps(row) + "\n" for row in rows)]
     else:
         cells = [roles] * (form == "csv") + [[row[role] for role in roles] for row in rows]
-        contents = ["".join(("," if form == "csv" else "\t").join(row) + "\n" for row in cells)]
+        file = io.StringIO()
+        options: Any = {"delimiter": ","} if form == "csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+        csv.writer(file, lineterminator="\n", **options).writerows(cells)
+        contents = [file.getvalue()]
     for name, content in zip(data_files(task, form, ending), contents, strict=True):
         Path(name).write_bytes(COMPRESSORS.get(ending, bytes)(content.encode()))
 

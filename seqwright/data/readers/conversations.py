@@ -110,7 +110,8 @@ class ConversationFiles:
         lines = [line for line in first_lines(Input(self.paths[0]), self.decoding)[1] if line.strip()]
         first = lines[0].lstrip() if lines else ""
         if first.startswith("{") or uncompressed(self.paths[0]).suffix.lower() in (".jsonl", ".json"):
-            return "objects"
+            pairs = '"context"' in first and not any(f'"{key}"' in first for key in KEYS)
+            return "table" if pairs else "objects"
         return "lines" if speaks(lines) else "table"
 
     @cached_property
