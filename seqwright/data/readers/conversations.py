@@ -17,7 +17,8 @@ from seqwright.data.fields import split_parts
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import parse_object
-from seqwright.data.readers.lines import Decoding, cleaned, first_lines, read_blocks
+from seqwright.data.readers.lines import cleaned, first_lines
+from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, open_pairs
 from seqwright.data.split import folded, text_hash
 from seqwright.errors import ConfigError, InputError, brief
@@ -26,7 +27,6 @@ from seqwright.files import uncompressed
 if TYPE_CHECKING:
     from seqwright.config import DataConfig
 
-Context = int | Literal["all"]
 Layout = Literal["objects", "table", "lines"]
 
 KEYS = ("turns", "messages")
@@ -68,34 +68,21 @@ def open_conversations(paths: Sequence[str], data: DataConfig) -> ConversationFi
     """Open conversations of any layout."""
     if not paths:
         raise ConfigError("no file to read; name one")
-    decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
-    return ConversationFiles(tuple(paths), decoding, data.context, data)
+    return ConversationFiles(tuple(paths), data)
 
 
 @dataclass(frozen=True)
-class ConversationFiles:
-    """Files of conversations. context: the turns before a reply that are kept."""
-
-    paths: tuple[str, ...]
-    decoding: Decoding
-    context: Context
-    data: DataConfig
-
-    @property
-    def name(self) -> str:
-        return ", ".join(self.paths)
+class ConversationFiles(OpenedFiles):
+    """Files of conversations. `data.context` is the number of turns before a reply that are kept."""
 
     @property
     def columns(self) -> str | None:
         return self.data.columns if self._layout == "table" else None
 
     @property
-    def named_twice(self) -> str | None:
-        return next((path for path in self.paths if self.paths.count(path) > 1), None)
-
-    @property
     def form(self) -> tuple[str, ...]:
-        kept = "all turns" if self.context == "all" else f"up to {self.context} turns"
+        context = self.data.context
+        kept = "all turns" if context == "all" else f"up to {context} turns"
         before = f"a reply is read with {kept} before it"
         if self._layout == "objects":
             return ("JSON objects, one conversation each", before)
@@ -124,7 +111,7 @@ class ConversationFiles:
             return
         read = self._objects if self._layout == "objects" else self._lines
         for path in self.paths:
-            for place, turns in read(Input(path), report):
+            for place, turns in read(path, report):
                 yield from self._exchanges(turns, place, report)
 
     def _rows(self, report: ReadReport) -> Iterator[Exchange]:
@@ -147,39 +134,37 @@ class ConversationFiles:
             yield Exchange(self._kept(context), joined[i].text, key, place)
 
     def _kept(self, context: tuple[str, ...]) -> tuple[str, ...]:
-        return context if self.context == "all" else context[-self.context :]
+        most = self.data.context
+        return context if most == "all" else context[-most:]
 
-    def _objects(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
-        for number, lines in read_blocks(file, self.decoding, report):
-            for row, line in enumerate(lines, number):
-                if line.strip():
-                    place = Place(file.name, row)
-                    turns = turns_of(parse_object(line, place), str(place))
-                    clean = self.decoding.on_bad_bytes
-                    yield place, [t._replace(text=cleaned(t.text, place, clean, report)) for t in turns]
+    def _objects(self, path: str, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
+        for place, line in self.lines(path, report):
+            if line.strip():
+                turns = turns_of(parse_object(line, place), str(place))
+                clean = self.decoding.on_bad_bytes
+                yield place, [t._replace(text=cleaned(t.text, place, clean, report)) for t in turns]
 
-    def _lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
+    def _lines(self, path: str, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
         """A blank line between turns ends a conversation if turns follow each other without blank lines."""
         turns: list[Turn] = []
-        start, blank, dense = 1, False, self._dense
-        for number, lines in read_blocks(file, self.decoding, report):
-            for row, line in enumerate(lines, number):
-                found = NAME.match(line.strip())
-                if not line.strip():
-                    blank = True
-                elif found:
-                    if dense and blank and turns:
-                        yield Place(file.name, start), turns
-                        turns = []
-                    start, blank = row if not turns else start, False
-                    turns.append(Turn(found[1], found[2] or ""))
-                elif turns:  # the turn goes on
-                    turns[-1] = turns[-1]._replace(text=f"{turns[-1].text} {line.strip()}".strip())
-                    blank = False
-                else:
-                    report.add(Reason.BAD_ROW, Place(file.name, row), "the line names no speaker")
+        start, blank, dense = Place(path, 1), False, self._dense
+        for place, line in self.lines(path, report):
+            found, text = NAME.match(line.strip()), line.strip()
+            if not text:
+                blank = True
+            elif found:
+                if dense and blank and turns:
+                    yield start, turns
+                    turns = []
+                start, blank = start if turns else place, False
+                turns.append(Turn(found[1], found[2] or ""))
+            elif turns:  # the turn goes on
+                turns[-1] = turns[-1]._replace(text=f"{turns[-1].text} {text}".strip())
+                blank = False
+            else:
+                report.add(Reason.BAD_ROW, place, "the line names no speaker")
         if turns:
-            yield Place(file.name, start), turns
+            yield start, turns
 
     @cached_property
     def _dense(self) -> bool:
