@@ -18,7 +18,8 @@ export const decision = {
   lead: ({ names }) => (
     `Which words carried the ${names.symbol}: where the model looked, and what moved its probability.`),
   depends: ["a", "unit"],
-  applies: ({ searched, given, document }) => !searched && !given && document.source !== null && !document.image,
+  applies: ({ searched, given, document }) =>
+    !searched && !given && document.source !== null && !document.image,
   controls: ({ state, set }) => unitChoice(state, set),
   draw,
 };

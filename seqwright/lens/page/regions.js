@@ -1,4 +1,5 @@
-// The image, lit where the model looks at the current step, and once for every step (Xu et al. 2015, figure 2).
+// The image, lit where the model looks at the current step, and once for every step (Xu et al. 2015,
+// figure 2).
 
 import { headMenus } from "./alignment.js";
 import { chosenMatrix, noAttention, stepHeads } from "./attention.js";
@@ -21,7 +22,8 @@ export const regions = {
 
 async function draw({ trace, state, set }) {
   const heads = stepHeads(trace, state);
-  const { values, columns } = await chosenMatrix(trace, { ...heads, join: "mean", unit: "pieces", sink: true });
+  const chosen = { ...heads, join: "mean", unit: "pieces", sink: true };
+  const { values, columns } = await chosenMatrix(trace, chosen);
   const { rows: down, columns: across } = trace.document.image;
   const first = columns - down * across; // places before the cells stand for the whole image
   const cellsOf = (t) => [...values.subarray(t * columns + first, (t + 1) * columns)];
@@ -30,8 +32,8 @@ async function draw({ trace, state, set }) {
     type: "button", class: t === state.t ? "region now" : "region", "data-key": `region ${t}`,
     "aria-pressed": t === state.t, onclick: () => set({ t, playing: "" }),
   }, lit(trace, cellsOf(t), SMALL), element("span", { dir: "auto" }, label)));
-  const node = element("div", { class: "regions" }, element("div", {}, sentence(trace, cellsOf(state.t), state.t),
-    picture), element("div", { class: "strip" }, strip));
+  const now = element("div", {}, sentence(trace, cellsOf(state.t), state.t), picture);
+  const node = element("div", { class: "regions" }, now, element("div", { class: "strip" }, strip));
   const rows = cellsOf(state.t).map((weight, place) => (
     [Math.floor(place / across) + 1, (place % across) + 1, weight]));
   return { node, picture, table: { columns: ["row", "column", "weight"], rows } };

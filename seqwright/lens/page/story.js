@@ -71,7 +71,8 @@ export function createStory({ set }) {
 
 /** The image that the model reads. */
 function thumbnail({ image: { uri }, text }) {
-  return uri.startsWith("data:image/") && element("img", { class: "thumbnail", src: uri, alt: shorten(text, 60) });
+  const image = { class: "thumbnail", src: uri, alt: shorten(text, 60) };
+  return uri.startsWith("data:image/") && element("img", image);
 }
 
 /** How many tokens of a long source are not read. */
