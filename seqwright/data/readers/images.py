@@ -44,6 +44,7 @@ from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input, files_in
 from seqwright.data.readers.labelled import LABELS
 from seqwright.data.readers.lines import Decoding
+from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.data.text_display import pluralize
@@ -167,25 +168,12 @@ def open_images(paths: Sequence[str], data: DataConfig) -> ImageFiles:
 
 
 @dataclass(frozen=True)
-class ImageFiles:
+class ImageFiles(OpenedFiles):
     """Images in the order in which their files are named."""
-
-    paths: tuple[str, ...]
-    data: DataConfig
-
-    @property
-    def name(self) -> str:
-        return ", ".join(self.paths)
 
     @property
     def columns(self) -> str | None:
         return self.data.columns
-
-    @property
-    def named_twice(self) -> str | None:
-        real = [os.path.realpath(path) for path in self.paths]
-        named = zip(self.paths, real, strict=True)
-        return next((path for path, whole in named if real.count(whole) > 1), None)
 
     @property
     def form(self) -> tuple[str, ...]:
