@@ -5,7 +5,8 @@ python -m bench.quality --table           # writes the table of docs/benchmarks.
 
 --keep FOLDER keeps the runs, each under its name and seed, and resumes those that were interrupted.
 
-DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/, tagging/, captions/, trec/ and imdb/.
+DATA is a folder with multi30k/, cmudict/, sigmorphon2021/, inflection/, tagging/, captions/, trec/, imdb/
+and tinyshakespeare/.
 A training receives only files, time and seed: the recipe chooses everything else. Captioners of photographs
 also receive their preset, because they are compared with each other.
 """
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 KIM = "CNN of Kim 2014, harvardnlp/sent-conv-torch"
 WU = "Transformer-Tiny, Wu et al. 2021, README of their code"
 YOLCHUYEVA = "Transformer 4×4, Yolchuyeva et al. 2019"
+NANO_GPT = "1.88 (nanoGPT, CPU setting), 1.47 (its GPU setting)"
 UDPIPE = "UDPipe 1.2 on UD 2.3, gold tokens, README of its models"
 WNUT = "systems of the shared task, with pretrained embeddings or gazetteers"
 XU = "Xu et al. 2015, soft attention, encoder pretrained on ImageNet"
@@ -49,6 +51,8 @@ class Experiment:
 
     linear: logistic regression on words and pairs of words (scikit-learn) is trained on the same files.
     images: the archive of the images that the files name. preset: of the model, where it is not chosen.
+    share: the first share of the text of the only training file is for training, the rest for validation and
+    for the score.
     """
 
     title: str
@@ -63,6 +67,7 @@ class Experiment:
     linear: bool = False
     images: str | None = None
     preset: str | None = None
+    share: float | None = None
 
 
 def _labels(folder: str, ending: str, *rest: Any) -> Experiment:
@@ -70,6 +75,13 @@ def _labels(folder: str, ending: str, *rest: Any) -> Experiment:
     title, minutes, published, aim = rest
     files = ((f"{folder}/train.{ending}",), (), (f"{folder}/test.{ending}",))
     return Experiment(title, *files, minutes, "accuracy", published, aim, linear=True)
+
+
+def _characters(minutes: float, aim: float) -> Experiment:
+    """Describe a language model of TinyShakespeare, judged by the last tenth as nanoGPT is."""
+    title = "TinyShakespeare, characters, the last tenth (also the validation part)"
+    files = (("tinyshakespeare/input.txt",), (), ())
+    return Experiment(title, *files, minutes, "nats_per_character", NANO_GPT, aim, share=0.9)
 
 
 def _multi30k(minutes: float, aim: float | None, title: str) -> Experiment:
@@ -191,6 +203,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         )
         for preset in _CAPTIONERS
     },
+    "shakespeare-3": _characters(3, 1.57),
+    "shakespeare-15": _characters(15, 1.50),
     "trec": _labels("trec", "tsv", "TREC-6, question types", 3, f"88.2 ({KIM}, random embeddings)", 88.0),
     "imdb": _labels("imdb", "tsv.gz", "IMDB, sentiment of reviews", 10, "87.5 (CNN, bentrevett)", 88.0),
 }
@@ -198,6 +212,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
     """Train into `out` with the defaults and evaluate on the test split, each in its own process."""
+    if experiment.share is not None:
+        experiment = cut(experiment, data, out.with_name(f"{out.name}-text"))
     held = [f"--valid={data / name}" for name in experiment.valid]
     held += (
         [] if held else [f"--test={data / name}" for name in experiment.test]
@@ -229,6 +245,17 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
         "seed": seed,
         "version": seqwright.__version__,
     }
+
+
+def cut(experiment: Experiment, data: Path, folder: Path) -> Experiment:
+    """Write both parts of a text to `folder` and return the experiment with their paths."""
+    text = (data / experiment.train[0]).read_text(encoding="utf-8")
+    border = int(len(text) * (experiment.share or 1.0))
+    train, rest = folder / "train.txt", folder / "rest.txt"
+    folder.mkdir(parents=True, exist_ok=True)
+    train.write_text(text[:border], encoding="utf-8")
+    rest.write_text(text[border:], encoding="utf-8")
+    return replace(experiment, train=(str(train),), valid=(str(rest),), test=(str(rest),))
 
 
 def linear(experiment: Experiment, data: Path) -> float:
