@@ -99,6 +99,7 @@ def training(shape: tuple[int, int, int], seconds: float) -> dict[str, float]:
 def generation(shape: tuple[int, int, int], seconds: float) -> dict[str, float]:
     own, options = ours(*shape).eval(), SamplingOptions(temperature=0, max_length=LENGTH)
 
+    @torch.inference_mode()
     def write() -> int:
         start = Start(rows=1, first=4, end=END, silent=(END,))
         return len(generate(own.step, own.start(1), start, options)[0].tokens)
