@@ -41,11 +41,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     return Recipe(
         (
             *_windows(reader, sizes, data.horizon, data.lookback),
-            Choice(
-                "model tiny-forecaster",
-                {"model": {"preset": "tiny-forecaster"}},
-                "the best linear forecast, and attention over patches (Nie et al. 2023) for what it misses",
-            ),
+            *([] if "preset" in requested.get("model", {}) else [_model()]),
             _batch(sizes.horizon * channels, RATES.get(preset, OTHERS)),
             *time,
             _validation(),
@@ -78,6 +74,14 @@ def _windows(
         what, table = f"lookback {sizes.lookback}", {"data": {"lookback": sizes.lookback}}
         choices.append(Choice(what, table, f"{season}; longer ones help only where there are more data"))
     return choices
+
+
+def _model() -> Choice:
+    return Choice(
+        "model tiny-forecaster",
+        {"model": {"preset": "tiny-forecaster"}},
+        "the best linear forecast, and attention over patches (Nie et al. 2023) for what it misses",
+    )
 
 
 def _batch(numbers: int, rate: float) -> Choice:
