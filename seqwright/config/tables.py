@@ -92,6 +92,9 @@ class TrainingConfig:
     steps: Annotated[Count | None, Doc("Length of the training in optimizer steps.")] = None
     epochs: Annotated[Positive | None, Doc("Length of the training in passes over the data.")] = None
     minutes: Annotated[Positive | None, Doc("Length of the training in minutes.")] = None
+    most_epochs: Annotated[
+        Positive | None, Doc("End a training of so many minutes after so many passes over the data.")
+    ] = None
     tokens: Annotated[Count, Doc("Target tokens per batch, including padding and end tokens.")] = 1536
     ramp: Annotated[Count, Doc("Epochs in which batches grow to their full size; 1: full at once.")] = 1
     accumulate: Annotated[Count, Doc("Parts of a batch: one per process, or one by one to save memory.")] = 1

@@ -155,7 +155,7 @@ def run_design(
     console.end(progress, folder)
     evaluation = finish(design, folder)
     if evaluation is None:
-        console.line(f"already finished; {how_to_continue(design.config.training.patience, progress)}")
+        console.line(f"already finished; {how_to_continue(design.config.training, progress)}")
     else:
         example = evaluation.items[len(evaluation.items) // 2].output.source
         task = design.survey.corpus.task

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqwright.config import Config
+from seqwright.config import Config, TrainingConfig
 from seqwright.data.task import Task
 from seqwright.data.text_display import pluralize
 from seqwright.files import uncompressed
@@ -60,9 +60,8 @@ def next_commands(
 
 def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
     """Return the command that trains longer, unless the model overfits."""
-    patience = config.training.patience
-    if patience is not None and progress.worse >= patience:
-        return [f"  {how_to_continue(patience, progress)}"]
+    if _ended_early(config.training, progress):
+        return [f"  {how_to_continue(config.training, progress)}"]
     found = ((record.get("step"), record.get("valid_loss")) for record in Run.open(folder).records())
     losses = {step: loss for step, loss in found if loss is not None}
     least = min(losses, key=losses.__getitem__, default=None)
@@ -77,9 +76,17 @@ def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
     return [f"  {command}  # more time may help: resumes, up to {more} {end}"]
 
 
-def how_to_continue(patience: int | None, progress: Progress) -> str:
+def how_to_continue(training: TrainingConfig, progress: Progress) -> str:
     """Say how a finished training resumes."""
-    if patience is not None and progress.worse >= patience:
+    return _ended_early(training, progress) or "a larger --minutes, --steps or --epochs resumes it"
+
+
+def _ended_early(training: TrainingConfig, progress: Progress) -> str | None:
+    """Say what ended a training before its end, and how it resumes."""
+    if training.patience is not None and progress.worse >= training.patience:
         worse = f"{pluralize(progress.worse, 'validation')} without improvement ended the training"
         return f"{worse}; a larger training.patience resumes it"
-    return "a larger --minutes, --steps or --epochs resumes it"
+    most = training.most_epochs
+    if training.minutes is not None and most is not None and progress.cursor.epoch >= most:
+        return f"{most:g} epochs ended the training; a larger training.most_epochs resumes it"
+    return None

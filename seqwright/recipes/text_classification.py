@@ -22,6 +22,7 @@ PIECES, MOST_PIECES = 1.3, 2.0  # tokens per word, on average and at most in a l
 READ = 0.95  # share of the texts that are read whole, at least
 LONGEST, QUADRATIC = 1000, 400  # tokens that are read of a text, at most, by n-grams and by other models
 SPEED = {NGRAMS: 50_000, FEW: 25_000, LETTERS: 25_000}  # tokens per second on two cores, roughly
+PASSES, STEPS = 3, 2_000  # n-grams of much text overfit after so many epochs, if those are as many steps
 ENOUGH = 15  # epochs after which n-grams overfit without more regularisation
 SMALL = 2_000_000  # words below which there is time to segment the texts again in each epoch
 DROPOUT = ((3, 0.2), (10, 0.3), (math.inf, 0.5))  # of other presets, below so many epochs
@@ -59,15 +60,19 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     mean = min(
         PIECES * column.words.mean if words else column.characters.mean, length.table["data"]["max_length"]
     )
-    epochs = _epochs(preset, ends, texts * (mean + 1))
+    tokens = min(max(2 ** round(math.log2(TEXTS * (mean + 1))), TOKENS[0]), TOKENS[1])
+    limit = _limit(preset, ends, STEPS * tokens / (texts * (mean + 1)))
+    most = limit[0].table["training"]["most_epochs"] if limit else math.inf
+    epochs = min(_epochs(preset, ends, texts * (mean + 1)), most)
     longer = preset == NGRAMS and epochs > ENOUGH
     choices = [
         _tokenizer(count, words, preset, longer),
         length,
         *_sentences(preset, requested),
         _model(survey, preset, epochs),
-        _batch(preset, longer, mean + 1),
+        _batch(preset, longer, tokens, mean + 1),
         *time,
+        *limit,
         _validation(ends, preset),
     ]
     data = requested.get("data", {})
@@ -177,14 +182,12 @@ def _model(survey: Survey, preset: str, epochs: float) -> Choice:
     return Choice(what, {"model": table}, reason)
 
 
-def _batch(preset: str, longer: bool, length: float) -> Choice:
+def _batch(preset: str, longer: bool, tokens: int, length: float) -> Choice:
     """Choose batches and optimizer. The embeddings of n-grams start near zero: a high rate overfits them.
 
     With little text a low rate and a strong decay delay overfitting, and the weights of the lowest validation
     loss are kept: of 40 epochs on TREC those of about the sixth.
     """
-    least, most = TOKENS
-    tokens = min(max(2 ** round(math.log2(TEXTS * length)), least), most)
     reason = (
         f"about {pluralize(round(tokens / length), 'text')}; on small data more steps beat larger batches"
     )
@@ -208,6 +211,19 @@ def _time(texts: int) -> Choice:
     minutes = 3.0 if texts < 10_000 else 10.0
     reason = "usual for so many texts; --minutes changes it"
     return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
+
+
+def _limit(preset: str, ends: Mapping[str, Any], epochs: float) -> list[Choice]:
+    """End the training of n-grams before the time is over, with `epochs` if they are more than usual.
+
+    On 20,000 and 5,000 of the training texts of IMDB, seed 1, 2.6 epochs reach 89.5 % (validation loss 0.242)
+    where 4.3 epochs of the whole file reached 88.8 %, with the lowest loss at 40 % of them.
+    """
+    if preset != NGRAMS or ends.get("minutes") is None:
+        return []
+    most = max(PASSES, math.ceil(epochs))
+    reason = "further passes would be learned by heart; the rate falls until then"
+    return [Choice(f"{most} epochs at most", {"training": {"most_epochs": most}}, reason)]
 
 
 def _validation(ends: Mapping[str, Any], preset: str) -> Choice:

@@ -50,6 +50,7 @@ class Forecast:
     noun: str = "token"  # what the speed is counted in
     used: int | None = None  # parameters that a token passes through, if not all
     quadratic: float = 0.0  # the share of the operations of Transformer layers that scores of all tokens take
+    limited: bool = False  # whether the number of epochs ends the training before its minutes
 
     @property
     def epochs(self) -> float:
@@ -66,7 +67,7 @@ class Forecast:
             f"{size}; {self.tokens_per_second:,.0f} {self.noun}s/s with {workers}: "
             f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
-            + ("; so few steps teach little: raise --minutes" if few else "")
+            + ("; so few steps teach little: raise --minutes" if few and not self.limited else "")
         )
         findings = [finding.line() for finding in self.left_out]
         if self.quadratic > DOMINANT:
@@ -97,8 +98,12 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
                 break
         threads, memory = torch.get_num_threads(), probe.workers.memory()
     options, step = config.training, float(np.median(seconds))
+    limited = False
     if options.minutes is not None:
         steps = max(int((1 - VALIDATIONS) * options.minutes * 60 / step), 1)
+        if options.most_epochs is not None:
+            most = steps_of(probe.plan, options.most_epochs)
+            steps, limited = min(steps, most), steps > most
     else:
         steps = options.steps or steps_of(probe.plan, options.epochs or 1.0)
     parameters = sum(parameter.numel() for parameter in probe.model.parameters())
@@ -117,6 +122,7 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         noun=prepared.task.speed_noun,
         used=used if used < parameters else None,
         quadratic=probe.operations.quadratic_share,
+        limited=limited,
     )
 
 

@@ -37,7 +37,7 @@ from seqwright.training.warm_start import RECORD, Start, taken_parts, warm_start
 from seqwright.training.workers import allocate_workers
 
 # Keys of [training] that may change when it resumes: its end, and options that do not affect the weights.
-FREE = ("steps", "epochs", "minutes", "patience", "keep", "traces", "save_seconds")
+FREE = ("steps", "epochs", "minutes", "most_epochs", "patience", "keep", "traces", "save_seconds")
 
 Observers = Callable[[Config, Run, Prepared], Sequence[Observer]]
 

@@ -20,6 +20,7 @@ from seqwright import cli
 from seqwright.config import Config, DataConfig, parse
 from seqwright.config.presets import PINNED, PRESETS
 from seqwright.data.corpus import Corpus
+from seqwright.data.plan import Cursor
 from seqwright.data.survey import survey
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.pipeline import DATA, EVALUATION, design, folder_for, from_file, merged, run_design
@@ -203,6 +204,18 @@ def test_more_time_helps_until_pairs_are_learned_by_heart(pairs: Path, tmp_path:
     (said,) = resume_hint(config, run.folder, Progress(step=20, best_step=best))
     assert ("--steps 40" in said) == helps
     assert ("lowest at step 10 of 20" in said) != helps
+
+
+@pytest.mark.parametrize(("epoch", "ended"), [(2, False), (3, True)])
+def test_a_training_that_its_epochs_ended_does_not_ask_for_more_time(
+    pairs: Path, tmp_path: Path, epoch, ended
+):
+    ends = {"minutes": 5.0, "most_epochs": 3.0}
+    config = design({"data": {"train": [str(pairs)]}, "training": ends}).config
+    run = Run.create(tmp_path / "run", config.to_dict())
+    (said,) = resume_hint(config, run.folder, Progress(step=20, best_step=20, cursor=Cursor(epoch=epoch)))
+    assert ("3 epochs ended the training; a larger training.most_epochs resumes it" in said) == ended
+    assert ("--minutes 10" in said) != ended
 
 
 def test_a_training_goes_on_with_its_files_however_they_are_spelt(

@@ -175,8 +175,14 @@ def test_the_amount_of_text_decides_the_model(tmp_path, monkeypatch):
     assert (text.model["preset"], text.tokenizer.source["kind"]) == ("ngram-classifier", "bpe")
     assert text.tokenizer.sampled  # few texts in three minutes: each is seen very often
     assert text.training.optimizer["decay"] == 1
+    assert text.training.most_epochs > 15  # 2,000 steps
     short = design({"data": {"train": [path]}, "training": {"epochs": 5}}).config
     assert (short.tokenizer.sampled, short.training.optimizer["decay"]) == (False, 0.05)
+    assert short.training.most_epochs is None  # as long as requested
+    monkeypatch.setattr("seqwright.recipes.text_classification.STEPS", 1)
+    much = design({"data": {"train": [path]}})
+    assert (much.config.training.most_epochs, much.config.tokenizer.sampled) == (3, False)
+    assert any("3 epochs at most: further passes would be learned by heart" in line for line in much.lines())
     other = design({"data": {"train": [path]}, "model": {"preset": "lstm-classifier"}})
     assert "lstm-classifier, dropout" in "\n".join(other.lines())
 

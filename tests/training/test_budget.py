@@ -27,9 +27,9 @@ def plan(count: int = 60) -> Plan:
     return Plan(RowLengths(lengths, lengths[::-1].copy()), Batching(tokens=40), seed=1)
 
 
-def timed(path, minutes: float, cost, limit: int = 100_000) -> tuple[Budget, float, int]:
+def timed(path, minutes: float, cost, limit: int = 100_000, **ends) -> tuple[Budget, float, int]:
     """A simulated training in which each step takes cost(step) seconds."""
-    budget, seconds, step = Budget(TrainingConfig(minutes=minutes), plan(), path), 0.0, 0
+    budget, seconds, step = Budget(TrainingConfig(minutes=minutes, **ends), plan(), path), 0.0, 0
     while not budget.over(step):
         step += 1
         seconds += cost(step)
@@ -81,6 +81,22 @@ def test_minutes_end_near_their_time_when_the_speed_changes(tmp_path_factory, co
         lambda step: cost * (slower if step > changes_at else 1),
     )
     assert seconds == pytest.approx(60 * minutes, rel=0.1, abs=2 * cost * max(slower, 1))
+
+
+@pytest.mark.parametrize(("epochs", "cost"), [(20, 0.1), (3, 0.1), (0.5, 0.1), (20, 3.0)])
+def test_epochs_may_end_a_training_before_its_minutes(tmp_path, epochs, cost):
+    most = module.steps_of(plan(), epochs)
+    budget, seconds, last = timed(tmp_path / "b", 2, lambda step: cost, most_epochs=epochs)
+    by_time = round(120 / cost)
+    assert last == (most if most < by_time else pytest.approx(by_time, rel=0.1))
+    shares = [budget.done(step) for step in range(last + 1)]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    if last > 2 * module.FIRST_ESTIMATE:  # the rate falls until the end
+        assert all(after - before < 0.06 for before, after in pairwise(shares))
+    longer = Budget(TrainingConfig(minutes=2, most_epochs=2 * epochs), plan(), tmp_path / "b")
+    longer.resume(last, seconds)
+    assert longer.over(last) == (most >= by_time)  # the time is over, or more epochs are allowed
 
 
 def test_few_slow_steps_do_not_run_over(tmp_path):
