@@ -225,10 +225,6 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
     tests = [str(data / name) for name in experiment.test]
     judged = json.loads(printed_by("evaluate", str(out), *tests, "--json", *experiment.judged))
     peer = {"linear": linear(experiment, data)} if experiment.linear else {}
-    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    config = json.loads((out / "config.json").read_text())
-    parameters = sum(p.numel() for p in seqwright.load(out).model.parameters())
-    speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return {
         "metrics": judged["metrics"],
         "baseline": judged["baseline"],
@@ -236,13 +232,23 @@ def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: fl
         "intervals": judged["intervals"],
         "signature": judged["signatures"][experiment.metric],
         "minutes": minutes,
+        **training_facts(out),
+        "seed": seed,
+    }
+
+
+def training_facts(out: Path) -> dict[str, Any]:
+    """Return steps, speed and parameters of a training, and the peak memory of any process so far."""
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    config = json.loads((out / "config.json").read_text())
+    speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
+    return {
         "trained_minutes": round(records[-1]["seconds"] / 60, 1),
         "steps": max(record["step"] for record in records),
         "tokens_per_second": sorted(speeds)[len(speeds) // 2],
-        "parameters": parameters,
+        "parameters": sum(p.numel() for p in seqwright.load(out).model.parameters()),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
         "model": {key: value for key, value in config["model"].items() if key != "preset_model"},
-        "seed": seed,
         "version": seqwright.__version__,
     }
 
@@ -256,6 +262,21 @@ def cut(experiment: Experiment, data: Path, folder: Path) -> Experiment:
     train.write_text(text[:border], encoding="utf-8")
     rest.write_text(text[border:], encoding="utf-8")
     return replace(experiment, train=(str(train),), valid=(str(rest),), test=(str(rest),))
+
+
+def append(results: Path, record: dict[str, Any]) -> None:
+    """Print a result and append it to a file of results."""
+    line = json.dumps(record, ensure_ascii=False)
+    print(line, flush=True)
+    results.parent.mkdir(exist_ok=True)
+    with results.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def latest(results: Path) -> dict[str, Any]:
+    """Return the last record of each name in a file of results."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return {record["name"]: record for record in map(json.loads, lines)}
 
 
 def linear(experiment: Experiment, data: Path) -> float:
@@ -283,15 +304,14 @@ def printed_by(*arguments: str) -> str:
 
 def table() -> str:
     """The latest result of each experiment, in their order."""
-    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    latest = {record["name"]: record for record in map(json.loads, lines)}
+    found = latest(RESULTS)
     head = ["experiment", "minutes", "score", "aim", "published", "steps", "parameters", "memory", "seed"]
-    rows = [_cells(experiment, latest[name]) for name, experiment in EXPERIMENTS.items() if name in latest]
-    signatures = sorted({f"`{record['signature']}`" for record in latest.values()})
+    rows = [_cells(experiment, found[name]) for name, experiment in EXPERIMENTS.items() if name in found]
+    signatures = sorted({f"`{record['signature']}`" for record in found.values()})
     parts = [markdown(head, rows), f"Signatures: {', '.join(signatures) or 'none'}."]
-    if mean := _mean_of_languages(latest):
+    if mean := _mean_of_languages(found):
         parts.insert(1, mean)
-    if missing := [name for name in EXPERIMENTS if name not in latest]:
+    if missing := [name for name in EXPERIMENTS if name not in found]:
         parts.append(f"Not run yet: {', '.join(missing)}.")
     return "\n\n".join(parts)
 
@@ -355,11 +375,10 @@ def main() -> None:
         with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
             out = Path(folder, f"{name}-{options.seed}")
             record = {"name": name, **run(experiment, options.data, out, seed=options.seed, minutes=minutes)}
-        print(json.dumps(record, ensure_ascii=False), flush=True)
         if options.minutes is None:
-            RESULTS.parent.mkdir(exist_ok=True)
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            append(RESULTS, record)
+        else:
+            print(json.dumps(record, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""WikiText-2: perplexity per word of a Transformer language model and an LSTM of the same size.
+
+python -m bench.wikitext DATA [--only NAME ...]   # trains them and appends to bench/results/wikitext.jsonl
+python -m bench.wikitext --table                  # writes the table of docs/benchmarks.md from it
+
+DATA is a folder with language/wikitext2/. `--keep FOLDER` keeps the runs and resumes those that were
+interrupted. With `--minutes` the result is printed and not recorded.
+
+Both models read the same BPE, which the recipe chooses. Their perplexity is counted per word: exp(nats of the
+test text / its words), where the end of a line is a word, as in the published figures. A model of pieces must
+also spell each word, and could spell words that the vocabulary of the published models does not have, so this
+count favours the published models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import shutil
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from bench.quality import HERE, PAGE, append, latest, printed_by, training_facts
+from bench.tables import markdown, put
+
+RESULTS = HERE / "results" / "wikitext.jsonl"
+MINUTES = 30.0
+PARTS = ("train", "valid", "test")
+MODELS = {
+    "transformer": ("Transformer, decoder only", ()),
+    "lstm": ("LSTM, 2 layers of 400", ("model.preset=lstm-lm", "model.size=400")),
+}
+PUBLISHED = (
+    ("LSTM, 2 layers of 200, tied", 102.26),
+    ("LSTM, 2 layers of 650", 93.90),
+    ("AWD-LSTM, 3 layers of 1,150", 69.74),
+)
+SOURCE = "gluon-nlp, 750 epochs on a GPU, whole words"
+
+
+def unpacked(data: Path, folder: Path) -> dict[str, Path]:
+    """Return the parts of the data as plain text."""
+    found = {}
+    for part in PARTS:
+        found[part] = folder / f"{part}.txt"
+        with (
+            gzip.open(data / "language" / "wikitext2" / f"wiki.{part}.tokens.gz") as packed,
+            found[part].open("wb") as file,
+        ):
+            shutil.copyfileobj(packed, file)
+    return found
+
+
+def per_word(nats_per_character: float, text: str) -> float:
+    """Return the perplexity of a word; the end of a line is a word, too."""
+    words = len(text.split()) + text.count("\n")
+    return math.exp(nats_per_character * len(text) / words)
+
+
+def run(options: tuple[str, ...], data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
+    """Train into `out`, and evaluate on the test part."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = unpacked(data, Path(folder))
+        fixed = [f"--valid={files['valid']}", f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
+        printed_by("train", str(files["train"]), *fixed, "--task=language_modeling", *options)
+        judged = json.loads(printed_by("evaluate", str(out), str(files["test"]), "--json"))
+        text = files["test"].read_text(encoding="utf-8")
+    return {
+        "perplexity": per_word(judged["metrics"]["nats_per_character"], text),
+        "metrics": judged["metrics"],
+        "intervals": judged["intervals"],
+        "minutes": minutes,
+        **training_facts(out),
+        "seed": seed,
+    }
+
+
+def table() -> str:
+    found = latest(RESULTS)
+    rows = []
+    for name, (title, _) in MODELS.items():
+        if name not in found:
+            continue
+        record = found[name]
+        trained = f"{record['minutes']:g} minutes, {record['steps']:,} steps"
+        size = f"{record['parameters'] / 1e6:.1f} M"
+        bits = f"{record['metrics']['bits_per_character']:.3f}"
+        rows.append([title, f"**{record['perplexity']:.1f}**", bits, size, trained])
+    rows += [[title, f"{value:.1f}", "–", "–", SOURCE] for title, value in PUBLISHED]
+    return markdown(("model", "perplexity per word", "bits per character", "parameters", "training"), rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
+    parser.add_argument("--only", nargs="+", choices=MODELS, default=[*MODELS], metavar="NAME")
+    parser.add_argument("--minutes", type=float, help=f"of each training (default {MINUTES:g})")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs here")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        put(PAGE, "wikitext", table())
+        return
+    if options.data is None:
+        parser.error("DATA is missing: the folder with language/wikitext2")
+    for name in options.only:
+        with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
+            out, minutes = Path(folder, f"{name}-{options.seed}"), options.minutes or MINUTES
+            result = run(MODELS[name][1], options.data, out, seed=options.seed, minutes=minutes)
+        record = {"name": name, **result}
+        if options.minutes is None:
+            append(RESULTS, record)
+        else:
+            print(json.dumps(record, ensure_ascii=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()
