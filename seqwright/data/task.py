@@ -370,6 +370,10 @@ class Task(ABC, Generic[E, P]):
         """Return the input for which the next turn of a chat is predicted."""
         raise ConfigError(f"{type(self).__name__} does not converse")
 
+    def last_reply(self, turns: Sequence[str]) -> Any:
+        """Return the input whose trace shows how the last turn of a chat came about."""
+        return self.after_turns(turns[:-1])
+
     def width(self, request: Any) -> int:
         """Return how many rows the model computes for one input: the width of a beam."""
         return 1

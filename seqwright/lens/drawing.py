@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SHADES = " ░▒▓█"
 MOST = 48  # pieces per side
 LETTERS = 8  # of a column label
+CARRIERS = 3  # words shown for a neighbour
 MARKS = {"end": "∎", "next": "…"}  # labels of tokens without a text
 
 
@@ -32,6 +33,7 @@ def summary(trace: Trace) -> str:
                 "",
                 *_steps(trace),
                 "",
+                *_neighbours(trace),
                 *_parts(trace),
                 *_carriers(trace),
                 *_alignment(trace),
@@ -78,6 +80,22 @@ def _parts(trace: Trace) -> list[str]:
     return lines
 
 
+def _neighbours(trace: Trace) -> list[str]:
+    """The texts near the source, with the words that brought each of them nearest."""
+    found = trace.document.get("neighbours")
+    if found is None:
+        return []
+    words = [word["text"] for word in found["words"]]
+    lines = [f"Nearest texts: cosine, and the words with the largest effect ({found['method']})"]
+    for text in found["texts"]:
+        best = np.argsort([-effect for effect in text["effects"]], kind="stable")[:CARRIERS]
+        effects = ", ".join(f"{visible(words[at])} {text['effects'][at]:+.3f}" for at in best)
+        unfit = "" if text["cosine"] >= found["least"] else " (does not fit)"
+        line = f"  {text['cosine']:.3f} {visible(text['text'])}{unfit}  [{effects}]"
+        lines.append(line.replace("-0.", "−0."))
+    return [*lines, ""]
+
+
 def _pooling_weights(trace: Trace) -> np.ndarray | None:
     """The weight of each token of the source; with parts, its weight in its part times that of the part."""
     if trace.layers("pool"):
@@ -89,7 +107,8 @@ def _pooling_weights(trace: Trace) -> np.ndarray | None:
 def _carriers(trace: Trace) -> list[str]:
     """How much each token of the source carried a single prediction: pooling weight and gradient × input."""
     source, parts = trace.document["source"], trace.document["contributions"]
-    if source is None or parts is None or len(trace.document["steps"]) > 1:
+    decoded = trace.document["output"].get("decoded") or len(trace.document["steps"]) > 1
+    if source is None or parts is None or decoded:
         return []
     labels = [_label(piece) for piece in source["pieces"]]
     width = max(map(cell_len, labels[:MOST]))
@@ -133,13 +152,15 @@ def _alignment(trace: Trace) -> list[str]:
     if not trace.layers("cross"):
         return [f"No alignment: {trace.why('cross')}."]
     weights = mean_cross(trace)
-    sources = [_label(piece) for piece in trace.document["source"]["pieces"]]
+    axis = trace.document["kinds"]["cross"]["columns"]
+    own = trace.document["axes"].get(axis, trace.document["source"])
+    sources = [_label(piece) for piece in own["pieces"]]
     outputs = [_label(piece) for piece in trace.document["output"]["pieces"]]
     if weights.shape != (len(outputs), len(sources)):
         return ["The alignment is too large for the terminal; write a page with -o page.html."]
     most = float(weights.max(initial=0.0))
     width = max(map(cell_len, outputs[:MOST]))
-    lines = [f"Mean cross-attention of all heads ({SHADES[-1]} = {most:.2f}; rows: output, columns: source)"]
+    lines = [f"Mean cross-attention of all heads ({SHADES[-1]} = {most:.2f}; rows: output, columns: {axis})"]
     lines += [" " * (width + 4) + row for row in _header(sources[:MOST])]
     for label, row in zip(outputs[:MOST], weights, strict=False):
         levels = [int(len(SHADES) * weight / most) if most else 0 for weight in row[:MOST]]

@@ -56,7 +56,7 @@ class Chat:
         """Return the trace of the last reply."""
         if len(self.turns) < 2:
             raise ConfigError("there is no reply yet; write something first")
-        return self.predictor.look(self._input(self.turns[:-1]))
+        return self.predictor.look(self.predictor.task.last_reply(self.turns))
 
     def _next(self) -> Iterator[str]:
         given = self._input(self.turns)

@@ -234,14 +234,16 @@ class Predictor:
                 return look_at(watched.model, self.task.readout(watched.model, example), **rest)
         if not isinstance(reference, str | None):
             raise InputError(f"the reference is {brief(reference)}; it must be a text")
+        if not searches_text(self.task):
+            if reference is not None:
+                raise ConfigError("reference: this task does not score one; leave it out")
+            request = self.task.request(self.search, **({} if beam is None else {"beam": beam}))
+            with watched.computing(self.task.width(request)):
+                readout = cast(Any, self.task).readout(watched.model, example, request)
+                return look_at(watched.model, readout, **rest)
         width = self.task.width(self.task.request(self.search, beam=beam))
         request = self.task.request(self.search, beam=beam, n_best=width)
         with watched.computing(width):
-            if not searches_text(self.task):
-                if reference is not None:
-                    raise ConfigError("reference: it is scored for texts alone; leave it out")
-                readout = cast(Any, self.task).readout(watched.model, example, request)
-                return look_at(watched.model, readout, **rest)
             return look(watched, example.source, options=request.options, reference=reference, **rest)
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:

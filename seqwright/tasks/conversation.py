@@ -42,9 +42,11 @@ from seqwright.evaluation.metrics import METRICS
 from seqwright.files import read_json, write_json
 from seqwright.tasks.bases.generated_text import SIDES, TOKENS, GeneratedText, TextRequest
 from seqwright.tasks.bases.reply_index import ReplyIndex
+from seqwright.tasks.bases.talk_readouts import ReadContext, read_context, reply_readout, retrieval_readout
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
+    from seqwright.lens.trace.readout import Readout
     from seqwright.models import Model
 
 TOKENIZER, POOL = "tokenizer.json", "replies.json"
@@ -54,6 +56,7 @@ RANKED = 500  # items of an evaluation whose candidates are ranked
 CANDIDATES = 10
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
 RANKS = (10, 100)  # candidates of a retrieval model, whose ranks cost little
+KEPT_TURNS = 3  # turns before each reply of the index that are kept for people to read
 UNFIT = 0.05  # share of right replies that count as unfit
 METRICS_OF_RETRIEVAL = (
     *("recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100", "recall_at_5_of_100"),
@@ -100,6 +103,7 @@ class Conversation(GeneratedText[Exchange]):
     checking: ClassVar[Mapping[str, Any]] = {"checked": True}
     merges = False
     converses = True
+    traced = True
 
     @property
     def target(self) -> Tokenizer:  # type: ignore[override]
@@ -191,9 +195,13 @@ class Conversation(GeneratedText[Exchange]):
     def indexed(self, model: Any, examples: Iterable[Exchange]) -> Conversation:
         if not self.retrieves:
             return self
-        replies = dict.fromkeys(example.reply for example in examples if example.reply)
-        replies |= dict.fromkeys(self.pool)
-        return replace(self, index=self._index(model, list(replies)))
+        known: dict[str, tuple[str, ...]] = {}
+        for example in examples:
+            if example.reply:
+                known.setdefault(example.reply, example.context[-KEPT_TURNS:])
+        known |= {reply: () for reply in self.pool if reply not in known}
+        index = self._index(model, list(known))
+        return replace(self, index=replace(index, contexts=tuple(known.values())))
 
     def calibrated(self, model: Any, examples: Sequence[Exchange]) -> Conversation:
         """Nothing fits if the best reply is less alike than nearly all right ones of the validation split."""
@@ -316,6 +324,9 @@ class Conversation(GeneratedText[Exchange]):
 
     def after_turns(self, turns: Sequence[str]) -> tuple[str, ...]:
         return tuple(turns)
+
+    def last_reply(self, turns: Sequence[str]) -> Exchange:
+        return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
 
     def from_line(self, line: str) -> Exchange:
         return Exchange(tuple(plain(turn) for turn in line.split("\t") if turn.strip()), None, "", NOWHERE)
@@ -451,6 +462,32 @@ class Conversation(GeneratedText[Exchange]):
         """Draw replies of the training split; the item's number decides which."""
         others = [reply for reply in self.pool if reply != example.reply]
         return random.Random(item_seed(0, 0, number)).sample(others, min(count, len(others)))
+
+    # Looking inside --------------------------------------------------------------------------------
+
+    def readout(self, model: Any, example: Exchange, request: TextRequest | None = None) -> Readout:
+        """The context turn by turn, and the reply: that of the example, or the one that the model gives."""
+        from seqwright.lens.trace.readout import check_text
+
+        check_text(joined(example.context).replace(FIELD, ""))
+        (row,) = self.encode([example._replace(reply=None)])
+        ids = self.read_part(row.columns["source"], self.input_limit(model))
+        context = read_context(self.source, example.context, len(ids))
+        if self.retrieves:
+            return self._retrieval_readout(model, context, example.reply)
+        options = (request or self.request(SearchConfig())).options
+        found = None
+        if example.reply is None:
+            ((found, *_),) = self.search(model, [ids], [[]], options, [self.draw_key(row, 0)])
+        return reply_readout(self, model, context, self.source_of(Ragged.of([ids])), example.reply, found)
+
+    def _retrieval_readout(self, model: Any, context: ReadContext, reply: str | None) -> Readout:
+        index = self.index or self._index(model, self.pool)
+
+        def vectors(contexts: Sequence[tuple[str, ...]]) -> np.ndarray:
+            return self._context_vectors(model, self.encode([*map(self._input, contexts)]))
+
+        return retrieval_readout(context, self.source_of(Ragged.of([context.ids])), index, vectors, reply)
 
     # Judging ---------------------------------------------------------------------------------------
 

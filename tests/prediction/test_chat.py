@@ -101,6 +101,17 @@ def test_lines_of_a_pipe_are_answered(run, monkeypatch, capsys):
     assert "no reply yet" in err
 
 
+def test_the_page_of_the_last_reply_is_written(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("/why\ni am ann\n/why\n"))
+    assert cli.main(["chat", str(run), "--temperature", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert "no reply yet" in err
+    assert "chat.html shows the last reply" in err
+    page = (tmp_path / "chat.html").read_text(encoding="utf-8")
+    assert out.strip() in page
+
+
 def test_a_terminal_streams_and_survives_an_interrupt(run):
     """Ctrl-C during a reply or at the prompt does not end the chat; Ctrl-D does."""
     master, slave = pty.openpty()

@@ -90,7 +90,7 @@ def sites(model: nn.Module) -> list[Site]:
     in_blocks = {block.attention for block in blocks if not block.growth.windowed}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
     for name, part in model.named_modules():
-        if isinstance(part, Attention):
+        if isinstance(part, Attention) and not name.startswith("target_encoder."):  # reads no source
             kind: Kind = "enc" if name.startswith("encoder.") else "dec" if part.mask.causal else "cross"
             site = Site(kind, len(found[kind]), name, part, part in stacked, part not in in_blocks)
             found[kind].append(site)

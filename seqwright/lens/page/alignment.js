@@ -28,7 +28,7 @@ export const alignment = {
 
 /** Whether the trace aligns an output with a source, or could. */
 function aligns(trace) {
-  return trace.searched;
+  return trace.decoded;
 }
 
 function controls({ trace, state, set }) {

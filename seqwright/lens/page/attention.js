@@ -56,7 +56,7 @@ export function noAttention(trace) {
   const { model } = trace.document;
   const own = model.decoder ? "dec" : "enc";
   const why = trace.absent("cross", "this model has no attention");
-  return trace.searched ? why : `${why} ${trace.absent(own, "it has no self-attention")}`;
+  return trace.decoded ? why : `${why} ${trace.absent(own, "it has no self-attention")}`;
 }
 
 /** The share of each head in a mean: by importance if chosen and known, else equal. */

@@ -53,7 +53,7 @@ async function draw(page) {
   const node = element("div", {}, outputs(trace.document, other.document),
     element("h3", {}, `Divergence of the ${trace.names.symbol} distributions`), scroll(steps),
     paragraph("quiet", "KL divergence of B from A in nats, from the stored probabilities: a lower bound. ",
-      trace.searched && "Pale bars: the outputs differ before this step, so the contexts are different."),
+      trace.decoded && "Pale bars: the outputs differ before this step, so the contexts are different."),
     element("h3", {}, "Attention"), looks.node);
   const table = {
     columns: ["step", "token of A", "token of B", "divergence", "outputs so far"],
@@ -101,7 +101,7 @@ function bars({ trace, state, set }, apart) {
   apart.forEach(({ value, same }, t) => {
     const [x, label] = [8 + t * width, tokenAt(trace, t)];
     const tall = Math.max(1.5, ((HEIGHT - 18) * value) / most);
-    const pale = trace.searched && !same; // other predictions do not depend on those before them
+    const pale = trace.decoded && !same; // other predictions do not depend on those before them
     const colour = { fill: t === state.t ? "var(--accent)" : "var(--data)", "fill-opacity": pale ? 0.35 : 1 };
     const middle = { "text-anchor": "middle", "font-size": 12 };
     const text = (label, y, fill) => words(label, x + width / 2 - 2, y, { ...middle, fill });

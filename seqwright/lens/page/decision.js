@@ -18,8 +18,7 @@ export const decision = {
   lead: ({ names }) => (
     `Which words carried the ${names.symbol}: where the model looked, and what moved its probability.`),
   depends: ["a", "unit"],
-  applies: ({ searched, given, document }) =>
-    !searched && !given && document.source !== null && !document.image,
+  applies: ({ decoded, given, document }) => !decoded && !given && document.source !== null,
   controls: ({ state, set }) => unitChoice(state, set),
   draw,
 };

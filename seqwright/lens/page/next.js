@@ -17,7 +17,8 @@ export const next = {
     if (!oneByOne(trace)) return `The probability of each ${trace.names.symbol}.`;
     return trace.given
       ? "The probabilities of the token at this position, after the tokens before it, with sampling options."
-      : "Next-token probabilities at this step, with sampling options. Click a token to see its output.";
+      : "Next-token probabilities at this step, with sampling options."
+        + (trace.searched ? " Click a token to see its output." : "");
   },
   depends: ["a"],
   controls,
@@ -25,8 +26,8 @@ export const next = {
 };
 
 /** Whether the predictions are tokens that follow each other, which could be sampled. */
-function oneByOne({ searched, given }) {
-  return searched || given;
+function oneByOne({ decoded, given }) {
+  return decoded || given;
 }
 
 function controls({ trace, state, set }) {
@@ -73,7 +74,7 @@ async function draw(page) {
 
 /** How the token of a step came about. */
 function chosenAs(trace, t) {
-  if (!trace.given) return trace.searched ? "Chosen" : "Predicted";
+  if (!trace.given) return trace.decoded ? "Chosen" : "Predicted";
   return trace.document.output.pieces[t].special === "next" ? "Most probable after the text" : "In the text";
 }
 

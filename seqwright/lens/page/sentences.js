@@ -15,7 +15,7 @@ export const sentences = {
   title: "Sentences",
   lead: (trace) => `Which ${partsOf(trace)} the model read most, and which words in them.`,
   depends: ["a", "t", "unit"],
-  applies: (trace) => trace.kinds.includes(WORDS),
+  applies: (trace) => trace.kinds.includes(WORDS) && !trace.decoded, // a conversation has Turns
   unavailable: ({ trace }) => !trace.kinds.includes(WORDS) && "This model does not read its input in parts.",
   controls: ({ state, set }) => unitChoice(state, set),
   draw,
@@ -51,7 +51,7 @@ async function draw({ trace, state, colours }) {
 }
 
 /** The items of the source by part. A part begins where its first token does, a word ends with its last. */
-function linesOf(trace, axis, unit) {
+export function linesOf(trace, axis, unit) {
   const starts = trace.document.axes[axis].pieces.map(({ start }) => start);
   const tokens = trace.document.source.pieces;
   const partOf = (place) => starts.findLastIndex((start) => start <= tokens[place].start);
@@ -69,7 +69,7 @@ function part(weight, heaviest, { difference }) {
     `weight ${short(weight, 4)}`, weight.toFixed(3));
 }
 
-function word({ label, weight, shade }, outer, darkest, { ramp }) {
+export function word({ label, weight, shade }, outer, darkest, { ramp }) {
   const share = shade / darkest;
   const numbers = `${label}: ${short(weight, 4)} · √${short(outer, 4)} = ${short(shade, 4)}`;
   return chip(ramp[Math.round(235 * share)], numbers, label,

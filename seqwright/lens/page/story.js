@@ -4,10 +4,11 @@ import { blocksOf, chosenMatrix, peak, stepHeads } from "./attention.js";
 import { branchRow } from "./branch.js";
 import { css, inkOn } from "./colours.js";
 import { button, element, fill } from "./elements.js";
-import { percent, probability } from "./numbers.js";
+import { percent, probability, total } from "./numbers.js";
 import { keepFocus } from "./panel.js";
-import { grouped, plural, shorten } from "./text.js";
+import { grouped, nameText, plural, shorten } from "./text.js";
 
+const FIELD = "\ufdd0"; // the mark between the turns of a text
 const DARKEST = 235; // of the 256 colours: text on it is still readable
 
 /** The summary of the current trace; `show(page)` moves it to the current step. */
@@ -17,6 +18,7 @@ export function createStory({ set }) {
   const flow = element("nav", { class: "flow", "aria-label": "Stages of the model" });
   const [branch, scrubber] = [element("div", { class: "rows" }), createScrubber(set)];
   const node = element("section", { class: "story", "aria-label": "Summary" });
+  const skipped = element("small", { class: "quiet skipped" });
   let [built, groups, now, heads, turn] = [null, null, 0, null, 0];
 
   function build(trace) {
@@ -30,15 +32,18 @@ export function createStory({ set }) {
     const go = (places) => set({ t: places[(places.indexOf(now) + 1) % places.length], playing: "" });
     groups = {
       source: document.image ? [] : grouped(document.source?.pieces ?? [], characters.source),
-      output: grouped(document.output.pieces, characters.output),
+      output: outputGroups(trace),
     };
     fill(source, document.image ? thumbnail(document)
-      : [chips(groups.source, document.source?.pieces ?? [], pin), unread(document.source)]);
+      : [chips(groups.source, document.source?.pieces ?? [], pin, turnStarts(document)),
+        unread(document.source)]);
+    skipped.textContent = document.source?.skipped > 0
+      ? `… ${plural(document.source.skipped, "earlier token")}, not read` : "";
     fill(output, trace.given
       ? running(groups.output, characters.output, go) : chips(groups.output, document.output.pieces, go));
     output.classList.toggle("given", trace.given);
     const reference = document.reference && [label("reference"), referenceRow(document.reference)];
-    const [read, made] = [[label(trace.names.source), source], [label(trace.names.output), output]];
+    const [read, made] = [[label(trace.names.source, skipped), source], [label(trace.names.output), output]];
     const way = [label(""), flow];
     fill(node, trace.given ? [made, way] : [read, way, made], branch, reference,
       trace.length > 1 && [label(""), scrubber.node]);
@@ -69,6 +74,19 @@ export function createStory({ set }) {
   return { node, show };
 }
 
+/** Where the turns after the first begin, if the text that the model reads has no marks between them. */
+function turnStarts({ source, axes: { turns } }) {
+  if (!turns || source.pieces.some(({ text }) => text === FIELD)) return [];
+  return turns.pieces.slice(1).map(({ start }) => start);
+}
+
+/** The tokens of the output; a label is shown as it is written. */
+function outputGroups({ decoded, given, document: { output }, characters }) {
+  const found = grouped(output.pieces, characters.output);
+  if (decoded || given) return found;
+  return found.map((one) => ({ ...one, text: nameText(output.pieces[one.places[0]].text) || one.text }));
+}
+
 /** The image that the model reads. */
 function thumbnail({ image: { uri }, text }) {
   const image = { class: "thumbnail", src: uri, alt: shorten(text, 60) };
@@ -81,8 +99,8 @@ function unread(source) {
     `… ${plural(source.unread, "more token")}, not read`)];
 }
 
-function label(name) {
-  return element("span", { class: "label" }, name);
+function label(name, ...notes) {
+  return element("span", { class: "label" }, name, notes);
 }
 
 function createScrubber(set) {
@@ -119,13 +137,14 @@ export function started(trace, { t }) {
  * The tokens of a text as spans: close together within a word, apart between words. They form one line of
  * text, so that letters join across them.
  */
-function chips(groups, pieces, pick) {
+function chips(groups, pieces, pick, marked = []) {
   return groups.flatMap((group) => {
     const { places } = group;
     const name = places.length > 1 ? `tokens ${places[0]} to ${places.at(-1)}` : `token ${places[0]}`;
     const unknown = places.some((place) => pieces[place].special === "unknown");
     const title = `${name}${unknown ? ", not in the vocabulary" : ""}`;
-    return chip(group, pieces, { title, role: "button", onclick: () => pick(places) });
+    const mark = marked.includes(group.start) && group.end > group.start && " │";
+    return [mark, ...chip(group, pieces, { title, role: "button", onclick: () => pick(places) })];
   });
 }
 
@@ -191,6 +210,18 @@ function likely({ document: { output } }) {
   return percent(probability(output.log_prob));
 }
 
+/** The view of an output that no search found. */
+function answered({ decoded, document: { image } }) {
+  return image ? "regions" : decoded ? "next" : "decision";
+}
+
+/** The number of heads; those of an attention that is shown in two parts count once. */
+function headCount({ heads, attention }) {
+  const known = attention.filter(({ kind, layer }) => (
+    heads.some((one) => one.kind === kind && one.layer === layer)));
+  return total([...new Map(known.map((one) => [one.name, one.heads])).values()]);
+}
+
 function stages({ trace, state, set }) {
   const { model, search, source, output, heads, image } = trace.document;
   const read = (source ?? output).pieces.filter(({ special }) => special !== "next");
@@ -201,11 +232,11 @@ function stages({ trace, state, set }) {
     [image ? "cells" : "tokens", read.length, { view: "alignment", unit: "pieces" }],
     model.encoder && ["encoder", model.encoder + layers("enc"), encoder],
     heads.length || !trace.kinds.length
-      ? ["attention", heads.length ? plural(heads.length, "head") : "none", { view: "heads" }]
+      ? ["attention", heads.length ? plural(headCount(trace.document), "head") : "none", { view: "heads" }]
       : ["attention", "pooling", { view: "alignment" }],
     model.decoder && ["decoder", model.decoder + layers("dec"), { view: "next" }],
     search && ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
-    !search && !trace.given && [trace.names.output, likely(trace), { view: image ? "regions" : "decision" }],
+    !search && !trace.given && [trace.names.output, likely(trace), { view: answered(trace) }],
   ];
   const here = (changes) => Object.entries(changes).every(([key, value]) => state[key] === value);
   return list.filter(Boolean).flatMap(([name, detail, changes], place) => [

@@ -39,6 +39,11 @@ export function wordText(text) {
   return visible(text.trim() === "" ? text : text.trim());
 }
 
+/** A name, such as a label, as it is written: with its spaces, and without what would change its place. */
+export function nameText(text) {
+  return withoutOrders(text).replace(/[\n\t\ufdd0\ufdd1]/g, (character) => SIGNS[character]).trim();
+}
+
 /** The label of a single token. characters: those of its text. */
 export function pieceLabel({ text, start, end, special }, characters) {
   if (special in MARKS) return MARKS[special];

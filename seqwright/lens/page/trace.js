@@ -1,7 +1,7 @@
 // A trace (docs/trace.md). Each array is unpacked once, when it is needed.
 
 import { runsLeft, standing } from "./scripts.js";
-import { pieceLabel, shorten, wordText } from "./text.js";
+import { nameText, pieceLabel, shorten, wordText } from "./text.js";
 
 const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array };
 const FOLLOWING = ["steps", "prefix"]; // axes on which the current step is a place
@@ -22,6 +22,7 @@ export class Trace {
     this.characters = { source: characters.source, output: characters.steps };
     this.axes = of((side) => {
       const letters = Array.from(side.text);
+      if (side.name) return side.pieces.map(({ text: own }) => ({ label: nameText(own), word: null, sink: false }));
       return side.pieces.map((piece) => item(piece, letters, side !== output && piece.special === "end"));
     });
     const begin = { label: wordText(output.begin ?? "⟨begin⟩"), word: null, sink: true };
@@ -34,6 +35,11 @@ export class Trace {
   /** Whether the output was found by a search; otherwise its predictions were read off at once. */
   get searched() {
     return this.document.search !== null;
+  }
+
+  /** Whether the output is a text that the model wrote token by token: by a search, or drawn. */
+  get decoded() {
+    return this.searched || Boolean(this.document.output.decoded);
   }
 
   /** Whether the output is the text itself, each token of which the model predicts. */
@@ -62,7 +68,8 @@ export class Trace {
 
   /** The text of a target token. */
   symbol(id) {
-    return standing(wordText(this.document.symbols[id] ?? `#${id}`));
+    const text = this.document.symbols[id] ?? `#${id}`;
+    return standing(this.decoded || this.given ? wordText(text) : nameText(text) || wordText(text));
   }
 
   /** The attentions of a kind, for layers that have heads. */

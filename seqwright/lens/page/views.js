@@ -6,15 +6,18 @@ import { compare } from "./compare.js";
 import { decision } from "./decision.js";
 import { heads } from "./heads.js";
 import { learning } from "./learning.js";
+import { nearest } from "./nearest.js";
 import { next } from "./next.js";
 import { number } from "./number.js";
 import { regions } from "./regions.js";
 import { sentences } from "./sentences.js";
 import { surprise } from "./surprise.js";
+import { turns } from "./turns.js";
 import { why } from "./why.js";
 
 const VIEWS = [
-  regions, surprise, decision, sentences, alignment, heads, next, beam, why, number, compare, learning,
+  regions, surprise, nearest, turns, decision, sentences, alignment, heads, next, beam, why, number,
+  compare, learning,
 ];
 
 export function viewsOf(traces) {

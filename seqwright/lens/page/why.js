@@ -15,7 +15,7 @@ export const why = {
     ? "How much each earlier token contributes to this token, compared with attention."
     : "How much the source and the previous output contribute to each step, compared with attention."),
   depends: ["a"],
-  applies: (trace) => trace.searched || trace.given,
+  applies: (trace) => (trace.decoded && !trace.document.image) || trace.given,
   unavailable: ({ trace }) => (trace.document.contributions || hasShares(trace) ? null : whyNot(trace)),
   draw: (page) => (page.trace.document.contributions ? draw(page) : drawShares(page)),
 };

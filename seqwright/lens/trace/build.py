@@ -25,11 +25,12 @@ from seqwright.lens.trace.contributions import contributions, contributions_limi
 from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES, WHAT, Trace
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import symbol_text, text_pieces
-from seqwright.lens.trace.readout import NEXT, Readout, check_text
+from seqwright.lens.trace.readout import NEXT, Readout, Retrieval, check_text
 from seqwright.lens.trace.recorders import (
     AttentionRecord,
     KindShapes,
     RecurrentRecord,
+    after_prompt,
     record_layers,
     record_pooling,
 )
@@ -42,6 +43,7 @@ from seqwright.nn.recurrent import Recurrent
 from seqwright.search import BeamOptions, Lattice
 
 SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
+PROMPTED = "the decoder reads the source and the output as one sequence"
 PARTS = "reads its input in parts, so its numbers are not those of single tokens of the text"
 COMPRESSED = "attends to compressed keys, so its weights are not those of single tokens"
 SIDE_NAMES: dict[str, Side] = {"source": "encoder", "prefix": "decoder"}  # of contributions
@@ -129,9 +131,16 @@ def look_at(
             "names": {**NAMES, **readout.names},
             "text": readout.text,
             "source": readout.source,
-            "output": {"given": readout.given, **readout.output, "finish_reason": "end", "score": None},
+            "output": {
+                "given": readout.given,
+                "decoded": readout.decoded,
+                **readout.output,
+                "finish_reason": "end",
+                "score": None,
+            },
             "axes": readout.axes,
             **({} if readout.image is None else {"image": dict(readout.image)}),
+            **({} if readout.neighbours is None else {"neighbours": dict(readout.neighbours)}),
             "reference": None,
             "hypotheses": [],
             "search": None,
@@ -173,7 +182,10 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
     """The layers along an output: all attention weights, and as many other arrays as the size allows."""
     read = path.lengths
     source, tokens = read.get("encoder", 0), read.get("decoder", 0)
-    lengths: KindShapes = {"enc": (source, source), "dec": (tokens, tokens), "cross": (tokens, source)}
+    kinds = {**KINDS_OF_TRACE, **(path.kinds if isinstance(path, Readout) else {})}
+    looked_at = kinds["cross"]["columns"]  # the tokens of the source, or its parts
+    keys = path.count(looked_at) if isinstance(path, Readout) and looked_at != "source" else source
+    lengths: KindShapes = {"enc": (source, source), "dec": (tokens, tokens), "cross": (tokens, keys)}
     with (
         torch.inference_mode(),
         record_layers(model, lengths, size) as (every_attention, every_recurrent),
@@ -184,7 +196,9 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
     attentions = [one for one in every_attention if one.complete]
     recurrent = [one for one in every_recurrent if one.covers(read[one.side])]
     blocks = [one for one in every_block if len(one.start) == read[one.side]]
-    attention, kinds = entries.attention_entries(attentions, size), dict(KINDS_OF_TRACE)
+    if isinstance(path, Readout) and path.prompted:
+        attentions, recurrent, blocks = after_prompt(attentions, path.count("source")), [], []
+    attention = entries.attention_entries(attentions, size)
     if isinstance(path, Readout):
         attention += entries.pooling_entries(path, pooling)
         kinds |= {one.kind: one.axes for name, one in path.pooled.items() if name in pooling}
@@ -198,6 +212,8 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
     budget.left -= sum(map(entries.packed_size, blocks_stored))
     missing += entries.add_vectors(attention, attentions, budget)
     absent |= _reasons(model, attentions, recurrent, missing, len(blocks_stored))
+    if isinstance(path, Readout) and path.prompted:
+        absent |= dict.fromkeys(("enc", "vectors", "recurrent", "blocks"), PROMPTED)
     return {
         "steps": step_entries,
         "logits": stored_logits,
@@ -220,6 +236,9 @@ def _contributions(
     parts, shares = contributions(model, path), None
     if isinstance(path, Readout) and path.embedded is not None:
         parts["encoder"] = parts["encoder"][:, list(path.embedded)]
+    if isinstance(path, Readout) and path.prompted:
+        whole, end = parts.pop("decoder"), path.count("source")
+        parts = {"encoder": whole[:, :end], "decoder": whole[:, end:]}
     if len(parts) == len(SIDES):
         by_source, by_prefix = (np.abs(parts[side]).sum(axis=1, dtype=np.float64) for side in SIDES)
         shares = (by_source / np.maximum(by_source + by_prefix, 1e-30)).tolist()
@@ -293,6 +312,12 @@ def _heads(
         absent["importance"] = "the text is long: the gradients by its gates would take too much memory"
     elif isinstance(path, Readout) and path.image is not None and "enc" in {o.site.kind for o in attentions}:
         absent["importance"] = "the encoder reads an image, not tokens"
+    elif isinstance(path, Readout) and path.prompted:
+        absent["importance"] = PROMPTED
+    elif isinstance(path, Retrieval):
+        absent["importance"] = "a reply is retrieved, and has no loss of its own"
+    elif isinstance(path, Readout) and path.axes:
+        absent["importance"] = f"the model {PARTS}"
     elif any(one.behaviours for one in attentions):
         found = gate_gradients(model, [path.batch])
         importance = {key: each.normalised().by_token.tolist() for key, each in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from seqwright.data.task import Task
 from seqwright.data.tokenizer import Tokenizer
 from seqwright.errors import ConfigError
 from seqwright.models import Model
@@ -35,8 +36,9 @@ class Searcher(Protocol):
 
 
 def searches_text(task: Any) -> bool:
-    """Whether a task is traced by its search from text to text, not by a readout."""
-    return task.generates and isinstance(task, TextTask)
+    """Whether a task is traced by its search from text to text, not by a readout of its own."""
+    own = getattr(type(task), "readout", None)
+    return task.generates and isinstance(task, TextTask) and own in (None, Task.readout)
 
 
 def text_task(task: object) -> TextTask:

@@ -68,10 +68,14 @@ def piece_entries(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, end
         for number, piece in zip(ids, pieces, strict=True)
     ]
     if ended:
-        place = {"start": len(text), "end": len(text), "word": None}
-        found.append({"id": END, "text": "", **place, "special": "end"})
+        found.append(end_piece(text))
     spans = [{"text": text[start:end], "start": start, "end": end} for start, end in words]
     return {"pieces": found, "words": spans}
+
+
+def end_piece(text: str) -> dict[str, Any]:
+    """The end token after a text."""
+    return {"id": END, "text": "", "start": len(text), "end": len(text), "word": None, "special": "end"}
 
 
 def joined_entries(ids: Sequence[int], names: Sequence[str]) -> dict[str, Any]:

@@ -62,8 +62,10 @@ class Readout:
     temperature: divides the scores. allowed (T, V): False for symbols that are never predicted, None: all
     are. axes: further axes by name, pieces with a "name". pooled: attention poolings by their name in the
     model. embedded: the place of each piece of the source among the embedded tokens of the encoder, None: the
-    same. decoded: the decoder reads the output, which was searched for. image: of a source that is one, with
-    the grid of its cells, which are the last pieces of the source.
+    same. decoded: the decoder reads the output, which was searched for. prompted: it reads the source before
+    it, as the beginning of one sequence. image: of a source that is one, with the grid of its cells, which
+    are the last pieces of the source. kinds: attentions of a model with other axes than usual. neighbours:
+    what is near the source, for a model that retrieves (`lens.neighbours`).
     """
 
     batch: Any
@@ -79,7 +81,10 @@ class Readout:
     pooled: Mapping[str, Pooled] = field(default_factory=lambda: HEAD_POOLING)
     embedded: Sequence[int] | None = None
     decoded: bool = False
+    prompted: bool = False
     image: Mapping[str, Any] | None = None
+    kinds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    neighbours: Mapping[str, Any] | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -105,6 +110,8 @@ class Readout:
     @property
     def lengths(self) -> dict[Side, int]:
         """The number of tokens that the encoder or the decoder reads."""
+        if self.prompted:
+            return {"decoder": self.count("source") + len(self.tokens)}
         read: dict[Side, int] = {} if self.source is None else {"encoder": len(self.source["pieces"])}
         return read | ({"decoder": len(self.tokens)} if self.source is None or self.decoded else {})
 
@@ -118,10 +125,22 @@ class Readout:
         return scores.masked_fill(~torch.from_numpy(self.allowed).to(scores.device), -torch.inf)
 
 
-def by_parts(readout: Readout, lengths: Sequence[int], name: str) -> Readout:
+@dataclass(frozen=True)
+class Retrieval(Readout):
+    """The readout of a retrieval, whose one symbol is a text of the index. vectors (N, D): of the texts."""
+
+    vectors: np.ndarray = field(kw_only=True)
+
+    def logits(self, model: Any, rows: int = 1) -> Tensor:
+        """The score of every text, scale · cosine: (rows, 1, N)."""
+        vectors = model.source_vectors(repeated(self.batch.source, rows))
+        return (model.scale * vectors @ torch.from_numpy(self.vectors).to(vectors).T).float()[:, None]
+
+
+def by_parts(readout: Readout, lengths: Sequence[int], name: str, *, upper: str = "head.pooling") -> Readout:
     """The readout of a source that a hierarchical encoder reads in parts of these lengths, called `name`.
 
-    The parts are a further axis. The encoder pools the tokens of each part, and the head the parts.
+    The parts are a further axis. The encoder pools the tokens of each part, and `upper` the parts.
     """
     assert readout.source is not None
     pieces, ends = readout.source["pieces"], np.cumsum(lengths).tolist()
@@ -137,7 +156,7 @@ def by_parts(readout: Readout, lengths: Sequence[int], name: str) -> Readout:
         axes={name: {"name": name, "text": readout.text, "pieces": spans, "words": []}},
         pooled={
             "encoder.pooling": Pooled("words", f"Words of the {name}", name, "source", places),
-            "head.pooling": Pooled(name, f"Attention to {name}", "steps", name),
+            upper: Pooled(name, f"Attention to {name}", "steps", name),
         },
         embedded=np.flatnonzero(places.flatten() >= 0).tolist(),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -80,6 +80,25 @@ class AttentionRecord:
         statistics = HeadStatistics(self.site.kind, self.site.attention.heads)
         statistics.add(AttentionBatch(weights, queries, keys, sink))
         return statistics.behaviours()
+
+
+def after_prompt(records: Sequence[AttentionRecord], prompt: int) -> list[AttentionRecord]:
+    """The self-attention over a prompt and an output as two: to the prompt (cross), and to the output (dec).
+
+    The weights of both together sum to 1 at each step. They are left out where neighbours are stored as one.
+    """
+    found: dict[Kind, list[AttentionRecord]] = {"dec": [], "cross": []}
+    for one in (record for record in records if record.block == (1, 1)):
+        rows = one.weights[:, prompt:]  # (H, T, S + T)
+        for kind, own in found.items():
+            weights = rows[..., :prompt] if kind == "cross" else rows[..., prompt:]
+            _, queries, keys = weights.shape
+            part = AttentionRecord(replace(one.site, kind=kind), queries, keys, one.block, 0)
+            part.weights = weights
+            shares = weights / np.maximum(weights.sum(-1, keepdims=True), np.finfo(weights.dtype).tiny)
+            part.behaviours = part._behaviours(torch.from_numpy(shares)[None])
+            own.append(part)
+    return [*found["dec"], *found["cross"]]
 
 
 def vectors_of(site: Site, looks: Sequence[Look], weights: Tensor) -> dict[str, Any] | None:

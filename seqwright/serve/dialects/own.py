@@ -153,6 +153,8 @@ def _alignment(trace: Any) -> dict[str, Any]:
     """Return the mean attention of each piece of the output to each piece of the source, ends excluded."""
     if not trace.layers("cross"):
         raise Refusal(400, f"there is no alignment: {trace.why('cross')}")
+    if (axis := trace.document["kinds"]["cross"]["columns"]) != "source":
+        raise Refusal(400, f"there is no alignment with tokens: the model attends to {axis}")
     weights = mean_cross(trace)
     pieces = {
         side: [

@@ -17,11 +17,15 @@ TEXTS, VECTORS = "index.json", "index.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ReplyIndex:
-    """Texts and their vectors of length 1 (N, D). least: a reply with a lower cosine does not fit."""
+    """Texts and their vectors of length 1 (N, D). least: a reply with a lower cosine does not fit.
+
+    contexts: the last turns before each text in the training data; older runs have none.
+    """
 
     texts: tuple[str, ...]
     vectors: np.ndarray
     least: float = -1.0
+    contexts: tuple[tuple[str, ...], ...] = ()
 
     def nearest(self, vectors: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts with the greatest cosine, best first, and all cosines: (B, count), (B, N)."""
@@ -43,7 +47,8 @@ class ReplyIndex:
 
         with atomic_file(folder / VECTORS) as file:
             write_tensors(file, {"vectors": torch.from_numpy(self.vectors)})
-        write_json(folder / TEXTS, {"replies": list(self.texts), "least": self.least})
+        table = {"replies": list(self.texts), "contexts": list(map(list, self.contexts))}
+        write_json(folder / TEXTS, {**table, "least": self.least})
 
     @classmethod
     def load(cls, folder: Path) -> ReplyIndex | None:
@@ -54,10 +59,16 @@ class ReplyIndex:
 
         table, tensors = read_json(folder / TEXTS), load_tensors(folder / VECTORS)
         texts: Any = table.get("replies")
+        contexts: Any = table.get("contexts", [])
         least, vectors = table.get("least"), tensors.get("vectors")
-        known = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+        known = _are_texts(texts) and isinstance(contexts, list) and all(map(_are_texts, contexts))
+        known = known and len(contexts) in (0, len(texts))
         fits = vectors is not None and vectors.dim() == 2 and known and len(vectors) == len(texts) > 0
         if not fits or not_finite(tensors) or not isinstance(least, float):
             raise ModelError(f"{folder / TEXTS} and {VECTORS} do not belong together; restore them")
         assert vectors is not None
-        return cls(tuple(texts), vectors.float().numpy(), least)
+        return cls(tuple(texts), vectors.float().numpy(), least, tuple(map(tuple, contexts)))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -80,7 +80,7 @@ def test_the_image_is_embedded_and_the_other_views_are_drawn(look):
     assert page.evaluate("document.querySelector('.thumbnail').src") == uri
     assert page.evaluate("document.querySelector('.thumbnail').naturalWidth") == 16
     names = page.evaluate("[...document.querySelectorAll('[role=tab]')].map((tab) => tab.textContent)")
-    assert names == ["Regions", "Attention", "Heads", "Prediction", "Computation", "Compare", "Training"]
+    assert names == ["Regions", "Alignment", "Heads", "Next token", "Computation", "Compare", "Training"]
     for place in range(1, len(names) + 1):
         page.press(str(place))
         page.wait(f"document.querySelectorAll('[role=tab]')[{place - 1}].ariaSelected === 'true'")
@@ -106,5 +106,5 @@ def test_a_reference_is_refused():
     task = ImageCaptioning(WORDS, 16, 3, longest=4, typical="a dog")
     description = {"encoder": ENCODERS["cnn"], "decoder": DECODERS["xu2015"]}
     predictor = Predictor(build_model(description, **task.facts()), task)
-    with pytest.raises(ConfigError, match="reference: it is scored for texts alone"):
+    with pytest.raises(ConfigError, match="reference: this task does not score one"):
         predictor.look(np.zeros((16, 16, 3), np.uint8), reference="a dog")
