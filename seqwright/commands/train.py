@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> None:
     _check_conflicts(files, changes, options)
     is_config = len(files) == 1 and files[0].endswith(".toml")
     table = from_file(files[0]) if is_config else {"data": {"train": files}}
-    folder = Path(options.out) if options.out else folder_for(files[0] if files else "")
+    start = next((text.removeprefix("start=") for text in changes if text.startswith("start=")), "")
+    named = files[0] if files else f"{start.rstrip('/')}-corrected" if start else ""
+    folder = Path(options.out) if options.out else folder_for(named)
     designed = design(with_flags(table, options), changes, folder=folder, by_recipe=not is_config)
     if options.print_config:
         print(to_toml(designed.config.to_dict()), end="")

@@ -27,6 +27,9 @@ class DataConfig:
     train: Annotated[Files, Doc("Files to train on.")] = ()
     valid: Annotated[Files, Doc("Validation files; without them, a share of the training sources.")] = ()
     test: Annotated[Files, Doc("Test files; without them, a share of the training sources.")] = ()
+    corrections: Annotated[
+        Files, Doc("Corrected outputs of the run to start from: run folders, or files.")
+    ] = ()
     format: Annotated[Format | None, Doc("File format; detected by default.")] = None
     delimiter: Annotated[Character | None, Doc("Column separator; detected by default.")] = None
     header: Annotated[bool | None, Doc("Whether the first row names columns; detected by default.")] = None

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from seqwright.config import Config, DataConfig
+from seqwright.data.corrections import Corrections, read_corrections
 from seqwright.data.read_report import ReadReport
 from seqwright.data.split import (
     Fractions,
@@ -34,7 +35,22 @@ class Corpus:
         return cls(task_class(config.task), config.data)
 
     def examples(self, part: Part, report: ReadReport | None = None) -> Iterator[Any]:
-        """Yield the examples of a part. Without files of its own it is a share of the training files."""
+        """Yield the examples of a part, for training and validation mixed with corrections
+        (`data.corrections`).
+        """
+        own = self.originals(part, report)
+        if part == "test" or self.corrections is None:
+            return own
+        return self.corrections.mixed(part, own, self.task.group)
+
+    @cached_property
+    def corrections(self) -> Corrections | None:
+        return read_corrections(self.task, self.data, self.originals) if self.data.corrections else None
+
+    def originals(self, part: Part, report: ReadReport | None = None) -> Iterator[Any]:
+        """Yield the examples of a part without corrections. Without files of its own it is a share of the
+        training files.
+        """
         report = ReadReport() if report is None else report
         if part != "train" and getattr(self.data, part):
             yield from self.reader(getattr(self.data, part)).read(report)
@@ -84,4 +100,5 @@ class Corpus:
 
     @property
     def paths(self) -> list[str]:
-        return self.task.files([*self.data.train, *self.data.valid, *self.data.test], self.data)
+        files = self.task.files([*self.data.train, *self.data.valid, *self.data.test], self.data)
+        return [*files, *self.data.corrections]

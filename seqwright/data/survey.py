@@ -116,7 +116,7 @@ def survey(config: Config) -> Survey:
     builder = StatisticsBuilder(role.name for role in corpus.task.roles if role.kind is Kind.TEXT)
     sample: list[Any] = []
     parts: list[Part] = [part for part in ("valid", "test") if getattr(data, part)]
-    waiting = HeldOut(*(corpus.examples(part, tally) for part in parts), key=corpus.task.group)
+    waiting = HeldOut(*(corpus.originals(part, tally) for part in parts), key=corpus.task.group)
     for place, example in corpus.placed(reader, tally):
         builder.add(tuple(corpus.task.texts(example)), example.place, corpus.task.identity(example))
         waiting.meet(corpus.task.group(example))

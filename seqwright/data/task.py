@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqwright.config import Config, DataConfig, SearchConfig
     from seqwright.data.glance import Glance
     from seqwright.data.plan import RowLengths
-    from seqwright.data.read_report import ReadReport
+    from seqwright.data.read_report import Place, ReadReport
     from seqwright.data.store import ColumnSpec, Store
     from seqwright.data.tokenizer import Tokenizer
 
@@ -140,7 +140,8 @@ class Task(ABC, Generic[E, P]):
     such as an image, and there may be several. speed_noun: what training speed is counted in. block: examples
     that are encoded together. merges: in an evaluation, examples of one group are one item with several right
     answers. converses: `chat` talks to it, with the options `talk`. record: JSON schema of an input that a
-    client sends, where it is not an object of the columns that a prediction needs.
+    client sends, where it is not an object of the columns that a prediction needs. correctable: training can
+    read corrections of its outputs, with `corrected`.
     """
 
     roles: ClassVar[tuple[Role, ...]]
@@ -164,6 +165,7 @@ class Task(ABC, Generic[E, P]):
     merges: ClassVar[bool] = True
     converses: ClassVar[bool] = False
     talk: ClassVar[Mapping[str, Any]] = {}
+    correctable: ClassVar[bool] = False
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -191,6 +193,11 @@ class Task(ABC, Generic[E, P]):
     def texts(cls, example: E) -> Sequence[str]:
         """Return the texts of an example, one per role of kind TEXT, for the survey and the doctor."""
         return ()
+
+    @classmethod
+    def corrected(cls, record: Mapping[str, Any], place: Place, data: DataConfig) -> E:
+        """Return the example of a correction, a JSON object with the columns of the task (`correctable`)."""
+        raise NotImplementedError
 
     @classmethod
     def identity(cls, example: E) -> str | None:

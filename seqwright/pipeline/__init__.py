@@ -22,8 +22,9 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import refuse_changed
 from seqwright.data.split import Part
 from seqwright.errors import ConfigError, InputError, SeqwrightError
-from seqwright.files import atomic_file, encode_json, read_json, write_json, writing
+from seqwright.files import atomic_file, encode_json, read_json, strict, write_json, writing
 from seqwright.models.building import resolve
+from seqwright.pipeline.correcting import before_and_after, comparison_lines
 from seqwright.pipeline.design import ENDS, Design, design, from_file, held_out_files, merged
 from seqwright.pipeline.hints import folder_for, how_to_continue, next_commands, resume_hint
 from seqwright.prediction.predictor import Predictor, load, paths_of
@@ -134,6 +135,7 @@ def run_design(
 ) -> Evaluation | None:
     """Train as designed, or resume, and finish the folder. Return the evaluation if it was made now."""
     design.check_parts()
+    design = design.keeping_corrections(folder)
 
     def announce(forecast: Forecast) -> None:
         write_json(folder / DATA, design.to_json(forecast.left_out))
@@ -161,7 +163,10 @@ def run_design(
         task = design.survey.corpus.task
         kind = resolve(design.config.model)["kind"]
         commands = next_commands(folder, example, design.config.data.train, task, kind)
-        console.lines([str(evaluation), *commands])
+        document = read_json(folder / EVALUATION)
+        scores = document.get("corrections")
+        table = comparison_lines(scores, document["part"]) if scores else []
+        console.lines([str(evaluation), *table, *commands])
         console.lines(resume_hint(design.config, folder, progress))
     return evaluation
 
@@ -183,7 +188,7 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
         return None
     predictor, corpus = load(folder, threads=design.config.threads), Corpus.of(design.config)
     part: Part = "test" if design.survey.split(design.config.data)["test"] else "valid"
-    examples = list(corpus.examples(part))
+    examples = list(corpus.originals(part))
     command = shlex.join(["seqwright", "evaluate", str(folder), "FILE"])
     refuse_changed(
         design.survey.files,
@@ -198,6 +203,10 @@ def finish(design: Design, folder: Path) -> Evaluation | None:
     write_examples(folder, predictor, to_verify(predictor, examples))
     sheet = predictor.task.contact_sheet(evaluation.items)
     document = {**evaluation.to_json(), "part": part, **({"sheet": sheet} if sheet else {})}
+    if corpus.corrections is not None and design.config.start is not None:
+        held_out = corpus.corrections.parts["test"]
+        scores = before_and_after(design.config.start, predictor, evaluation, examples, held_out)
+        document["corrections"] = strict(scores)
     write_json(folder / EVALUATION, document)
     write_report(folder)
     write_card(folder)

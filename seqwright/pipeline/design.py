@@ -17,11 +17,13 @@ from seqwright.config.presets import PRESETS
 from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import unknown
 from seqwright.data.checks.findings import Finding
+from seqwright.data.fingerprints import fingerprints
 from seqwright.data.glance import recognise
 from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.pipeline.correcting import corrected, keep_corrections, with_corrections
 from seqwright.pipeline.starting import started
 from seqwright.prediction.predictor import paths_of
 from seqwright.runs.folder import WEIGHTS, Run, check_home
@@ -43,7 +45,25 @@ class Design:
         """Return what was found and what was chosen, with reasons."""
         chosen = [f"  {choice.what}: {choice.reason}" for choice in self.choices]
         changed = [f"  as requested: {' '.join(self.changes)}"] if self.changes else []
-        return [*self.survey.lines(), f"  {self._split()}", *chosen, *changed]
+        corrections = self.survey.corpus.corrections
+        found = [] if corrections is None else [f"  {line}" for line in corrections.lines()]
+        return [*self.survey.lines(), f"  {self._split()}", *found, *chosen, *changed]
+
+    def keeping_corrections(self, folder: Path) -> Design:
+        """Return the design with a copy of its corrections, if it has any, next to the run folder."""
+        files = self.config.data.corrections
+        if not files:
+            return self
+        kept = keep_corrections(files, folder)
+        others = {path: mark for path, mark in self.survey.files.items() if path not in files}
+        corpus = self.survey.corpus
+        found = replace(
+            self.survey,
+            corpus=replace(corpus, data=replace(corpus.data, corrections=(kept,))),
+            files={**others, **fingerprints([kept])},
+        )
+        config = replace(self.config, data=replace(self.config.data, corrections=(kept,)))
+        return replace(self, config=config, survey=found)
 
     def to_json(self, left_out: Iterable[Finding] = ()) -> dict[str, Any]:
         """Return the document of data.json; `left_out` are the findings of the preparation."""
@@ -95,6 +115,7 @@ def design(
     requested = override(table, changes)
     if isinstance(requested.get("model"), str):  # a preset, to which the recipe may add
         requested["model"] = {"preset": requested["model"]}
+    requested, notes = with_corrections(requested, folder)
     requested, recognised = _with_parts(requested)
     import_outside(requested)
     config = _checked(requested)
@@ -117,9 +138,12 @@ def design(
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "from the configuration"),))
     elif existing is not None:
-        recipe = Recipe((existing,))
+        recipe = Recipe((existing, *notes))
     else:
-        recipe = Recipe((*recognised, *_chosen(config, found, requested).choices))
+        chosen = _chosen(config, found, requested)
+        if found.corpus.corrections is not None:
+            chosen = corrected(chosen, found.corpus.corrections, found.split(config.data)["train"], requested)
+        recipe = Recipe((*recognised, *chosen.choices))
     columns = {"data": {"columns": found.columns}} if found.columns else {}
     config = parse(merged(recipe.table(), merged(requested, columns)))
     return Design(config, found, recipe.choices, changes)

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from seqwright.data.corrections import CORRECTIONS
 from seqwright.errors import WriteError
 from seqwright.files import NO_FOLLOW, alone, encode_json, writing
 
-CORRECTIONS, LOCK = "corrections.jsonl", ".corrections.lock"
+LOCK = ".corrections.lock"
 
 
 def add_correction(folder: Path, columns: Mapping[str, Any], output: str | None, most: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig
+from seqwright.data.corrections import text_cell
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
@@ -63,6 +64,7 @@ class TextClassification(LabelTask[Labelled]):
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     noun, group_noun = "text", "text"
     transfers = True
+    correctable = True
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "classes": 2}
     traced = True
 
@@ -90,6 +92,11 @@ class TextClassification(LabelTask[Labelled]):
     @classmethod
     def group(cls, example: Labelled) -> str:
         return example.text
+
+    @classmethod
+    def corrected(cls, record: Mapping[str, Any], place: Place, data: DataConfig) -> Labelled:
+        text, label = (text_cell(record, name) for name in ("text", "label"))
+        return Labelled(text, label.strip(), place)
 
     @classmethod
     def texts(cls, example: Labelled) -> tuple[str]:

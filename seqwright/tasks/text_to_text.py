@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 import numpy as np
 
 from seqwright.config import Config, DataConfig
+from seqwright.data.corrections import cell, clean, text_cell
 from seqwright.data.fields import FIELD, JoinedFields, has_fields, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.plan import RowLengths, item_seed
@@ -88,6 +89,7 @@ class TextToText(GeneratedText[Pair]):
     models = ("encoder_decoder", "ensemble", "decoder_only")
     noun, group_noun = "pair", "source"
     transfers = True
+    correctable = True
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,
@@ -118,6 +120,17 @@ class TextToText(GeneratedText[Pair]):
     @classmethod
     def group(cls, example: Pair) -> str:
         return example.source
+
+    @classmethod
+    def corrected(cls, record: Mapping[str, Any], place: Place, data: DataConfig) -> Pair:
+        source, kinds = cell(record, "source"), field_kinds(data.columns)
+        if isinstance(source, str):
+            source = source.split("\t") if len(kinds) > 1 else [source]
+        if len(source) != len(kinds):
+            fields = pluralize(len(kinds), "source field")
+            raise InputError(f"a correction needs {fields}, not {len(source)}")
+        cells = [clean(plain(field)) for field in source]
+        return Pair(source_from_cells(cells, kinds), plain(text_cell(record, "target")), place)
 
     @classmethod
     def texts(cls, example: Pair) -> Sequence[str]:

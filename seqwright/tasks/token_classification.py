@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig
+from seqwright.data.corrections import cell
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.lexicon import Lexicon
@@ -41,6 +42,7 @@ from seqwright.data.task import (
     Task,
     fit_tokenizer,
 )
+from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
@@ -98,6 +100,7 @@ class TokenClassification(Task[Tagged, Tags]):
     models = ("encoder_only",)
     noun, group_noun = "sentence", "sentence"
     transfers = True
+    correctable = True
     merges = False  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}
     traced = True
@@ -116,6 +119,14 @@ class TokenClassification(Task[Tagged, Tags]):
     @classmethod
     def group(cls, example: Tagged) -> str:
         return joined(example.words)
+
+    @classmethod
+    def corrected(cls, record: Mapping[str, Any], place: Place, data: DataConfig) -> Tagged:
+        words, tags = (words_of(cell(record, name)) for name in ("sentence", "tags"))
+        if len(words) != len(tags):
+            counts = f"{pluralize(len(words), 'word')} and {pluralize(len(tags), 'tag')}"
+            raise InputError(f"{counts}; each word needs one tag")
+        return Tagged(words, tags, place)
 
     @classmethod
     def texts(cls, example: Tagged) -> tuple[str]:
