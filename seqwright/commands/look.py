@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from seqwright.lens.trace.document import Trace
+    from seqwright.lens.trace.base import TraceDocument
     from seqwright.prediction.predictor import Predictor
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="RUN", help="Run folder.")
-    add("text", metavar="TEXT", nargs="?", help="Source; separate its fields with tabs.")
+    source = (
+        "Source; separate its fields with tabs. Of a forecaster: a time, or a file (default: the last one)."
+    )
+    add("text", metavar="TEXT", nargs="?", help=source)
     output = "page.html to open in a browser, or x.json for the trace (--against, --learning: a list)."
     add("-o", "--output", metavar="F", help=output)
     add("--json", action="store_true", help="Print the trace (docs/trace.md) as JSON.")
@@ -64,8 +67,6 @@ def _output_path(options: argparse.Namespace) -> Path | None:
     from seqwright.errors import ConfigError
     from seqwright.files import check_place
 
-    if options.text is None and not options.learning:
-        raise ConfigError("TEXT is missing; pass a text, or --learning to play the training back")
     names = ("beam", "reference", "against", "member") if options.learning else ()
     if given := [f"--{name}" for name in names if getattr(options, name) is not None]:
         raise ConfigError(f"{' and '.join(given)} cannot be combined with --learning; omit one of them")
@@ -78,14 +79,31 @@ def _output_path(options: argparse.Namespace) -> Path | None:
     return path
 
 
-def _trace(folder: str, options: argparse.Namespace) -> Trace:
+def _trace(folder: str, options: argparse.Namespace) -> TraceDocument:
     from seqwright.prediction.predictor import load
 
     model, member = load(folder), options.member or 1
-    source = model.task.from_line(options.text)
+    source = _source(model, options.text)
     trace = model.look(source, beam=options.beam, reference=options.reference, member=member)
     note_member(folder, model, member)
     return trace
+
+
+def _source(model: Predictor, text: str | None) -> Any:
+    """Return the input to trace."""
+    from pathlib import Path
+
+    from seqwright.config import Config
+    from seqwright.errors import ConfigError
+
+    task, data = model.task, (model.config or Config()).data
+    if not task.whole_file:
+        if text is None:
+            raise ConfigError("TEXT is missing; pass a text, or --learning to play the training back")
+        return task.from_line(text)
+    if text is None or not Path(text).is_file():
+        return task.looked_at(task.reader(data.train, data), text)
+    return task.whole_inputs(task.reader((text,), data))[0]
 
 
 def note_member(folder: str, model: Predictor, number: int) -> None:

@@ -315,6 +315,10 @@ class Task(ABC, Generic[E, P]):
         """Return the inputs in whole files, for a task with `whole_file`."""
         raise ConfigError(f"{type(self).__name__} reads lines")
 
+    def looked_at(self, reader: Any, text: str | None) -> E:
+        """Return the input that `look` shows by the text that a user gives, for a task with `whole_file`."""
+        raise NotImplementedError
+
     def written(self, predictions: Sequence[P]) -> str:
         """Return the answers to whole files as the text of a file."""
         return "".join(f"{prediction}\n" for prediction in predictions)
@@ -347,7 +351,8 @@ class Task(ABC, Generic[E, P]):
         return isinstance(given, str | tuple | Mapping | bytes) or not isinstance(given, Iterable)
 
     def readout(self, model: Any, example: E) -> Any:
-        """Return an input with its prediction as `look` traces them: a `Readout` of `lens.trace.readout`.
+        """Return an input with its prediction as `look` traces them: a `Readout` of `lens.trace.readout`, or
+        a `ForecastReadout` of `lens.series.build`.
 
         Tasks from text to text are traced by their search instead. A task that searches from something else
         takes a request as well.

@@ -39,6 +39,7 @@ def next_commands(
     predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
     if task is not None and task.whole_file:
         predict = f"  seqwright predict {run} --output forecast.csv  # what follows the end of the data"
+        text = ""
     if task is not None and task.prompted:
         prompt, effect = task.prompt(example)
         text = shell_word(prompt)
@@ -46,7 +47,8 @@ def next_commands(
     if task is not None and task.reads_files:
         predict = f"  seqwright predict {run} photo.jpg folder  # one line for each image"
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
-    look = f"  seqwright look {run} {text} -o page.html  # what happens inside"
+    given = f"{run} {text}" if text else run
+    look = f"  seqwright look {given} -o page.html  # what happens inside"
     return [
         "next:",
         predict,

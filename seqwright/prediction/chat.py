@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from seqwright.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seqwright.lens.trace.document import Trace
+    from seqwright.lens.trace.base import TraceDocument
     from seqwright.prediction.predictor import Predictor
 
 
@@ -52,7 +52,7 @@ class Chat:
     def reset(self) -> None:
         self.turns.clear()
 
-    def look(self) -> Trace:
+    def look(self) -> TraceDocument:
         """Return the trace of the last reply."""
         if len(self.turns) < 2:
             raise ConfigError("there is no reply yet; write something first")

@@ -39,7 +39,7 @@ from seqwright.runtime import inference_threads, threads
 
 if TYPE_CHECKING:
     from seqwright.evaluation.evaluate import Evaluation
-    from seqwright.lens.trace.document import Trace
+    from seqwright.lens.trace.base import TraceDocument
 
 TOKENS = 4096  # input tokens, padding included, that are predicted together
 BLOCK = 2048  # inputs that are sorted by length together
@@ -211,12 +211,13 @@ class Predictor:
         reference: Any = None,
         ablate: bool = True,
         member: int = 1,
-    ) -> Trace:
+    ) -> TraceDocument:
         """Return the trace of one input: what happens inside on the way to its output; of an ensemble inside
         one `member`. If the output is searched for, with a `beam`, a `reference` is scored as well.
 
         `ablate` decodes again without each head, where that is quick enough.
         """
+        from seqwright.lens.series.build import ForecastReadout, look_at_forecast
         from seqwright.lens.trace.build import look, look_at
         from seqwright.lens.trace.contract import searches_text
 
@@ -231,7 +232,10 @@ class Predictor:
             if wrong := [name for name, value in (("beam", beam), ("reference", reference)) if value]:
                 raise ConfigError(f"{' and '.join(wrong)}: this task does not search; leave it out")
             with watched.computing(1):
-                return look_at(watched.model, self.task.readout(watched.model, example), **rest)
+                readout = self.task.readout(watched.model, example)
+                if isinstance(readout, ForecastReadout):
+                    return look_at_forecast(watched.model, readout, config=config)
+                return look_at(watched.model, readout, **rest)
         if not isinstance(reference, str | None):
             raise InputError(f"the reference is {brief(reference)}; it must be a text")
         if not searches_text(self.task):

@@ -15,7 +15,7 @@ def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceH
     """The observers of a training: its history of traces, where the task can be traced."""
     task = prepared.task
     untraced = not task.traced or resolve(config.model)["kind"] in task.untraced
-    if untraced or (task.generates and not searches_text(task)):
+    if untraced or task.whole_file or (task.generates and not searches_text(task)):
         return []
     folder, count = run.path(TRACES), config.training.traces
     return [TraceHistory(folder, lambda model: Predictor(model, prepared.task), config.search, count=count)]

@@ -37,13 +37,14 @@ from seqwright.data.series_results import LEVEL, Forecast, Trajectory, chart, fo
 from seqwright.data.split import SplitRule, text_hash
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import atomic_file, read_bytes, read_json, strict, write_json
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch, Past
+    from seqwright.lens.series.build import ForecastReadout
     from seqwright.models.forecaster import Forecaster
 
 FACTS, ARRAYS = "series.json", "series.safetensors"
@@ -102,6 +103,7 @@ class Forecasting(Task[Window, Forecast]):
     models = ("forecaster",)
     noun, group_noun = "step", "step"
     split = SplitRule.BY_TIME
+    traced = True
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "lookback": 16, "horizon": 4, "season": 2, "features": 0, "series": 1,
     }  # fmt: skip
@@ -462,9 +464,50 @@ class Forecasting(Task[Window, Forecast]):
 
     def whole_inputs(self, reader: SeriesFiles) -> list[Window]:
         """Return the forecast after the end of each series; columns that the model does not know are left."""
-        if reader.table.series[0].channels != self.channels:
-            reader = replace(reader, data=replace(reader.data, target=self.channels, known=self.known))
-        return reader.latest()
+        return self._with_own_columns(reader).latest()
+
+    def looked_at(self, reader: SeriesFiles, text: str | None) -> Window:
+        """Return the forecast that `look` shows: that of a JSON line; the one that begins at a time of the
+        data, such as `2024-05-31` or `SERIES, from 2024-05-31`; without a text, the last one whose truth is
+        known.
+        """
+        if text is not None and text.lstrip().startswith("{"):
+            return self.from_line(text)
+        reader = self._with_own_columns(reader)
+        every = {series.name: series for series in reader.table.series}
+        name, _, when = (text or "").rpartition(", from ")
+        if text in every:
+            name, when = text, ""
+        if name and name not in every:
+            raise InputError(
+                f"there is no series {name!r}, only {shorten_list(list(every))}; name one of them"
+            )
+        series = every[name] if name else next(iter(every.values()))
+        when = when.removeprefix("from ").strip()
+        last = max(len(series) - self.horizon, 0)
+        at = last if not when else self._tick({"start": when}) - series.start
+        if not 0 < at <= len(series):
+            labels = [self.frequency.label(series.start + step) for step in (1, len(series))]
+            raise InputError(f"no forecast begins at {when}; choose a time from {labels[0]} to {labels[1]}")
+        return Window(series, at, at, len(series))
+
+    def readout(self, model: Forecaster, example: Window) -> ForecastReadout:
+        from seqwright.lens.series.build import ForecastReadout
+
+        (forecast,) = self.answer(model, self.encode([example]), None)
+        own = example.past(self.lookback)
+        past = np.full((self.lookback, len(self.channels)), np.nan)
+        past[self.lookback - len(own) :] = own
+        truth = example._replace(stop=len(example.series)).future(self.horizon)
+        times = self.frequency.labels(example.tick - self.lookback, self.lookback + self.horizon)
+        source = self._given([example], self._past([example]))
+        return ForecastReadout(source, forecast, self.caption(example), past, truth, times)
+
+    def _with_own_columns(self, reader: SeriesFiles) -> SeriesFiles:
+        """Return a reader that leaves the columns that the model does not know."""
+        if reader.table.series[0].channels == self.channels:
+            return reader
+        return replace(reader, data=replace(reader.data, target=self.channels, known=self.known))
 
     def written(self, predictions: Sequence[Forecast]) -> str:
         return forecast_csv(predictions, named=any(each.series for each in predictions))
@@ -826,7 +869,7 @@ class Forecasting(Task[Window, Forecast]):
         """Return the weights of the patches that begin in the last `steps` of the past, for each patch of the
         forecast, and where the first of them begins; nothing for a model without patches.
         """
-        from seqwright.lens.series import patch_attention
+        from seqwright.lens.series.attention import patch_attention
 
         found = patch_attention(model, self._given([window], self._past([window])))
         if found is None:

@@ -170,7 +170,11 @@ PARTS: dict[str, dict[str, Any]] = {  # of the models of tasks
     "image_captioning": {"encoder": {"kind": "patches", "patch": 4}},
 }
 UNREAD = {"forecasting": ("jsonl",)}  # formats that a task does not read
-UNTRACED = ("masked_language_modeling", "image_captioning")  # tasks without traces of their trainings
+UNTRACED = (
+    "masked_language_modeling",
+    "image_captioning",
+    "forecasting",
+)  # tasks without traces of their trainings
 TRAINING = {"steps": 4, "tokens": 256, "validations": 2, "decode": 4, "average": 0.9, "save_seconds": 1e6}
 COMPRESSORS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".zst": zstandard.compress}
 PREDICT = "predict run inputs.txt --output out.txt"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forecasts import configured, fitted, waves
 
 import seqwright
 from seqwright import cli
@@ -20,42 +21,13 @@ from seqwright.data.readers.series import Window
 from seqwright.data.series_results import Trajectory
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import METRICS
-from seqwright.lens.series import patch_attention
+from seqwright.lens.series.attention import patch_attention
 from seqwright.models.building import build_model
 from seqwright.nn.positions import Position
 from seqwright.prediction.predictor import Predictor
-from seqwright.tasks.forecasting import Forecasting
 from seqwright.training.preparation import prepare
 
 FAST = ["--quiet", "threads=1", "training.validations=2", "model.size=16", "horizon=12", "lookback=48"]
-
-
-def waves(path: Path, steps: int = 600, seed: int = 0, future: float = 0.0, rows: int = 600) -> str:
-    """Two columns with a season of a day; `future` is added from row `rows` on."""
-    draw, first = np.random.default_rng(seed), np.datetime64("2024-01-01T00", "h")
-    hours = np.arange(steps)
-    one = np.sin(hours * 2 * np.pi / 24) + 0.1 * draw.standard_normal(steps)
-    other = 50 + 10 * np.cos(hours * 2 * np.pi / 24) + draw.standard_normal(steps)
-    one[rows:] += future
-    lines = (
-        f"{first + hour},{a:.6f},{b:.6f}".replace("T", " ")
-        for hour, a, b in zip(hours, one, other, strict=True)
-    )
-    path.write_text(
-        "date,small,large\n" + "\n".join(f"{line}".replace(",", ":00,", 1) for line in lines) + "\n"
-    )
-    return str(path)
-
-
-def configured(path: str, **data):
-    table = {"train": [path], "horizon": 12, "lookback": 48, "rows": [400, 100, 100], **data}
-    return parse({"task": "forecasting", "data": table, "model": "tiny-forecaster", "training": {"steps": 3}})
-
-
-def fitted(path: str, **data) -> tuple[Forecasting, Corpus]:
-    config = configured(path, **data)
-    corpus = Corpus.of(config)
-    return Forecasting.fit(config, lambda: corpus.examples("train")), corpus
 
 
 @pytest.fixture(scope="module")

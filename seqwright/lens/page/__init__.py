@@ -11,6 +11,8 @@ from typing import Any
 from seqwright.errors import InputError
 from seqwright.files import strict
 from seqwright.lens.page.bundle import bundle
+from seqwright.lens.series.document import ForecastTrace
+from seqwright.lens.trace.base import TraceDocument
 from seqwright.lens.trace.document import Trace
 from seqwright.runs.report.markup import escape
 
@@ -27,13 +29,15 @@ def render(
     """
     if not traces:
         raise InputError("a page needs at least one trace; make one with `seqwright look`")
-    documents = [Trace(trace).document for trace in traces]
+    forecasts = traces[0].get("what") == ForecastTrace.what
+    kind: type[TraceDocument] = ForecastTrace if forecasts else Trace
+    documents = [kind(trace).document for trace in traces]
     window = title or str(traces[0]["text"])
     parts = {
         "title": escape(window),
         "style": (HOME / "page.css").read_text(encoding="utf-8"),
         "data": in_script({"title": title, "traces": documents, "learning": list(learning)}),
-        "script": bundle(HOME, "main"),
+        "script": bundle(HOME, "forecast_main" if forecasts else "main"),
     }
     page = (HOME / "page.html").read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], page)

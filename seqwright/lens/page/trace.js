@@ -179,7 +179,8 @@ function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
-async function unpack({ dtype, shape, data }) {
+/** A packed array as {values, shape}. */
+export async function unpack({ dtype, shape, data }) {
   const packed = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return { values: new ARRAYS[dtype](await new Response(stream).arrayBuffer()), shape };

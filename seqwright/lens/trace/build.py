@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqwright import __version__
 from seqwright.config.registry import snake_case
 from seqwright.data.batch import BEGIN
 from seqwright.lens.heads.gates import KINDS, SIDES, Side, check_sides, sides, sites
@@ -23,6 +21,7 @@ from seqwright.lens.trace.branches import affordable_steps, branches
 from seqwright.lens.trace.contract import Searcher, text_task
 from seqwright.lens.trace.contributions import contributions, contributions_limit
 from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES, WHAT, Trace
+from seqwright.lens.trace.identity import program_and_run, weights_of
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import symbol_text, text_pieces
 from seqwright.lens.trace.readout import NEXT, Readout, Retrieval, check_text
@@ -164,10 +163,8 @@ def _head(
     return {
         "format": FORMAT,
         "what": WHAT,
-        "version": __version__,
         "model": {**_model(model, step), "member": None if member is None else list(member)},
-        "config": None if config is None else {k: v for k, v in config.items() if k != "data"},
-        "seed": None if config is None else config.get("seed"),
+        **program_and_run(config),
     }
 
 
@@ -341,14 +338,10 @@ def _heads(
 
 
 def _model(model: Model, step: int | None) -> dict[str, Any]:
-    families, digest = _families(model), hashlib.sha256()
-    for name, weight in sorted(model.weights().items()):
-        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
-        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    families = _families(model)
     return {
         **{side: families.get(side) for side in SIDES},
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "weights": f"sha256:{digest.hexdigest()}",
+        **weights_of(model),
         "layers": {kind: sum(site.kind == kind for site in sites(model)) for kind in KINDS},
         "step": step,
     }

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import html
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
-from seqwright.errors import InputError, ModelError
-from seqwright.files import atomic_file, encode_json, read_json
+from seqwright.errors import InputError
+from seqwright.lens.trace.base import TraceDocument
 from seqwright.lens.trace.packing import dequantize, unpack
 from seqwright.lens.trace.schema import TraceFile
 
@@ -28,45 +24,17 @@ KINDS_OF_TRACE: dict[str, dict[str, str]] = {  # the axes of the attentions of e
 Kind = str  # enc, dec, cross, or another one of the trace, such as pool
 
 
-class Trace:
+class Trace(TraceDocument):
     """The result of `look`. `document` is the JSON; the methods unpack its arrays."""
 
-    def __init__(self, document: Mapping[str, Any]):
-        if document.get("what") != WHAT or not isinstance(document.get("format"), int):
-            raise InputError("not a Seqwright trace; make one with `seqwright look RUN TEXT -o x.json`")
-        if (version := document["format"]) > FORMAT:
-            raise InputError(f"the trace has format {version}, newer than {FORMAT}; update Seqwright")
-        self.document = upgraded(document)
+    what, format, schema = WHAT, FORMAT, TraceFile
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Trace:
-        """Read a trace from a file and check it, or take the document itself."""
-        if isinstance(source, Mapping):
-            return cls(source)
-        try:
-            trace = cls(read_json(Path(source)))
-            TraceFile.model_validate(trace.document)
-        except ModelError as error:
-            raise InputError(str(error)) from error
-        except ValidationError as error:
-            first = error.errors(include_input=False)[0]
-            reason = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
-            raise InputError(f"{os.fspath(source)} is not a trace: {reason}; copy it again") from error
-        return trace
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        with atomic_file(Path(path), follow=True) as file:
-            file.write(self.to_bytes())
-
-    def to_json(self) -> dict[str, Any]:
-        return self.document
-
-    def to_bytes(self) -> bytes:
-        return encode_json(self.document)
-
-    @property
-    def text(self) -> str:
-        return self.document["text"]
+    def upgraded(cls, document: Mapping[str, Any]) -> dict[str, Any]:
+        """A trace in the current format. Format 1 had outputs of a search alone."""
+        if document["format"] == 1:
+            document = {**document, "format": 2, "names": NAMES, "axes": {}, "kinds": KINDS_OF_TRACE}
+        return dict(document)
 
     @property
     def output(self) -> str:
@@ -116,10 +84,6 @@ class Trace:
         """A Transformer block in the form of docs/trace.md, with its arrays unpacked."""
         return _unpacked(self._find("blocks", f"block {layer} of the {part}", part=part, layer=layer))
 
-    def why(self, key: str) -> str:
-        """The reason why a part is missing."""
-        return self.document["absent"].get(key, "it was not requested")
-
     def _attention(self, kind: Kind, layer: int) -> dict[str, Any]:
         count = self.layers(kind)
         reason = f"the layers are 0 to {count - 1}" if count else self.why(kind)
@@ -132,29 +96,10 @@ class Trace:
                 return entry
         raise InputError(f"the trace has no {what}: {reason or self.why(table)}")
 
-    def page(self) -> str:
-        """The HTML page of the trace, self-contained."""
-        from seqwright.lens.page import render
-
-        return render([self.document])
-
     def __str__(self) -> str:
         from seqwright.lens.drawing import summary
 
         return summary(self)
-
-    __repr__ = __str__  # for an interactive prompt
-
-    def _repr_html_(self) -> str:
-        style = "width: 100%; height: 48rem; border: 0"
-        return f'<iframe srcdoc="{html.escape(self.page())}" style="{style}" title="trace"></iframe>'
-
-
-def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A trace in the current format. Format 1 had outputs of a search alone."""
-    if document["format"] == 1:
-        document = {**document, "format": 2, "names": NAMES, "axes": {}, "kinds": KINDS_OF_TRACE}
-    return dict(document)
 
 
 def _unpacked(value: Any) -> Any:

@@ -172,7 +172,9 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
     if not by_source:
         reasons = [str(record["untraced"]) for record in run.records() if "untraced" in record]
         reason = "it has not been validated yet, was copied without them, or is older than this feature"
-        if reasons:
+        if task.whole_file:
+            reason = "forecasts are not traced while they are trained; leave out --learning"
+        elif reasons:
             reason = reasons[-1]
         elif not config.training.traces:
             reason = "training.traces is 0; train with training.traces=1"

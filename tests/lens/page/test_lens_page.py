@@ -58,7 +58,7 @@ def test_json_in_a_script_means_the_same(value):
 def test_nothing_on_the_page_is_fetched_or_parsed():
     """Markup is never made from text, and no address leads outside."""
     page = render([make_trace()])
-    program = bundle(HOME, "main")
+    program = bundle(HOME, "main") + bundle(HOME, "forecast_main")
     assert (
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
         in page
@@ -128,7 +128,7 @@ def test_unsupported_modules_are_refused(tmp_path: Path, files: dict[str, str], 
 
 
 def test_every_module_is_used():
-    program = bundle(HOME, "main")
+    program = bundle(HOME, "main") + bundle(HOME, "forecast_main")
     unused = [path.stem for path in HOME.glob("*.js") if f"const module_{path.stem} " not in program]
     assert unused == []
 
