@@ -69,10 +69,11 @@ export function createStory({ set }) {
   return { node, show };
 }
 
-/** The image that the model reads. */
+/** The image that the model reads, and the name of its file. */
 function thumbnail({ image: { uri }, text }) {
-  const image = { class: "thumbnail", src: uri, alt: shorten(text, 60) };
-  return uri.startsWith("data:image/") && element("img", image);
+  const name = text.startsWith("data:") ? "image" : shorten(text.split("/").at(-1), 60);
+  return uri.startsWith("data:image/")
+    && [element("img", { class: "thumbnail", src: uri, alt: name }), element("span", { class: "quiet" }, name)];
 }
 
 /** How many tokens of a long source are not read. */
@@ -191,6 +192,12 @@ function likely({ document: { output } }) {
   return percent(probability(output.log_prob));
 }
 
+/** The view of what the model predicts. */
+function ending({ document: { image, model } }) {
+  if (!image) return "decision";
+  return model.decoder ? "regions" : "saliency";
+}
+
 function stages({ trace, state, set }) {
   const { model, search, source, output, heads, image } = trace.document;
   const read = (source ?? output).pieces.filter(({ special }) => special !== "next");
@@ -205,7 +212,7 @@ function stages({ trace, state, set }) {
       : ["attention", "pooling", { view: "alignment" }],
     model.decoder && ["decoder", model.decoder + layers("dec"), { view: "next" }],
     search && ["search", search.beam > 1 ? `beam size ${search.beam}` : "greedy", { view: "beam" }],
-    !search && !trace.given && [trace.names.output, likely(trace), { view: image ? "regions" : "decision" }],
+    !search && !trace.given && [trace.names.output, likely(trace), { view: ending(trace) }],
   ];
   const here = (changes) => Object.entries(changes).every(([key, value]) => state[key] === value);
   return list.filter(Boolean).flatMap(([name, detail, changes], place) => [

@@ -8,13 +8,17 @@ import { heads } from "./heads.js";
 import { learning } from "./learning.js";
 import { next } from "./next.js";
 import { number } from "./number.js";
+import { patches } from "./patches.js";
+import { positions } from "./positions.js";
 import { regions } from "./regions.js";
+import { saliency } from "./saliency.js";
 import { sentences } from "./sentences.js";
 import { surprise } from "./surprise.js";
 import { why } from "./why.js";
 
 const VIEWS = [
-  regions, surprise, decision, sentences, alignment, heads, next, beam, why, number, compare, learning,
+  regions, patches, saliency, surprise, decision, sentences, alignment, heads, next, positions, beam, why,
+  number, compare, learning,
 ];
 
 export function viewsOf(traces) {
