@@ -45,7 +45,8 @@ def next_commands(
         text = shell_word(prompt)
         predict = f"  seqwright predict {run} {text}  # {effect}"
     if task is not None and task.reads_files:
-        predict = f"  seqwright predict {run} photo.jpg folder  # one line for each image"
+        text = "photo.jpg"
+        predict = f"  seqwright predict {run} {text} folder  # one line for each image"
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
     given = f"{run} {text}" if text else run
     look = f"  seqwright look {given} -o page.html  # what happens inside"

@@ -12,9 +12,9 @@ from seqwright.training.preparation import Prepared
 
 
 def trace_observers(config: Config, run: Run, prepared: Prepared) -> list[TraceHistory]:
-    """The observers of a training: its history of traces, where the task can be traced."""
+    """The observers of a training: its history of traces, where the task reads texts that can be traced."""
     task = prepared.task
-    untraced = not task.traced or resolve(config.model)["kind"] in task.untraced
+    untraced = not task.traced or task.reads_files or resolve(config.model)["kind"] in task.untraced
     if untraced or task.whole_file or (task.generates and not searches_text(task)):
         return []
     folder, count = run.path(TRACES), config.training.traces

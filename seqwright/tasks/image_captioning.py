@@ -245,32 +245,25 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         from seqwright.lens.trace import steps
         from seqwright.lens.trace.pieces import symbol_text
         from seqwright.lens.trace.readout import Readout
-        from seqwright.models import evaluating
         from seqwright.search import BeamOptions
 
         (row,) = self.encode([example._replace(text=None)])
         options = BeamOptions(size=1) if request is None else request.options
         (found,) = self.search(model, [row.columns["source"]], [[]], options)
         images = self.source_of(Ragged.of([row.columns["source"]]))
-        with evaluating(model):
-            encoded = model.encoder(images)
-        rows, columns = encoded.grid
-        cells = [f"{i + 1}·{j + 1}" for i in range(rows) for j in range(columns)]
-        marks = ["image"] * (encoded.hidden.shape[1] - len(cells))  # class tokens
-        place = {"start": 0, "end": 0, "word": None}
+        source, image = self.looked_at(model, images)
         output = steps.output(cast(Any, self), found[0])
         ids = [piece["id"] for piece in output["pieces"]]
         read, expected = torch.tensor([[BEGIN, *ids[:-1]]]), torch.tensor([ids])
-        (pixels,) = self.shaped(row.columns["source"])
         return Readout(
             Batch(images, Tokens(read), expected, np.zeros(1, np.int64)),
             self.to_line(example),
-            {"pieces": [{"text": text, **place} for text in (*marks, *cells)], "words": []},
+            source,
             output,
             partial(symbol_text, self.target),
             {"source": "image", "output": "caption"},
             decoded=True,
-            image={"uri": to_uri(pixels), "rows": rows, "columns": columns},
+            image=image,
         )
 
     # Judging ---------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from seqwright.tasks.bases.labels import LABELS, USUAL, LabelTask
 
 if TYPE_CHECKING:
     from seqwright.data.batch import HeadBatch
+    from seqwright.lens.trace.readout import Readout
 
 TOKENS = 4096  # of images that are computed together
 
@@ -48,6 +49,7 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
     noun = "image"
     sample_facts: ClassVar[Mapping[str, Any]] = {"channels": 3, "image_size": 32, "classes": 2}
     speed_noun = "image"
+    traced = True
     usual_metrics = (USUAL[0], "top_5", *USUAL[1:])
 
     # The user's files ------------------------------------------------------------------------------
@@ -163,6 +165,29 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
             with evaluating(model):
                 found[numbers] = model.predictions(images).double().numpy()
         return found
+
+    def readout(self, model: Any, example: ImageExample) -> Readout:
+        """The cells of the encoder's grid, and the most probable label."""
+        import torch
+
+        from seqwright.data.batch import HeadBatch, Images
+        from seqwright.lens.trace.pieces import joined_entries
+        from seqwright.lens.trace.readout import Readout
+
+        (row,) = self.encode([example._replace(text=None)])
+        number = int(self.scores(model, [row])[0].argmax())
+        images = Images(torch.tensor(self.shaped(row.columns["pixels"])))
+        source, image = self.looked_at(model, images)
+        return Readout(
+            HeadBatch(images, torch.tensor([number]), np.zeros(1, np.int64), 1),
+            self.to_line(example),
+            source,
+            joined_entries([number], [self.labels.names[number]]),
+            self.labels.names.__getitem__,
+            {"source": "image", "output": "label", "step": "label", "symbol": "label"},
+            temperature=self.labels.temperature,
+            image=image,
+        )
 
     # Judging ---------------------------------------------------------------------------------------
 

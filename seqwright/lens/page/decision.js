@@ -92,7 +92,8 @@ export async function rowsOf(trace, kind) {
   return Array.from({ length: rows }, (_, row) => values.subarray(row * columns, (row + 1) * columns));
 }
 
-function verdict(trace, t) {
+/** The prediction of a step, and the most probable others. */
+export function verdict(trace, t) {
   const { id, top, log_prob: logProb } = trace.document.steps[t];
   const others = top.filter(([other]) => other !== id).slice(0, 2)
     .map(([other, score], place) => (

@@ -28,7 +28,7 @@ const store = createStore({
   a: found.at(-1)?.place ?? 0, b: 1, // the trace, and the one to compare with
   t: traces[0].given ? traces[0].length - 1 : 0, // the step: of a given text, what comes after it
   view: found.length > 1 ? "learning" : usual.name,
-  kind: traces[0].kinds[0] ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null,
+  kind: traces[0].kinds[0] ?? "cross", layer: -1, head: "all", q: -1, k: -1, cell: null, symbol: -1,
   join: "mean", layout: "matrix", unit: "pieces", sink: false, rows: "", columns: "", table: false,
   off: "", branch: "",
   temperature: 1, topk: 0, topp: 1, penalty: null, big: false, theme: "", playing: "",

@@ -3,18 +3,17 @@
 
 import { headMenus } from "./alignment.js";
 import { chosenMatrix, noAttention, stepHeads } from "./attention.js";
-import { bold, canvas, element, paragraph, svg } from "./elements.js";
-import { percent, short } from "./numbers.js";
-
-const [LARGE, SMALL] = [384, 96]; // pixels of a picture
-const DARK = 0.8; // opacity over a cell without weight
+import { bold, element, paragraph } from "./elements.js";
+import { cellName, LARGE, lit, SMALL } from "./image.js";
+import { percent } from "./numbers.js";
 
 export const regions = {
   name: "regions",
   title: "Regions",
-  lead: "Where the model looks in the image when it writes each token: the brighter, the more.",
+  lead: ({ names }) => (
+    `Where the model looks in the image for each ${names.symbol}: the clearer, the more.`),
   depends: ["a", "layer", "head"],
-  applies: (trace) => Boolean(trace.document.image),
+  applies: (trace) => Boolean(trace.document.image && (trace.document.model.decoder || stepHeads(trace, {}))),
   unavailable: ({ trace }) => !stepHeads(trace, {}) && noAttention(trace),
   controls: ({ trace, state, set }) => headMenus(trace, { ...state, ...stepHeads(trace, state) }, set),
   draw,
@@ -39,27 +38,9 @@ async function draw({ trace, state, set }) {
   return { node, picture, table: { columns: ["row", "column", "weight"], rows } };
 }
 
-/** The image under a veil that is thin where the weights are high. */
-function lit(trace, weights, size) {
-  const { uri, rows, columns } = trace.document.image;
-  const [width, height, most] = [size / columns, size / rows, Math.max(...weights) || 1];
-  const picture = canvas("Image with the weights of its cells", size, size);
-  const stretched = { width: size, height: size, preserveAspectRatio: "none" };
-  if (uri.startsWith("data:image/")) picture.append(svg("image", { href: uri, ...stretched }));
-  weights.forEach((weight, place) => {
-    const [row, column] = [Math.floor(place / columns), place % columns];
-    picture.append(svg("rect", {
-      x: column * width, y: row * height, width, height, "fill-opacity": DARK * (1 - weight / most),
-    }, svg("title", {}, `row ${row + 1}, column ${column + 1}: ${short(weight, 3)}`)));
-  });
-  return picture;
-}
-
 function sentence(trace, weights, t) {
-  const { columns } = trace.document.image;
   const most = Math.max(...weights);
-  const place = weights.indexOf(most);
   return paragraph("facts", bold(trace.axes.steps[t].label, "now"), ": most weight, ", percent(most),
-    `, on row ${Math.floor(place / columns) + 1}, column ${(place % columns) + 1}; `,
+    `, on ${cellName(trace, weights.indexOf(most))}; `,
     `even weights would be ${percent(1 / weights.length)}.`);
 }

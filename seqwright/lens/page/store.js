@@ -4,7 +4,7 @@ const SHARED = {
   a: Number, b: Number, t: Number, view: String, kind: String, layer: Number, head: String, q: Number,
   k: Number, off: String, branch: String, join: String, layout: String, unit: String, sink: Boolean,
   rows: String, columns: String, table: Boolean, temperature: Number, topk: Number, topp: Number,
-  penalty: Number, cell: Number, big: Boolean, theme: String, channel: Number,
+  penalty: Number, cell: Number, symbol: Number, big: Boolean, theme: String, channel: Number,
 };
 
 /** A store: `state` to read, `set` to change; listeners are called once per batch of changes. */

@@ -87,10 +87,11 @@ function outputGroups({ decoded, given, document: { output }, characters }) {
   return found.map((one) => ({ ...one, text: nameText(output.pieces[one.places[0]].text) || one.text }));
 }
 
-/** The image that the model reads. */
+/** The image that the model reads, and the name of its file. */
 function thumbnail({ image: { uri }, text }) {
-  const image = { class: "thumbnail", src: uri, alt: shorten(text, 60) };
-  return uri.startsWith("data:image/") && element("img", image);
+  const name = text.startsWith("data:") ? "image" : shorten(text.split("/").at(-1), 60);
+  return uri.startsWith("data:image/")
+    && [element("img", { class: "thumbnail", src: uri, alt: name }), element("span", { class: "quiet" }, name)];
 }
 
 /** How many tokens of a long source are not read. */
@@ -211,8 +212,9 @@ function likely({ document: { output } }) {
 }
 
 /** The view of an output that no search found. */
-function answered({ decoded, document: { image } }) {
-  return image ? "regions" : decoded ? "next" : "decision";
+function answered({ decoded, document: { image, model } }) {
+  if (image) return model.decoder ? "regions" : "saliency";
+  return decoded ? "next" : "decision";
 }
 
 /** The number of heads; those of an attention that is shown in two parts count once. */

@@ -9,15 +9,18 @@ import { learning } from "./learning.js";
 import { nearest } from "./nearest.js";
 import { next } from "./next.js";
 import { number } from "./number.js";
+import { patches } from "./patches.js";
+import { positions } from "./positions.js";
 import { regions } from "./regions.js";
+import { saliency } from "./saliency.js";
 import { sentences } from "./sentences.js";
 import { surprise } from "./surprise.js";
 import { turns } from "./turns.js";
 import { why } from "./why.js";
 
 const VIEWS = [
-  regions, surprise, nearest, turns, decision, sentences, alignment, heads, next, beam, why, number,
-  compare, learning,
+  regions, patches, saliency, surprise, nearest, turns, decision, sentences, alignment, heads, next, positions,
+  beam, why, number, compare, learning,
 ];
 
 export function viewsOf(traces) {

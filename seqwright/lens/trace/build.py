@@ -15,12 +15,13 @@ from seqwright.config.registry import snake_case
 from seqwright.data.batch import BEGIN
 from seqwright.lens.heads.gates import KINDS, SIDES, Side, check_sides, sides, sites
 from seqwright.lens.heads.importance import gate_gradients
-from seqwright.lens.trace import entries, steps
+from seqwright.lens.trace import entries, rollout, steps
 from seqwright.lens.trace.ablation import ablation_limit, predicted_without_heads, without_each_head
 from seqwright.lens.trace.branches import affordable_steps, branches
 from seqwright.lens.trace.contract import Searcher, text_task
 from seqwright.lens.trace.contributions import contributions, contributions_limit
 from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES, WHAT, Trace
+from seqwright.lens.trace.grid_positions import learned_positions, position_similarity
 from seqwright.lens.trace.identity import program_and_run, weights_of
 from seqwright.lens.trace.packing import pack
 from seqwright.lens.trace.pieces import symbol_text, text_pieces
@@ -33,6 +34,7 @@ from seqwright.lens.trace.recorders import (
     record_layers,
     record_pooling,
 )
+from seqwright.lens.trace.saliency import saliency_entry
 from seqwright.lens.trace.steps import DecodedPath, Path, rounded
 from seqwright.lens.trace.sublayers import block_entries, record_blocks
 from seqwright.models import Model, eval_mode
@@ -200,7 +202,14 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
         attention += entries.pooling_entries(path, pooling)
         kinds |= {one.kind: one.axes for name, one in path.pooled.items() if name in pooling}
         absent |= _pooling_reason(model, pooling)
+    image = path if isinstance(path, Readout) and path.image is not None else None
+    layers = [one for one in attentions if one.site.kind == "enc"]
+    if image and layers and all(one.block == (1, 1) for one in layers):
+        rolled = rollout.attention_rollout([one.weights for one in layers])
+        attention.append(entries.single_entry(rollout.KIND, "encoder", rolled))
+        kinds[rollout.KIND] = rollout.AXES
     budget = entries.SizeBudget(size - sum(map(entries.packed_size, attention)))
+    of_image = _of_image(model, image, budget, absent) if image else {}
     packed, shares = _contributions(model, path, budget, absent)
     step_entries, stored_logits = steps.step_entries(logits, path.tokens, shares)
     backward = getattr(sides(model).get("encoder"), "reverse", False)
@@ -220,7 +229,28 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
         "recurrent": recurrent_stored,
         "blocks": blocks_stored,
         "contributions": packed,
+        **of_image,
     }
+
+
+def _of_image(model: Model, readout: Readout, budget: entries.SizeBudget, absent: Absent) -> dict[str, Any]:
+    """The saliency of an image that is classified, and the similarity of the positions of its cells."""
+    found: dict[str, Any] = {"saliency": None, "positions": None}
+    if readout.decoded:
+        absent["saliency"] = "it is computed for labels, and the output is a text"
+    else:
+        found["saliency"] = saliency_entry(model, readout, budget)
+        if found["saliency"] is None:
+            absent["saliency"] = "it would make the trace too large"
+    positions = learned_positions(model)
+    if positions is None:
+        absent["positions"] = "the model does not learn positions of the cells"
+        return found
+    packed = {"similarity": pack(position_similarity(positions))}
+    if budget.reserve(packed):
+        return {**found, "positions": packed}
+    absent["positions"] = "they would make the trace too large"
+    return found
 
 
 def _contributions(

@@ -74,6 +74,27 @@ class Trace(TraceDocument):
         source, prefix = (nothing if found[k] is None else unpack(found[k]) for k in ("source", "prefix"))
         return source, prefix
 
+    def saliency(self) -> dict[str, np.ndarray]:
+        """The gradient saliency (H, W) of an image for its most probable labels, by label."""
+        found = self._of_image("saliency")
+        maps = dequantize(found["levels"], found["scales"], found["weights"])
+        return {
+            self.document["symbols"][str(label)]: each
+            for label, each in zip(found["labels"], maps, strict=True)
+        }
+
+    def position_similarity(self) -> np.ndarray:
+        """Cosines between the learned positions of the cells of an image (cells, cells)."""
+        return unpack(self._of_image("positions")["similarity"])
+
+    def _of_image(self, key: str) -> dict[str, Any]:
+        """A part of the document that images have."""
+        if "image" not in self.document:
+            raise InputError(f"the trace has no {key}: its source is not an image")
+        if (found := self.document.get(key)) is None:
+            raise InputError(f"the trace has no {key}: {self.why(key)}")
+        return found
+
     def cells(self, part: str, layer: int, direction: str = "forward") -> dict[str, np.ndarray]:
         """Gates (T, n) and states (T + 1, n) of a recurrent layer by name."""
         what = f"{direction} cells of {part} layer {layer}"

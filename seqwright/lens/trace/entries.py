@@ -65,22 +65,25 @@ def pooling_entries(readout: Readout, recorded: Mapping[str, Tensor]) -> list[di
     for name, pooled in readout.pooled.items():
         if name in recorded:
             weights = pooled.spread(numpy(recorded[name]), readout.count(pooled.columns))
-            (stored,) = quantize([weights[None]], WEIGHTS_SIZE)
-            found.append(
-                {
-                    "kind": pooled.kind,
-                    "layer": 0,
-                    "name": name,
-                    "heads": 1,
-                    "queries": weights.shape[0],
-                    "keys": weights.shape[1],
-                    "block": [1, 1],
-                    **stored._asdict(),
-                    "mask": {"causal": False, "window": None},
-                    "vectors": None,
-                }
-            )
+            found.append(single_entry(pooled.kind, name, weights))
     return found
+
+
+def single_entry(kind: str, name: str, weights: np.ndarray) -> dict[str, Any]:
+    """Weights (Q, K) as the only attention of a kind, with one head."""
+    (stored,) = quantize([weights[None]], WEIGHTS_SIZE)
+    return {
+        "kind": kind,
+        "layer": 0,
+        "name": name,
+        "heads": 1,
+        "queries": weights.shape[0],
+        "keys": weights.shape[1],
+        "block": [1, 1],
+        **stored._asdict(),
+        "mask": {"causal": False, "window": None},
+        "vectors": None,
+    }
 
 
 def add_vectors(entries: list[dict[str, Any]], records: Sequence[AttentionRecord], budget: SizeBudget) -> int:

@@ -82,19 +82,38 @@ class Logits(Part):
     values: Packed
 
 
-class Attention(Part):
-    kind: Text
-    layer: int
+class Quantized(Part):
+    """Non-negative numbers (N, rows, columns), the largest of each part being `levels` times its scale."""
+
     levels: Annotated[int, Field(ge=1, le=65535)]
     scales: Annotated[list[FiniteFloat], FailFast()]
     weights: Packed
-    vectors: dict[Text, Any] | None
 
     @model_validator(mode="after")
-    def _has_a_scale_per_head(self) -> Self:
+    def _has_a_scale_per_part(self) -> Self:
         if len(self.weights.shape) != 3 or self.weights.shape[0] != len(self.scales):
             raise ValueError("the weights do not have three axes, the first as long as the scales")
         return self
+
+
+class Attention(Quantized):
+    kind: Text
+    layer: int
+    vectors: dict[Text, Any] | None
+
+
+class Saliency(Quantized):
+    labels: Annotated[list[int], FailFast()]
+
+    @model_validator(mode="after")
+    def _has_a_map_per_label(self) -> Self:
+        if len(self.labels) != len(self.scales):
+            raise ValueError("the saliency does not have one map per label")
+        return self
+
+
+class Positions(Part):
+    similarity: Packed
 
 
 class Recurrent(Part):
@@ -137,6 +156,8 @@ class TraceFile(Part):
     recurrent: Annotated[list[Recurrent], FailFast()]
     blocks: Annotated[list[Block], FailFast()] = []
     contributions: Contributions | None
+    saliency: Saliency | None = None
+    positions: Positions | None = None
     absent: dict[Text, Text]
     model: TrainedModel
 
@@ -144,6 +165,8 @@ class TraceFile(Part):
     def _names_its_symbols(self) -> Self:
         if not {str(number) for step in self.steps for number, _ in step.top} <= self.symbols.keys():
             raise ValueError("a symbol of a step has no text")
+        if self.saliency and not set(map(str, self.saliency.labels)) <= self.symbols.keys():
+            raise ValueError("a label of the saliency has no text")
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, PositiveInt, ValidationError
@@ -33,6 +33,9 @@ from seqwright.data.task import Item, Task
 from seqwright.errors import InputError, ModelError
 from seqwright.files import check_format, read_json, write_json
 
+if TYPE_CHECKING:
+    from seqwright.data.batch import Images
+
 P = TypeVar("P", bound=Prediction)
 
 FORMAT, IMAGES = 1, "images.json"
@@ -40,6 +43,7 @@ NOWHERE = Place("", 0)
 CELL = 8  # pixels: an image counts as many tokens as it has cells of 8 × 8 pixels
 MOST_CELLS = 256
 SHEET = 12  # images of each kind in the contact sheet
+CLASS_TOKEN = "class"  # the piece of a vector that stands for the whole image
 
 
 class ImageFile(BaseModel):
@@ -147,6 +151,21 @@ class ImageTask(Task[ImageExample, P]):
             "output": item.output.value,
             "probability": item.output.probability,
         }
+
+    def looked_at(self, model: Any, images: Images) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return one image as the source of a readout, its cells row by row, and as its `image`."""
+        from seqwright.models import evaluating
+
+        with evaluating(model):
+            encoded = model.encoder(images)
+        rows, columns = encoded.grid
+        cells = [f"{i + 1}·{j + 1}" for i in range(rows) for j in range(columns)]
+        marks = [CLASS_TOKEN] * (encoded.hidden.shape[1] - len(cells))
+        place = {"start": 0, "end": 0, "word": None}
+        source = {"pieces": [{"text": text, **place} for text in (*marks, *cells)], "words": []}
+        pixels = images.pixels[0].numpy()
+        image = {"uri": to_uri(pixels), "rows": rows, "columns": columns}
+        return source, {**image, "brightness": round(float(pixels.mean()) / 255, 3)}
 
     # Inputs ----------------------------------------------------------------------------------------
 

@@ -80,7 +80,8 @@ def test_the_image_is_embedded_and_the_other_views_are_drawn(look):
     assert page.evaluate("document.querySelector('.thumbnail').src") == uri
     assert page.evaluate("document.querySelector('.thumbnail').naturalWidth") == 16
     names = page.evaluate("[...document.querySelectorAll('[role=tab]')].map((tab) => tab.textContent)")
-    assert names == ["Regions", "Alignment", "Heads", "Next token", "Computation", "Compare", "Training"]
+    of_cells = ["Regions", "Patches", "Alignment", "Heads", "Next token", "Positions"]
+    assert names == [*of_cells, "Computation", "Compare", "Training"]
     for place in range(1, len(names) + 1):
         page.press(str(place))
         page.wait(f"document.querySelectorAll('[role=tab]')[{place - 1}].ariaSelected === 'true'")
