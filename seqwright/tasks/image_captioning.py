@@ -251,7 +251,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         options = BeamOptions(size=1) if request is None else request.options
         (found,) = self.search(model, [row.columns["source"]], [[]], options)
         images = self.source_of(Ragged.of([row.columns["source"]]))
-        source, image = self.looked_at(model, images)
+        source, image = self.picture_of(model, images)
         output = steps.output(cast(Any, self), found[0])
         ids = [piece["id"] for piece in output["pieces"]]
         read, expected = torch.tensor([[BEGIN, *ids[:-1]]]), torch.tensor([ids])

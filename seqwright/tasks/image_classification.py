@@ -177,7 +177,7 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
         (row,) = self.encode([example._replace(text=None)])
         number = int(self.scores(model, [row])[0].argmax())
         images = Images(torch.tensor(self.shaped(row.columns["pixels"])))
-        source, image = self.looked_at(model, images)
+        source, image = self.picture_of(model, images)
         return Readout(
             HeadBatch(images, torch.tensor([number]), np.zeros(1, np.int64), 1),
             self.to_line(example),

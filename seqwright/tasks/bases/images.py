@@ -152,7 +152,7 @@ class ImageTask(Task[ImageExample, P]):
             "probability": item.output.probability,
         }
 
-    def looked_at(self, model: Any, images: Images) -> tuple[dict[str, Any], dict[str, Any]]:
+    def picture_of(self, model: Any, images: Images) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return one image as the source of a readout, its cells row by row, and as its `image`."""
         from seqwright.models import evaluating
 

@@ -155,8 +155,9 @@ def test_attention_pooling_is_drawn_over_the_image(look):
 @pytest.mark.parametrize("encoder", ["hybrid", "cnn"])
 def test_every_view_of_a_classifier_is_drawn(look, encoder):
     page = look(predictor(encoder).look(PIXELS).document)
-    for place in range(1, page.count("[role=tab]") + 1):
-        page.press(str(place))
-        page.wait(f"document.querySelectorAll('[role=tab]')[{place - 1}].ariaSelected === 'true'")
+    for place in range(page.count("[role=tab]")):
+        tab = f"document.querySelectorAll('[role=tab]')[{place}]"
+        page.evaluate(f"{tab}.click()")
+        page.wait(f"{tab}.ariaSelected === 'true'")
         page.wait("document.querySelector('.body').childElementCount > 0")
         assert "could not be drawn" not in page.text(".body")
