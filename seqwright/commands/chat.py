@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from seqwright.commands.predict import ranking_arguments
+
 if TYPE_CHECKING:
     from seqwright.prediction.chat import Chat
 
@@ -24,16 +26,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-p", type=float, metavar="P", help="Sample from the nucleus of mass P.")
     parser.add_argument("--max-length", type=int, metavar="N", help="Maximum number of tokens of a reply.")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="Seed of the sampling.")
+    ranking_arguments(parser)
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
 
 
 def run(options: argparse.Namespace) -> None:
     from seqwright.prediction.chat import Chat
     from seqwright.prediction.predictor import load
+    from seqwright.prediction.ranking import with_ranking
 
     names = ("temperature", "top_k", "top_p", "max_length")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    chat = Chat(load(options.folder, threads=options.threads), seed=options.seed, **given)
+    predictor = with_ranking(load(options.folder, threads=options.threads), options)
+    chat = Chat(predictor, seed=options.seed, **given)
     if sys.stdin.isatty():
         print(f"{HELP}; Ctrl-C stops a reply, Ctrl-D ends", file=sys.stderr)
     for line in _lines():

@@ -56,8 +56,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=int, metavar="N", help="Continuations of each prompt (default: 1)."
     )
     writing.add_argument("--stop", action="append", metavar="TEXT", help="Text before which to stop.")
+    ranking_arguments(parser)
     series = parser.add_argument_group("series")
     series.add_argument("--horizon", type=int, metavar="N", help="Steps to forecast (default: the run's).")
+
+
+def ranking_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options by which another model ranks the replies of a conversation."""
+    ranking = parser.add_argument_group("ranking of replies")
+    forward = "Rank retrieved replies by the probability that this generative run gives them."
+    ranking.add_argument("--rank-by", metavar="RUN", help=forward)
+    backward = "Rank generated replies by mutual information; this run predicts the last turn from a reply."
+    ranking.add_argument("--mutual-information", metavar="RUN", help=backward)
+    many = "Replies that are ranked (default: 20)."
+    ranking.add_argument("--candidates", type=int, metavar="N", help=many)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -67,6 +79,7 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.prediction.bulk.job import Job
     from seqwright.prediction.bulk.output import check_output
     from seqwright.prediction.predictor import load
+    from seqwright.prediction.ranking import with_ranking
     from seqwright.runs.folder import check_order
 
     named = options.inputs[0] if options.inputs else None
@@ -75,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
     output = None if options.output is None else Path(options.output)
     if output is not None:
         check_output(output if shard is None else shard.path(output), options.inputs)
-    predictor = load(options.folder, threads=options.threads)
+    predictor = with_ranking(load(options.folder, threads=options.threads), options)
     if len(options.inputs) > 1 and not predictor.task.reads_files:
         raise ConfigError(f"predict got {len(options.inputs)} inputs; name one file, or quote the text")
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})

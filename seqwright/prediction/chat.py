@@ -63,13 +63,16 @@ class Chat:
         self.turns.append("")
         self.seed += 1
         retrieves = getattr(self.predictor.task, "retrieves", False)
-        typed = self._retrieved if retrieves else self.predictor.typed
+        whole = retrieves or self.predictor.ranking is not None
+        typed = self._at_once if whole else self.predictor.typed
         for text in typed(given, **self._options()):
             self.turns[-1] = text
             yield text
 
-    def _retrieved(self, given: Any, **_: Any) -> Iterator[str]:
-        (found,) = self.predictor.predict([given], n_best=self._attempt)
+    def _at_once(self, given: Any, **options: Any) -> Iterator[str]:
+        if getattr(self.predictor.task, "retrieves", False):
+            options = {"n_best": self._attempt}
+        (found,) = self.predictor.predict([given], **options)
         reply: Any = found.all[-1]
         self.fits = reply.fits
         yield reply.text

@@ -40,6 +40,7 @@ from seqwright.runtime import inference_threads, threads
 if TYPE_CHECKING:
     from seqwright.evaluation.evaluate import Evaluation
     from seqwright.lens.trace.base import TraceDocument
+    from seqwright.prediction.ranking import Ranking
 
 TOKENS = 4096  # input tokens, padding included, that are predicted together
 BLOCK = 2048  # inputs that are sorted by length together
@@ -75,6 +76,7 @@ class Predictor:
         self.name, self.folder = name, folder
         self.threads = threads  # None: by the size of the work
         self.threads_used = 1  # by the latest batch
+        self.ranking: Ranking | None = None
         self._lock = threading.RLock()
 
     @property
@@ -137,6 +139,8 @@ class Predictor:
     def answer(self, rows: Sequence[Row[Any]], request: Any, numbers: Sequence[int]) -> list[Any]:
         """Answer encoded inputs in one batch, in order: `Task.answer` with the model of this predictor."""
         with self.computing(len(rows) * self.task.width(request)):
+            if self.ranking is not None:
+                return list(self.ranking.answer(self, rows, request, numbers))
             return self.task.answer(self.model, rows, request, numbers)
 
     @cached_property
@@ -186,6 +190,13 @@ class Predictor:
     def numbered(self, member: int) -> tuple[int, int] | None:
         """Return the number of a member of an ensemble and how many there are; None for any other model."""
         return (member, self.members) if self.members > 1 else None
+
+    def ranked(self, ranking: Ranking) -> Predictor:
+        """Return this predictor with its candidates in the order of a ranking."""
+        ranking.check(self.task)
+        other = copy.copy(self)
+        other.ranking = ranking
+        return other
 
     def member(self, number: int = 1) -> Predictor:
         """Return one model of an ensemble on its own; any other model is its only member."""

@@ -12,10 +12,11 @@ from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 
 PIECES = 1.3  # subwords per word
-SPEED = 8000  # tokens of replies per second on two cores, roughly
+SPEED = 16_000  # tokens of contexts and replies per second on two cores, roughly
 DROPOUT = ((5, 0.1), (15, 0.2), (math.inf, 0.3))  # below so many epochs
 SUBWORDS = ((5_000, 1_000), (20_000, 3_000), (math.inf, 8_000))  # pieces for so many replies
-LONGEST = 256  # tokens of a context that are read, at most
+LEAST, LONGEST = 96, 256  # tokens of a context that are read; a longer reply is left out, too
+PASSES = 4  # through the data, for which a context is shortened: unread turns cost less than unseen replies
 CORES = 2
 FEW = 5_000  # replies
 RETRIEVAL = "dual_encoder"
@@ -29,10 +30,14 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     ending = requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(replies)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
+    mean = PIECES * columns["context"].words.mean
+    context = _context(mean, _readable(ends) / (PASSES * max(replies, 1)) - length)
+    read = min(mean, requested.get("data", {}).get("max_length", context.table["data"]["max_length"]))
+    epochs = _epochs(max(replies, 1), length, read, ends)
     choices = [
         _tokenizer(replies),
-        _context(PIECES * columns["context"].words.mean),
-        _model(max(replies, 1) * length, ends, requested.get("model", {})),
+        context,
+        _model(epochs, requested.get("model", {})),
         _batch(replies, requested.get("model", {}).get("kind") == RETRIEVAL),
         *time,
         _validation(ends),
@@ -47,18 +52,30 @@ def _tokenizer(replies: int) -> Choice:
     return Choice(f"BPE with {size:,} pieces", table, "contexts and replies are the same language")
 
 
-def _context(tokens: float) -> Choice:
-    longest = min(LONGEST, max(64, 32 * math.ceil(2 * tokens / 32)))
+def _readable(ends: Mapping[str, Any]) -> float:
+    """Return how many tokens of contexts and replies the time allows; without a time, any number."""
+    return ends["minutes"] * 60 * SPEED if "minutes" in ends else math.inf
+
+
+def _context(tokens: float, affordable: float) -> Choice:
+    wanted = max(LEAST, 32 * math.ceil(2 * tokens / 32))
+    longest = 32 * int(min(LONGEST, wanted, max(LEAST, affordable)) // 32)
     reason = f"a context has {tokens:.0f} tokens on average; the most recent ones matter most"
+    if longest < min(LONGEST, wanted):
+        reason += ", and a longer training could read more"
     return Choice(f"the last {longest} tokens of a context", {"data": {"max_length": longest}}, reason)
 
 
-def _model(tokens: float, ends: Mapping[str, Any], model: Mapping[str, Any]) -> Choice:
-    epochs = ends.get("epochs")
-    if epochs is None:
-        steps = ends.get("steps")
-        read = steps * ends.get("tokens", 2048) if steps else ends["minutes"] * 60 * SPEED
-        epochs = read / tokens
+def _epochs(replies: int, length: float, context: float, ends: Mapping[str, Any]) -> float:
+    """Return how often each reply is seen; a step counts the tokens of replies alone."""
+    if "epochs" in ends:
+        return float(ends["epochs"])
+    if "steps" in ends:
+        return float(ends["steps"] * ends.get("tokens", 2048) / (replies * length))
+    return _readable(ends) / (replies * (context + length))
+
+
+def _model(epochs: float, model: Mapping[str, Any]) -> Choice:
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
     name = model.get("preset", "tiny")
     named = PRESETS.get(name)

@@ -155,7 +155,7 @@ class Conversation(GeneratedText[Exchange]):
         cls, config: Config, examples: Callable[[], Iterable[Exchange]], start: Conversation | None = None
     ) -> Conversation:
         def texts() -> Iterator[str]:
-            return (text for example in examples() for text in (joined(example.context), example.reply or ""))
+            return _turns_once(examples())
 
         if start is None:
             kind, options = parse_spec("tokenizer", config.tokenizer.source)
@@ -549,6 +549,22 @@ class Conversation(GeneratedText[Exchange]):
 def joined(context: Sequence[str]) -> str:
     """Return turns as one text with markers between them."""
     return FIELD.join(context)
+
+
+def _turns_once(examples: Iterable[Exchange]) -> Iterator[str]:
+    """Yield each turn of a conversation once, after a marker, however many turns a context has.
+
+    The tokenizer is therefore the same for every `data.context`, and perplexities compare.
+    """
+    known: set[str] = set()
+    conversation = None
+    for example in examples:
+        if example.conversation != conversation:
+            known, conversation = set(), example.conversation
+        for turn in (*example.context, example.reply or ""):
+            if turn not in known:
+                known.add(turn)
+                yield FIELD + turn
 
 
 def model_facts(config: Config) -> tuple[bool, bool]:

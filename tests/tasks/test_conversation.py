@@ -12,13 +12,15 @@ import torch
 
 from seqwright.config import SearchConfig, parse
 from seqwright.data.fields import FIELD
-from seqwright.data.read_report import Place
+from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conversations import Exchange
 from seqwright.data.store import Ragged
+from seqwright.data.survey import survey
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
+from seqwright.recipes.conversation import choose
 from seqwright.tasks.bases.generated_text import SIDES
 from seqwright.tasks.conversation import Conversation
 
@@ -49,6 +51,33 @@ def test_the_most_recent_tokens_of_a_context_are_read():
     assert len(row.columns["source"]) == 12
     (reply,) = predictor(task).predict([("who are you", "how are you")])
     assert reply.reading.unread > 0
+
+
+def test_the_tokenizer_does_not_depend_on_how_many_turns_are_read(tmp_path):
+    file = tmp_path / "talk.jsonl"
+    turns = [["hello", "hello you", "bye", "bye"], ["who is it", "me", "who is me"]]
+    file.write_text("\n".join(json.dumps({"turns": each}) for each in turns))
+
+    def fingerprint(context):
+        data = replace(configuration().data, context=context)
+        examples = list(Conversation.reader([str(file)], data).read(ReadReport()))
+        return Conversation.fit(configuration(), lambda: examples).fingerprint
+
+    assert fingerprint(1) == fingerprint("all")
+
+
+def test_a_short_training_on_much_data_reads_less_of_a_context(tmp_path):
+    file = tmp_path / "talk.tsv"
+    long = " ".join(["word"] * 100)
+    file.write_text("context\treply\n" + f"{long}\tyes\n" * 300)
+    found = survey(parse({"task": "conversation", "data": {"train": [str(file)]}, "training": {"steps": 1}}))
+
+    def choice(**training):
+        table = choose(found, {"training": training}).table()
+        return table["data"]["max_length"], table["model"]["dropout"]
+
+    assert choice(minutes=0.02) == (96, 0.1)
+    assert choice(minutes=5.0) == (256, 0.3)
 
 
 def test_a_reply_is_one_turn():

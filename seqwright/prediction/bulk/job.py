@@ -60,6 +60,7 @@ class Job:
         depends_on = {
             "weights": sha256(self.predictor.folder / WEIGHTS),
             "tokenizers": self.predictor.task.fingerprint,
+            **({} if self.predictor.ranking is None else {"ranking": self.predictor.ranking.identity()}),
             "input": self.source.digest(),
             "options": {"request": request, "json": self.json, **asdict(self.decoding)},
             "shard": None if self.shard is None else asdict(self.shard),
