@@ -164,7 +164,7 @@ def test_image_classifiers_are_compared_with_their_own_recipes_and_drawn(photos,
         assert row["flops"] > 0
     assert len(rates) == 3
     picture = ElementTree.parse(out / "families.svg")
-    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}tspan")]
     assert all(words.count(name) == 2 for name in names)
     assert cli.main(command) == 0
     text = capsys.readouterr().out

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from seqwright.runs.report.markup import Markup, element, join, tip
 from seqwright.runs.report.scale import Scale
 from seqwright.runs.report.wording import many, number, tick
 
 WIDTH, HEIGHT = 940, 330
-LEFT, TOP, BOTTOM, PANEL, BETWEEN = 52, 46, 52, 400, 62
+LEFT, TOP, BOTTOM, PANEL, BETWEEN = 52, 58, 52, 400, 62
+APART = 16  # least distance in pixels between two names
+LONG = 220  # pixels that a name takes
 COLOURS = ("#2563c4", "#b54708", "#15803d", "#9333b0", "#0e7490", "#9a7300")  # readable on white and on black
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #3f4756 }
@@ -50,6 +53,7 @@ def cost_figure(metric: str, models: Sequence[Trained]) -> str:
         element("style", Markup(STYLE)),
         element("rect", width=WIDTH, height=HEIGHT, class_="paper"),
         _title(LEFT, f"{metric} in validations, by minutes of training"),
+        _legend(models),
         _by_minutes(models, LEFT, LEFT + PANEL),
         _title(right, f"{metric} on the test split, by FLOPs of training"),
         _by_flops(models, right, right + PANEL),
@@ -63,12 +67,12 @@ def cost_figure(metric: str, models: Sequence[Trained]) -> str:
 
 
 def _title(left: float, text: str) -> Markup:
-    return element("text", text, x=left, y=TOP - 24, class_="title")
+    return element("text", text, x=left, y=TOP - 30, class_="title")
 
 
 def _axes(x: Scale, y: Scale, left: float, right: float, label: str) -> Markup:
     below = HEIGHT - BOTTOM
-    written = (f"{mark:.0e}".replace("e+", "e") if x.log else tick(mark) for mark in x.ticks(5))
+    written = (_power(mark) if x.log else tick(mark) for mark in x.ticks(5))
     return join(
         [
             y.levels(left, right, 6),
@@ -80,6 +84,13 @@ def _axes(x: Scale, y: Scale, left: float, right: float, label: str) -> Markup:
             element("text", label, x=right, y=below + 38, class_="end"),
         ]
     )
+
+
+def _power(value: float) -> str:
+    """Write 2e13 as 2 · 10¹³."""
+    digits, _, exponent = f"{value:.0e}".partition("e")
+    raised = str(int(exponent)).translate(str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"))
+    return f"10{raised}" if digits == "1" else f"{digits} · 10{raised}"
 
 
 def _by_minutes(models: Sequence[Trained], left: float, right: float) -> Markup:
@@ -95,28 +106,36 @@ def _by_minutes(models: Sequence[Trained], left: float, right: float) -> Markup:
         for minutes, score in model.validated:
             text = f"{model.name}, {number(minutes)} minutes: {number(score)}"
             parts.append(tip("circle", text, cx=x(minutes), cy=y(score), r=3, fill=colour, class_="coloured"))
-        at = {"x": right - 8, "y": HEIGHT - BOTTOM - 12 - 17 * (len(models) - 1 - place)}
-        parts.append(element("text", model.name, **at, class_="end name coloured", style=f"fill:{colour}"))
     return join(parts)
+
+
+def _legend(models: Sequence[Trained]) -> Markup:
+    names = [
+        element("tspan", model.name, dx=0 if place == 0 else 14, class_="coloured", style=f"fill:{colour}")
+        for place, (model, colour) in enumerate(zip(models, cycle(COLOURS), strict=False))
+    ]
+    return element("text", *names, x=LEFT, y=TOP - 10, class_="name")
 
 
 def _by_flops(models: Sequence[Trained], left: float, right: float) -> Markup:
     flops = [model.flops for model in models]
     x = Scale(min(flops) / 2, 2 * max(flops), left, right, log=True)
     values = [value for model in models for value in (*model.interval, model.score)]
-    y = Scale.around(values, HEIGHT - BOTTOM, TOP, log=False)
+    room = (max(values) - min(values)) / 10  # for the names below the points
+    y = Scale.around([*values, min(values) - room], HEIGHT - BOTTOM, TOP, log=False)
     parts = [_axes(x, y, left, right, "FLOPs, logarithmic")]
-    for place, model in enumerate(models):
-        colour, (low, high) = COLOURS[place % len(COLOURS)], model.interval
+    heights: list[float] = []  # of the names, from above; none covers another
+    for model in sorted(models, key=lambda model: -model.score):
+        colour, (low, high) = COLOURS[models.index(model) % len(COLOURS)], model.interval
         at, size = x(model.flops), f"{many(model.parameters)} parameters"
         text = f"{model.name}: {number(model.score)} ({number(low)}–{number(high)}), {size}"
         whisker = {"x1": at, "x2": at, "y1": y(low), "y2": y(high), "stroke": colour}
         parts.append(element("line", **whisker, stroke_width=2, class_="coloured"))
         parts.append(tip("circle", text, cx=at, cy=y(model.score), r=5, fill=colour, class_="coloured"))
-        side, step = ("end ", -10) if at > (left + right) / 2 else ("", 10)
-        beside = {"x": at + step, "y": y(model.score)}
-        parts.append(
-            element("text", model.name, **beside, class_=f"{side}name coloured", style=f"fill:{colour}")
-        )
-        parts.append(element("text", size, x=at + step, y=y(model.score) + 15, class_=side.strip() or None))
+        heights.append(max(y(model.score) + 4, heights[-1] + APART if heights else 0))
+        near = [x(other.flops) for other in models if abs(y(other.score) - y(model.score)) < APART]
+        leftward = at > (left + right) / 2 or any(at < place < at + LONG for place in near)
+        name = element("tspan", model.name, class_="name coloured", style=f"fill:{colour}")
+        beside = {"x": at + (-12 if leftward else 12), "y": heights[-1]}
+        parts.append(element("text", name, f", {size}", **beside, class_="end" if leftward else None))
     return join(parts)
