@@ -1,6 +1,9 @@
 """Images per second in training: our loop against plain PyTorch modules with a DataLoader.
 
-python -m bench.images [--rounds 3] [--models resnet20,vit] [--images 4096] [--json images.json]
+python -m bench.images          # measures, and writes bench/results/images.json
+python -m bench.images --table  # writes the table of docs/benchmarks.md from it
+
+--rounds, --models and --images change the measurement; its result is then printed only.
 
 The images are random, 32 × 32 pixels in 10 classes, and are written once as a prepared store. Our contender
 trains as a run does: batches gathered from the memory-mapped store, augmentation, two processes with half of
@@ -18,6 +21,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -26,10 +30,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.contest import Entry, compete
-from bench.tables import markdown
+from bench.quality import HERE, PAGE
+from bench.tables import markdown, put
 from seqwright.runtime import machine
 
+RESULTS = HERE / "results" / "images.json"
 BATCH, SIZE, CLASSES, STEPS = 128, 32, 10, 8
+IMAGES, ROUNDS = 4096, 5
 KINDS = ("crop", "flip", "colour", "erase")
 MODELS: dict[str, Any] = {
     "resnet20": {"preset": "resnet20"},
@@ -186,27 +193,45 @@ def random_images(count: int) -> tuple[np.ndarray, np.ndarray]:
     return draw.integers(0, 256, (count, SIZE, SIZE, 3), dtype=np.uint8), np.arange(count) % CLASSES
 
 
+def measured(models: list[str], images: int, rounds: int) -> dict[str, Any]:
+    """Return the rates of both contenders, images per second, for each model."""
+    found: dict[str, Any] = {"machine": machine(), "rounds": rounds, "models": {}}
+    for model in models:
+        arguments = {"model": model, "images": images}
+        entries = [Entry(name, f"bench.images:{name}", arguments) for name in ("ours", "plain")]
+        compete(entries, rounds)
+        if failures := [f"{entry.name}: {entry.failure}" for entry in entries if entry.failure]:
+            raise SystemExit("; ".join(failures))
+        rates = {entry.name: entry.rates for entry in entries}
+        found["models"][model] = {"parameters": entries[0].facts["parameters"], **rates}
+    return found
+
+
+def table(found: dict[str, Any]) -> str:
+    rows = []
+    for model, record in found["models"].items():
+        one, other = median(record["ours"]), median(record["plain"])
+        name = f"{model} ({record['parameters'] / 1e6:.2f} M parameters)"
+        rows.append([name, f"{one:,.0f}", f"{other:,.0f}", f"**× {one / other:.2f}**"])
+    text = markdown(["model", "Seqwright, images/s", "PyTorch, images/s", "ratio"], rows)
+    return f"{text}\n\n{found['machine']}; median of {found['rounds']} rounds in turns."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--images", type=int, default=4096)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--models")
+    parser.add_argument("--images", type=int)
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    rows, measured = [], {}
-    for model in options.models.split(","):
-        arguments = {"model": model, "images": options.images}
-        entries = [Entry(name, f"bench.images:{name}", arguments) for name in ("ours", "plain")]
-        compete(entries, options.rounds)
-        rates = {entry.name: entry.rates for entry in entries}
-        measured[model] = {**rates, "failures": [entry.failure for entry in entries if entry.failure]}
-        one, other = (entry.rate for entry in entries)
-        parameters = entries[0].facts.get("parameters", 0)
-        rows.append([model, f"{parameters:,}", f"{one:,.0f}", f"{other:,.0f}", f"× {one / other:.2f}"])
-    print(machine())
-    print(markdown(["model", "parameters", "Seqwright, images/s", "PyTorch, images/s", "ratio"], rows))
-    if options.json:
-        options.json.write_text(json.dumps(measured, indent=1))
+    if options.table:
+        put(PAGE, "images", table(json.loads(RESULTS.read_text(encoding="utf-8"))))
+        return
+    names = list(MODELS) if options.models is None else options.models.split(",")
+    found = measured(names, options.images or IMAGES, options.rounds or ROUNDS)
+    print(table(found))
+    if not (options.rounds or options.models or options.images):
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

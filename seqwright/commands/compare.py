@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     families = parser.add_argument_group("model families, trained on the same data with the same budget")
     for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
         families.add_argument(f"--{part}", action="append", default=[], metavar="F", help=f"{name} data")
-    families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,luong2015-general,tiny")
+    families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,tiny or resnet20,tiny-vit")
     families.add_argument("--out", metavar="DIR", help="folder of the runs (default: runs/families)")
     families.add_argument("--paper-size", action="store_true", default=None, help="sizes of the papers")
     families.add_argument("--seed", type=int, metavar="N")

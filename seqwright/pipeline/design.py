@@ -6,7 +6,7 @@ import importlib
 import os
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,13 @@ from seqwright.training.warm_start import Start
 
 @dataclass(frozen=True)
 class Design:
-    """A training before it begins or resumes."""
+    """A training before it begins or resumes. `requested`: the options that were not left to the recipe."""
 
     config: Config
     survey: Survey
     choices: tuple[Choice, ...]
     changes: tuple[str, ...] = ()
+    requested: Mapping[str, Any] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """Return what was found and what was chosen, with reasons."""
@@ -75,6 +76,14 @@ class Design:
             "machine": machine(),
             "choices": [{"what": choice.what, "reason": choice.reason} for choice in self.choices],
         }
+
+    def with_preset(self, name: str) -> Design:
+        """Return the design of a training on the same data that requests this preset."""
+        requested = merged(self.requested, {"model": {"preset": name}})
+        recipe = _chosen(self.config, self.survey, requested)
+        columns = {"data": {"columns": self.survey.columns}} if self.survey.columns else {}
+        own = merged(merged(requested, columns), {"task": self.config.task})
+        return replace(self, config=parse(merged(recipe.table(), own)), choices=recipe.choices)
 
     def check_parts(self) -> None:
         """Refuse what cannot be trained or validated, before there is a folder for it."""
@@ -146,7 +155,7 @@ def design(
         recipe = Recipe((*recognised, *chosen.choices))
     columns = {"data": {"columns": found.columns}} if found.columns else {}
     config = parse(merged(recipe.table(), merged(requested, columns)))
-    return Design(config, found, recipe.choices, changes)
+    return Design(config, found, recipe.choices, changes, requested)
 
 
 def _with_parts(requested: dict[str, Any]) -> tuple[dict[str, Any], tuple[Choice, ...]]:

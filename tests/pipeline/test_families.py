@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import signal
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from torch.utils.flop_counter import FlopCounterMode
 
 from seqwright import cli
 from seqwright.config.presets import KIND, PRESETS
-from seqwright.data.batch import collate
+from seqwright.data.batch import HeadBatch, Images, collate
 from seqwright.data.store import Ragged
 from seqwright.errors import ConfigError
 from seqwright.models.building import build_model, resolve
-from seqwright.models.building.scaling import described, parameters_of, scale_to_size, training_flops
+from seqwright.models.building.scaling import (
+    counted_flops,
+    described,
+    parameters_of,
+    scale_to_size,
+    training_flops,
+)
 from seqwright.pipeline import design
 from seqwright.pipeline.families import families, tokens_read, train_families
 from seqwright.training.interrupt import Interrupted
@@ -121,8 +130,85 @@ def test_the_tokens_read_are_those_of_the_batches(pairs, tmp_path):
         read = tokens_read(family, tmp_path / "tiny", Progress(step=step, cursor=after))
         assert read == (source, target)
         if step == 3:
-            assert table.results[0].target_tokens == target
+            assert table.results[0].read == target
     assert after.epoch > 0
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Bright above or below: 60 images in two folders."""
+    folder, draw = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for number in range(60):
+        pixels = draw.integers(0, 90, (8, 8, 3), dtype=np.uint8)
+        pixels[slice(0, 4) if number % 2 else slice(4, 8)] += 150
+        label = folder / ("day", "night")[number % 2]
+        label.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(label / f"{number}.png")
+    return folder
+
+
+def test_image_classifiers_are_compared_with_their_own_recipes_and_drawn(photos, tmp_path, capsys):
+    out = tmp_path / "out"
+    names = ["resnet20", "hybrid-tiny", "tiny-vit"]
+    command = ["compare", "--train", str(photos), "--families", ",".join(names), "--out", str(out)]
+    command += ["--steps", "6", "model.layers=1", "model.encoder.size=16", "threads=1"]
+    assert cli.main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["family"] for row in document["families"]] == names
+    rates = set()
+    for row in document["families"]:
+        config = json.loads((out / row["family"] / "config.json").read_text())
+        rates.add(config["training"]["optimizer"]["rate"])
+        assert row["images"] == 6 * 48  # the training split, in one batch
+        assert row["images_per_second"] > 0
+        assert row["flops"] > 0
+    assert len(rates) == 3
+    picture = ElementTree.parse(out / "families.svg")
+    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}tspan")]
+    assert all(words.count(name) == 2 for name in names)
+    assert cli.main(command) == 0
+    text = capsys.readouterr().out
+    assert "images/s" in text
+    assert f"figure: {out / 'families.svg'}" in text
+
+
+def test_counted_flops_of_a_residual_network_are_those_of_its_convolutions():
+    """Against a sum over the layers: 2 per product, forward and twice backward, but not by the pixels."""
+    model = build_model({"preset": "resnet20"}, channels=3, image_size=32, classes=10)
+    batch = HeadBatch(Images(torch.zeros(2, 32, 32, 3, dtype=torch.uint8)), torch.zeros(2).long(), None, 2)
+    products = 0
+
+    def seen(module, inputs, output):
+        nonlocal products
+        first = inputs[0].shape[1] == 3
+        per_output = module.weight[0].numel()
+        products += (2 if first else 3) * output.numel() * per_output
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.Conv2d | torch.nn.Linear):
+            module.register_forward_hook(seen)
+    assert counted_flops(model, batch) == pytest.approx(2 * products, rel=1e-3)
+
+
+def test_counted_flops_of_a_vision_transformer_include_its_attention():
+    """Against 6 · weights of the matrices · places, and 12 · places² · size of each layer for QKᵀ and AV."""
+    model = build_model({"preset": "tiny-vit"}, channels=3, image_size=32, classes=10)
+    batch = HeadBatch(Images(torch.zeros(2, 32, 32, 3, dtype=torch.uint8)), torch.zeros(2).long(), None, 2)
+    places, size, layers = 64, 128, 4
+    layer = 4 * size * size + 2 * size * 256
+    inputs = 48 * size * 2 / 3  # no gradient by the pixels
+    wanted = 6 * (layers * layer + inputs) * places + layers * 12 * places**2 * size
+    assert counted_flops(model, batch) == pytest.approx(2 * wanted, rel=0.01)
+
+
+def test_families_of_two_kinds_are_refused(photos, pairs, tmp_path):
+    with pytest.raises(ConfigError, match="tiny is of kind encoder_decoder and resnet20 is of kind"):
+        families(["tiny", "resnet20"], designed(pairs), tmp_path)
+    with pytest.raises(ConfigError, match="resnet20 is a model of kind encoder_only; text_to_text needs"):
+        families(["resnet20"], design({"data": {"train": [str(pairs)]}, "training": {"steps": 3}}), tmp_path)
+    with pytest.raises(ConfigError, match="tiny-lm is a model of kind decoder_only"):
+        families(["tiny-lm"], designed(pairs), tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_names_and_options_are_said_before_anything_is_trained(pairs, tmp_path):

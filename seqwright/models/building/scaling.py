@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from seqwright.config.presets import PARTS, PRESETS
-from seqwright.models import MODELS
+from seqwright.models import MODELS, Model
 from seqwright.models.building import PART_REGISTRIES, build_model, parts_of, resolve
 from seqwright.models.encoder_decoder import EncoderDecoder
 
@@ -93,3 +95,14 @@ def training_flops(model: EncoderDecoder, source_tokens: int, target_tokens: int
     encoder, decoder = (sum(w.numel() for w in part.parameters() if id(w) not in tables) for part in parts)
     output = sum(weight.numel() for weight in model.output.parameters())
     return 6.0 * (encoder * source_tokens + (decoder + output) * target_tokens)
+
+
+def counted_flops(model: Model, batch: Any) -> float:
+    """The products and sums of one training step on a batch, forward and backward, counted by torch. Those
+    inside of recurrent layers are not seen.
+    """
+    counter = FlopCounterMode(display=False)
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), counter:  # it does not see into the fused kernel
+        model.loss(batch).total.backward()
+    model.zero_grad()
+    return float(counter.get_total_flops())
