@@ -72,7 +72,7 @@ def _obey(line: str, chat: Chat) -> bool:
     from seqwright.errors import SeqwrightError
 
     commands: dict[str, Callable[[], object]] = {
-        "/reset": chat.reset,
+        "/reset": lambda: _reset(chat),
         "/retry": lambda: _type(chat, chat.retry()),
         "/why": lambda: _explain(chat),
         "/help": lambda: print(HELP, file=sys.stderr),
@@ -105,6 +105,11 @@ def _type(chat: Chat, growing: Iterator[str]) -> None:
             print(printable(text[len(shown) :]), end="", flush=True)
             shown = text
     print(printable(text[len(shown) :]), flush=True)
+
+
+def _reset(chat: Chat) -> None:
+    chat.reset()
+    print("seqwright: the conversation is forgotten", file=sys.stderr)
 
 
 def _explain(chat: Chat) -> None:

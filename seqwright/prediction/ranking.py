@@ -67,9 +67,13 @@ class Ranking:
                 f"only replies of conversations are ranked, not outputs of {type(task).__name__}"
             )
         if task.retrieves and self.by != "generator":
-            raise ConfigError("mutual information ranks generated replies; for a retrieval run use rank_by")
+            raise ConfigError(
+                "mutual information ranks generated replies; rank retrieved ones with --rank-by"
+            )
         if not task.retrieves and self.by == "generator":
-            raise ConfigError("rank_by ranks retrieved replies; for a generative run use mutual_information")
+            raise ConfigError(
+                "a generator ranks retrieved replies; for a generative run, use --mutual-information"
+            )
 
     def answer(
         self, own: Predictor, rows: Sequence[Row[Any]], request: Any, numbers: Sequence[int]

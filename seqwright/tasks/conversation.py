@@ -354,7 +354,8 @@ class Conversation(GeneratedText[Exchange]):
         beam = requested.keys() & {"beam", "n_best", "length_penalty", "options"}
         drawn = {"temperature": TALK["temperature"], "top_p": TALK["top_p"], **requested}
         found = super().request(search, count=count, **(requested if beam else drawn))
-        options = replace(found.options, banned=tuple(self.source.encode(FIELD)))  # a reply is one turn
+        marker = tuple(self.source.encode(FIELD))  # a reply is one turn, and not an empty one
+        options = replace(found.options, banned=marker, min_length=max(1, found.options.min_length))
         if not beam:
             options = replace(options, no_repeat=int(TALK["no_repeat"]))
         return TalkRequest(options, found.prefix, checked)

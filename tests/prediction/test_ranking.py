@@ -81,9 +81,9 @@ def test_models_that_cannot_rank_are_refused():
     generative, retrieval = predictor(1), predictor(1, kind="dual_encoder")
     with pytest.raises(ConfigError, match="gives no probabilities"):
         Ranking(retrieval, "generator")
-    with pytest.raises(ConfigError, match="use mutual_information"):
+    with pytest.raises(ConfigError, match="use --mutual-information"):
         generative.ranked(Ranking(generative, "generator"))
-    with pytest.raises(ConfigError, match="use rank_by"):
+    with pytest.raises(ConfigError, match="with --rank-by"):
         retrieval.ranked(Ranking(generative, "mutual_information"))
     with pytest.raises(ConfigError, match="candidates"):
         Ranking(generative, "generator", candidates=0)

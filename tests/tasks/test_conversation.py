@@ -16,6 +16,7 @@ from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conversations import Exchange
 from seqwright.data.store import Ragged
 from seqwright.data.survey import survey
+from seqwright.data.tokenizer import END
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
@@ -83,6 +84,14 @@ def test_a_short_training_on_much_data_reads_less_of_a_context(tmp_path):
 def test_a_reply_is_one_turn():
     model = predictor(fitted())
     assert not any(FIELD in reply.text for reply in model.predict(["hi", "bye"], temperature=5.0))
+
+
+def test_no_reply_is_empty():
+    model = predictor(fitted(output_bias=True), output_bias=True)
+    with torch.no_grad():  # would end every reply at once
+        model.model.output.bias[END] = 50.0
+    replies = [model("hi", seed=seed) for seed in range(5)] + [model("hi", beam=2)]
+    assert all(replies)
 
 
 def test_turns_become_segments_for_an_encoder_that_reads_them():
