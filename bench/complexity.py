@@ -2,6 +2,7 @@
 
 python -m bench.complexity           # a table next to table 1 of Vaswani et al. 2017
 python -m bench.complexity --json    # the same numbers as one document
+python -m bench.complexity --write   # the same, and the table and the figure of "What attention costs"
 
 Times are those of a forward and a backward pass, in CPU time of one thread, which other programs disturb less
 than wall time; wall times are recorded next to them. Memory is the size of what a forward pass keeps for the
@@ -14,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +26,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bench.tables import markdown, put
+from examples.pictures import complexity as figure
+from examples.pictures import gallery
+from seqwright.files import write_text
 from seqwright.nn.attention import Attention
 from seqwright.nn.convolution import Neighbours
 from seqwright.nn.kv_cache import Compressed, Keys
@@ -30,6 +37,7 @@ from seqwright.nn.masks import AttentionContext, Mask, Places
 from seqwright.nn.recurrent import Recurrent
 
 LEAST, MOST = 128, 16_384
+PAGE = gallery.FOLDER.parent / "concepts" / "cost-of-attention.md"
 GROWTH = 4  # from one length to the next, twice as long, a quadratic cost grows by this factor
 
 
@@ -214,6 +222,40 @@ def table(layers: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def page_table(found: dict[str, Any]) -> str:
+    """Return the table of the documentation, and the conditions of the measurement."""
+    layers = found["layers"]
+    common = max(set.intersection(*(set(map(int, each["seconds"])) for each in layers.values())))
+    at = str(common)
+    tokens = f"n = {common:,}"
+    head = (
+        *("layer", "operations", "time", "memory", f"CPU, {tokens}", f"memory, {tokens}"),
+        *("sequential operations", "longest path", "measured to"),
+    )
+    rows = []
+    for name, each in layers.items():
+        fits = [f"n^{value}" if value is not None else "–" for value in _exponents(each)]
+        cost = f"{1e3 * each['seconds'][at]:,.0f} ms", f"{each['bytes'][at] / 1e6:,.0f} MB"
+        counts = [f"{each[key][at]:,}" for key in ("sequential_operations", "maximum_path_length")]
+        title = figure.STYLES[name][0]
+        rows.append([title, each["complexity"], *fits, *cost, *counts, f"{int(list(each['seconds'])[-1]):,}"])
+    before, after = found["load"]
+    conditions = (
+        f"d {found['size']}, {found['heads']} heads, r {found['window']}, stride {found['stride']}; CPU time "
+        f"of one thread, the fastest of {found['repeats']} passes. Sequential operations and path at "
+        f"{tokens}. Load of the machine: {before:.1f} before, {after:.1f} after the measurement."
+    )
+    return f"{markdown(head, rows)}\n\n{textwrap.fill(conditions, 100)}"
+
+
+def write(found: dict[str, Any]) -> None:
+    """Store the measurement, and write the table and the figure of the documentation."""
+    write_text(figure.MEASURED, json.dumps(found, indent=1) + "\n")
+    figure.measured.cache_clear()
+    put(PAGE, "complexity", page_table(found))
+    write_text(gallery.FOLDER / "complexity.svg", figure.complexity())
+
+
 def _exponents(found: dict[str, Any]) -> tuple[float | None, float | None]:
     return found["exponent_time"], found["exponent_memory"]
 
@@ -223,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--write", action="store_true", help="write the table and the figure of the page")
     parser.add_argument("--most", type=int, default=MOST, help="greatest number of tokens")
     parser.add_argument("--size", type=int, default=Sizes.size, help="d, the size of a vector")
     parser.add_argument("--window", type=int, default=Sizes.window, help="r of restricted attention")
@@ -231,13 +274,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--gigabytes", type=float, default=2.0, help="stop before a pass keeps more")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    sizes = Sizes(size=options.size, window=options.window)
+    sizes, before = Sizes(size=options.size, window=options.window), os.getloadavg()[0]
     layers = {name: measured(kind, sizes, options) for name, kind in KINDS.items()}
-    if options.json:
-        shape = {"size": sizes.size, "heads": sizes.heads, "window": sizes.window, "stride": sizes.stride}
-        print(json.dumps({"layers": layers, **shape, "threads": 1}))
-    else:
-        print(table(layers))
+    found = {
+        "layers": layers,
+        **{name: getattr(sizes, name) for name in ("size", "heads", "window", "stride")},
+        "threads": 1,
+        "repeats": options.repeats,
+        "load": (before, os.getloadavg()[0]),
+    }
+    if options.write:
+        write(found)
+    print(json.dumps(found) if options.json else table(layers))
 
 
 if __name__ == "__main__":

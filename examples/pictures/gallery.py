@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from examples.pictures.complexity import complexity
 from examples.pictures.learning import schedules, smoothing
 from examples.pictures.masks import masks
 from examples.pictures.positions import relative, rotation, sinusoids
@@ -21,6 +22,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "attention-matrix": attention_matrix,
     "head-wall": head_wall,
     "pruning": pruning,
+    "complexity": complexity,
     "masks": masks,
     "sinusoids": sinusoids,
     "rotation": rotation,
