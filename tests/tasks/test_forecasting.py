@@ -403,3 +403,14 @@ class Only(Position):
 
     def bias(self, q, context, keys):
         return torch.where(keys.pos == 0, 0.0, -1e4).expand(1, 1, q.shape[2], -1)
+
+
+def test_a_gaussian_head_has_calibrated_intervals(tmp_path, capsys):
+    path, run = waves(tmp_path / "waves.csv"), str(tmp_path / "run")
+    options = ["model.preset=nie2023", "model.head=gaussian", "data.rows=400,100,100", "--steps=30", *FAST]
+    assert cli.main(["train", path, "--out", run, *options]) == 0
+    capsys.readouterr()
+    assert cli.main(["evaluate", run, "--json"]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    assert 60 < metrics["coverage_80"] < 97
+    assert metrics["interval_width"] > 0
