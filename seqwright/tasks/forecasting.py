@@ -163,7 +163,7 @@ class Forecasting(Task[Window, Forecast]):
         if steps < chosen.horizon + 2:
             raise InputError(
                 f"the longest series has {steps:,} steps for training; a horizon of {chosen.horizon} needs "
-                f"at least {chosen.horizon + 2}: lower horizon, or add data"
+                f"at least {chosen.horizon + 2}: {'lower horizon, or ' if chosen.horizon > 1 else ''}add data"
             )
         values = [s.values[first:stop] for s, first, stop in parts]
         covariates = np.concatenate([s.known[first:stop] for s, first, stop in parts])
