@@ -62,7 +62,9 @@ class Forecaster(Model):
         return self.predictions(batch.source)
 
     def predictions(self, source: Past) -> Tensor:
-        """Return means and quantiles, (B, horizon, 1 + quantiles), in the units of the past."""
+        """Return means and quantiles, (B, horizon, 1 + quantiles), in the units of the past. The quantiles of
+        a normal distribution shift and scale like those of any other.
+        """
         shift, scale = self._frame(source.values)
         past = (source.values - shift) / scale
         found: Tensor = self.network(past, source)  # (B, vectors, size)
@@ -85,8 +87,10 @@ class Forecaster(Model):
         return shift, torch.ones_like(shift)
 
     def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:
-        levels = self.head.levels if self.head is not None else batch.source.values.new_empty(0)
-        return value_loss(self.predictions(batch.source), batch.expected, levels)
+        found = self.predictions(batch.source)
+        if self.head is None:
+            return value_loss(found, batch.expected, found.new_empty(0))
+        return self.head.error(found if self.quantiles else found[..., 0], batch.expected)
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> SimpleNamespace:
         """Return a random batch for tests; row i is decided by seeds[i] alone."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.readers.series import SeriesFiles
+from seqwright.data.series_sizes import WindowSizes, window_sizes
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
-from seqwright.tasks.forecasting import WindowSizes, window_sizes
 
 HELD_OUT = 0.15
 WINDOWS = 64  # of a batch, where a window has few channels

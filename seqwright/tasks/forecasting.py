@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,7 +32,10 @@ from seqwright.data.readers.series import (
     open_series,
     time_parser,
 )
+from seqwright.data.series_index import SeriesIndex, series_index
 from seqwright.data.series_results import LEVEL, Forecast, Trajectory, chart, forecast_csv
+from seqwright.data.series_scaling import by_channel, deviation, filled, filled_past, scales_of
+from seqwright.data.series_sizes import window_sizes
 from seqwright.data.split import SplitRule, text_hash
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
@@ -54,7 +56,7 @@ NUMBERS = 1 << 19  # predicted together
 SCORED, WINDOWS = 30_000_000, 20_000  # numbers and windows of an evaluation, at most; every n-th of more
 FITTED = 60_000  # windows from which the linear baseline is fitted, at most
 CALIBRATED = 2000  # windows from which intervals are calibrated, at most
-RIDGE = 3e-2  # of the linear baseline, in units of the mean square of its inputs; chosen on validation data
+RIDGE = 3e-2  # of the linear baseline, in units of the mean square of its inputs; tuned on the ETT data sets
 SPANS = 5  # of time, by which an evaluation is divided
 DIGITS = 7  # of numbers in a line
 TYPICAL = 3  # forecasts in the report, next to the worst one
@@ -163,11 +165,11 @@ class Forecasting(Task[Window, Forecast]):
         if steps < chosen.horizon + 2:
             raise InputError(
                 f"the longest series has {steps:,} steps for training; a horizon of {chosen.horizon} needs "
-                f"at least {chosen.horizon + 2}: lower horizon, or add data"
+                f"at least {chosen.horizon + 2}: {'lower horizon, or ' if chosen.horizon > 1 else ''}add data"
             )
         values = [s.values[first:stop] for s, first, stop in parts]
         covariates = np.concatenate([s.known[first:stop] for s, first, stop in parts])
-        scales = np.stack([_scales(each, chosen.season) for each in values], axis=1)
+        scales = np.stack([scales_of(each, chosen.season) for each in values], axis=1)
         found = cls(
             chosen.horizon,
             chosen.lookback,
@@ -179,7 +181,7 @@ class Forecasting(Task[Window, Forecast]):
             config.data.known,
             scales,
             np.zeros((0, 0)),
-            np.stack([np.nanmean(covariates, 0), _deviation(covariates)])
+            np.stack([np.nanmean(covariates, 0), deviation(covariates)])
             if covariates.size
             else np.zeros((2, 0)),
             {},
@@ -193,7 +195,7 @@ class Forecasting(Task[Window, Forecast]):
         lookback, horizon = self.lookback, self.horizon
         square, product, seen = np.zeros((lookback, lookback)), np.zeros((lookback, horizon)), 0
         columns = [
-            _filled((own - center) / scale)
+            filled((own - center) / scale)
             for each, center, scale in zip(values, *self.scales[:2], strict=True)
             for own, center, scale in zip(each.T, center, scale, strict=True)
         ]
@@ -349,7 +351,7 @@ class Forecasting(Task[Window, Forecast]):
         return rows
 
     def stored(self, store: Store, number: int) -> Window:
-        index = _index(store, len(self.channels))
+        index = series_index(store, len(self.channels))
         segment = int(index.segments[number])
         series = index.series.get(segment)
         if series is None:
@@ -358,7 +360,7 @@ class Forecasting(Task[Window, Forecast]):
         before = int(index.places[first] - index.begins[segment])
         return Window(series, before + number - first, before, len(series))
 
-    def _stored_series(self, store: Store, index: _Index, segment: int) -> Series:
+    def _stored_series(self, store: Store, index: SeriesIndex, segment: int) -> Series:
         first = int(index.firsts[segment])
         rows = slice(int(index.begins[segment]), int(index.ends[segment]))
         before = int(index.places[first]) - rows.start
@@ -381,7 +383,7 @@ class Forecasting(Task[Window, Forecast]):
 
         from seqwright.data.batch import HeadBatch
 
-        index = _index(store, len(self.channels))
+        index = series_index(store, len(self.channels))
         usable = index.usable(self.lookback, self.horizon)
         chosen = numbers.copy()
         for place in np.flatnonzero(~usable.mask[numbers]).tolist():
@@ -396,17 +398,17 @@ class Forecasting(Task[Window, Forecast]):
         series = self._series_numbers(store, index)[segments]
         center, scale, _ = self._scales_in(series, values[:, : self.lookback])
         values = (values - center[:, None]) / scale[:, None]
-        past, future = _filled_past(values[:, : self.lookback]), values[:, self.lookback :]
+        past, future = filled_past(values[:, : self.lookback]), values[:, self.lookback :]
         features = None
         if self.calendar or self.known:
             ticks = store.column("key").flat.reshape(-1, 2)[chosen, 1]
             known = store.column("known").flat.reshape(len(index.table), -1)[steps]
             features = self._features(ticks, known)
         source = self._source(past, series, features, self.horizon)
-        expected = torch.from_numpy(_by_channel(future))
+        expected = torch.from_numpy(by_channel(future))
         return HeadBatch(source, expected, numbers, int((~expected.isnan()).sum()))
 
-    def _series_numbers(self, store: Store, index: _Index) -> np.ndarray:
+    def _series_numbers(self, store: Store, index: SeriesIndex) -> np.ndarray:
         """The number of the series of each segment; −1 for one that is not in training."""
         if index.numbers is None:
             numbers = {text_hash(name) >> 1: number for number, name in enumerate(self.names)}
@@ -418,7 +420,7 @@ class Forecasting(Task[Window, Forecast]):
         """Return the scales of windows (3, W, C); those of an unknown series come from its past (W, L, C)."""
         found = self.scales[:, series]
         for place in np.flatnonzero(series < 0).tolist():
-            found[:, place] = _scales(past[place], self.season)
+            found[:, place] = scales_of(past[place], self.season)
         return found
 
     def _features(self, ticks: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -442,7 +444,7 @@ class Forecasting(Task[Window, Forecast]):
         count = len(self.channels)
         ids = torch.from_numpy((series[:, None] * count + np.arange(count)).clip(min=0).ravel())
         repeated = None if features is None else torch.from_numpy(features).repeat_interleave(count, 0)
-        return Past(torch.from_numpy(_by_channel(past)), horizon, count, repeated, ids)
+        return Past(torch.from_numpy(by_channel(past)), horizon, count, repeated, ids)
 
     # Answers ---------------------------------------------------------------------------------------
 
@@ -734,7 +736,7 @@ class Forecasting(Task[Window, Forecast]):
             if len(past):
                 own[:] = past[0]
                 own[self.lookback - len(past) :] = past
-        return _filled_past(found)
+        return filled_past(found)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -746,7 +748,11 @@ class Forecasting(Task[Window, Forecast]):
         if number is None and len(self.names) == 1:
             number = 0
         return Scales(
-            *(self.scales[:, number] if number is not None else _scales(window.past(window.at), self.season))
+            *(
+                self.scales[:, number]
+                if number is not None
+                else scales_of(window.past(window.at), self.season)
+            )
         )
 
     def _scaled(self, window: Window, values: np.ndarray) -> np.ndarray:
@@ -908,121 +914,3 @@ class Forecasting(Task[Window, Forecast]):
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
             raise ConfigError("tokenizer.joint is for texts; a forecaster reads numbers: remove it")
-
-
-# Sizes of windows ----------------------------------------------------------------------------------------
-
-
-class WindowSizes(NamedTuple):
-    horizon: int
-    lookback: int
-    season: int
-
-
-USUAL_LOOKBACK = 336  # steps: two weeks of hours
-UNSEASONAL = 12  # steps of a forecast where the calendar suggests no season
-
-
-def window_sizes(frequency: Frequency, steps: int, data: DataConfig) -> WindowSizes:
-    """Choose what a forecast covers and reads, for `steps` training steps of a frequency."""
-    seasons = [season for season in frequency.seasons if 3 * season <= steps]
-    season = seasons[0] if seasons else 1
-    horizon = data.horizon or max(min(season if season > 1 else UNSEASONAL, steps // 8), 1)
-    room = max((steps - horizon) // 2, 1)
-    wanted = max(USUAL_LOOKBACK, 2 * season)
-    wanted = min(wanted + -wanted % season, room)  # whole seasons
-    if season > 1 and wanted >= 2 * season:
-        wanted -= wanted % season
-    lookback = data.lookback or wanted
-    return WindowSizes(horizon, lookback, min(season, lookback))
-
-
-# Arrays --------------------------------------------------------------------------------------------------
-
-
-class _Usable(NamedTuple):
-    mask: np.ndarray
-    rows: np.ndarray
-
-
-class _Index:
-    """Where the rows of a store are. table (T, C): all steps; places (N,): the step of each row; segments
-    (N,): its segment, a run of steps of one series; begins, ends: of segments, in steps; firsts: their first
-    rows.
-    """
-
-    def __init__(self, store: Store, channels: int):
-        values = store.column("values")
-        self.table = values.flat.reshape(-1, channels)
-        self.places = values.offsets[1:] // channels - 1
-        keys = store.column("key").flat.reshape(-1, 2)[:, 0]
-        new = np.concatenate([[True], keys[1:] != keys[:-1]])
-        self.segments, self.firsts = np.cumsum(new) - 1, np.flatnonzero(new)
-        self.begins = values.offsets[self.firsts] // channels
-        self.ends = np.append(self.begins[1:], len(self.table))
-        self.series: dict[int, Series] = {}
-        self.numbers: np.ndarray | None = None
-        self._usable: dict[tuple[int, int], _Usable] = {}
-
-    def usable(self, lookback: int, horizon: int) -> _Usable:
-        """Return the rows with a whole history and a whole future; if there are none, those with any."""
-        if (lookback, horizon) not in self._usable:
-            before, after = self.places - self.begins[self.segments], self.ends[self.segments] - self.places
-            mask = (before >= lookback) & (after >= horizon)
-            for least in (lookback, lookback // 2, 1, 0):
-                mask = (before >= least) & (after >= min(horizon, int(after.max())))
-                if mask.any():
-                    break
-            self._usable[lookback, horizon] = _Usable(mask, np.flatnonzero(mask))
-        return self._usable[lookback, horizon]
-
-
-_INDEXES: WeakKeyDictionary[Store, _Index] = WeakKeyDictionary()
-
-
-def _index(store: Store, channels: int) -> _Index:
-    found = _INDEXES.get(store)
-    if found is None:
-        found = _INDEXES[store] = _Index(store, channels)
-    return found
-
-
-def _by_channel(values: np.ndarray) -> np.ndarray:
-    """(W, T, C) -> (W · C, T) float32."""
-    return np.ascontiguousarray(values.transpose(0, 2, 1), dtype=np.float32).reshape(-1, values.shape[1])
-
-
-def _filled_past(past: np.ndarray) -> np.ndarray:
-    """Fill missing values with the last one before them, or the first one after; (W, L, C)."""
-    return past if not np.isnan(past).any() else np.apply_along_axis(_filled, 1, past)
-
-
-def _filled(column: np.ndarray) -> np.ndarray:
-    missing = np.isnan(column)
-    if not missing.any():
-        return column
-    if missing.all():
-        return np.zeros_like(column)
-    last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(column))))
-    return column[np.where(last < 0, int(np.flatnonzero(~missing)[0]), last)]
-
-
-def _deviation(values: np.ndarray) -> np.ndarray:
-    """The standard deviation of each column; 1 for a column that does not vary."""
-    with np.errstate(all="ignore"):
-        found = np.nan_to_num(np.nanstd(values, axis=0)) if len(values) else np.ones(values.shape[1])
-    return np.where(found > 0, found, 1.0)
-
-
-def _scales(values: np.ndarray, season: int) -> np.ndarray:
-    """Return mean, deviation and seasonal error of each column (3, channels); values (steps, channels)."""
-    if not len(values):
-        return np.stack([np.zeros(values.shape[1]), *[np.ones(values.shape[1])] * 2])
-    scale = _deviation(values)
-    season = min(season, max(len(values) - 1, 1))
-    real = ~np.isnan(values)
-    center = np.where(real, values, 0.0).sum(0) / np.maximum(real.sum(0), 1)
-    apart = np.abs(values[season:] - values[:-season])
-    known = ~np.isnan(apart)
-    naive = np.where(known, apart, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-    return np.stack([center, scale, np.where(naive > 0, naive, scale)])

@@ -121,6 +121,38 @@ def test_the_pinball_loss_is_least_at_the_quantiles():
     assert part(hidden).shape == (101, 2, 4)
 
 
+def test_a_gaussian_has_the_likelihood_and_the_quantiles_of_a_normal_distribution(hidden):
+    part = head("gaussian", level=0.8)
+    expected = torch.tensor([[1.0, 2.0], [float("nan"), 0.0], [3.0, float("nan")], [0.0, 0.0]]).double()
+    found, loss = part(hidden, PLACES), part.loss(hidden, expected, PLACES)
+    assert found.shape == (4, 2, 3)
+    raw = part.linear(part.pooling(hidden, PLACES)).unflatten(-1, (2, 2))
+    normal = torch.distributions.Normal(raw[..., 0], F.softplus(raw[..., 1]) + 1e-3)
+    assert_close(found[..., 1], normal.icdf(torch.tensor(0.1).double()), atol=1e-6, rtol=1e-6)
+    assert_close(found[..., 2], normal.icdf(torch.tensor(0.9).double()), atol=1e-6, rtol=1e-6)
+    real = ~expected.isnan()
+    wanted = -normal.log_prob(expected.nan_to_num())[real] - 0.5 * torch.log(torch.tensor(2 * torch.pi))
+    assert_close(loss.objective, wanted.sum(), atol=1e-6, rtol=1e-6)
+    assert_close(loss.total, F.mse_loss(found[..., 0][real], expected[real], reduction="sum"))
+    assert loss.count == 6
+    (gradient,) = torch.autograd.grad(loss.objective, part.linear.weight)
+    assert gradient.isfinite().all()
+
+
+def test_the_best_variance_of_a_gaussian_is_that_of_the_data():
+    part = head("gaussian")
+    torch.nn.init.zeros_(part.linear.weight)
+    data = torch.randn(400, 2, generator=torch.Generator().manual_seed(1)).double() * 3
+    hidden = torch.zeros(400, 1, SIZE, dtype=torch.float64)
+    losses = []
+    for scale in (0.8, 1.0, 1.25):
+        deviation = scale * data.std(0, correction=0) - 1e-3
+        raw = torch.expm1(deviation).log()  # the inverse of softplus
+        part.linear.bias.data = torch.stack([data.mean(0), raw], -1).flatten()
+        losses.append(float(part.loss(hidden, data).objective.detach()))
+    assert losses[1] < min(losses[0], losses[2])
+
+
 def test_the_log_probabilities_of_tokens_are_those_of_the_scores(hidden, monkeypatch):
     monkeypatch.setattr("seqwright.models.heads.tokens.ROWS", 3)
     part, tokens = head("tokens", bias=True), torch.randint(9, (4, 5))
@@ -134,6 +166,7 @@ def test_the_log_probabilities_of_tokens_are_those_of_the_scores(hidden, monkeyp
         ("classes", {"balance": 2.0}, "balance of head classes is 2.0"),
         ("classes", {"pooling": "means"}, "did you mean 'mean'"),
         ("values", {"quantiles": [0.5, 1.0]}, "quantiles has 1.0"),
+        ("gaussian", {"level": 1.0}, "level of head gaussian is 1.0"),
         ("tags", {"classes": 0}, "classes of head tags is 0"),
     ],
 )

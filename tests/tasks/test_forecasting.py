@@ -59,6 +59,28 @@ def test_the_future_changes_nothing_that_is_fitted_or_trained_on(tmp_path):
     assert float(batches[0].source.values.abs().max()) < 10
 
 
+def test_the_future_of_a_covariate_reaches_only_the_windows_that_cover_it(tmp_path):
+    """A covariate of training steps is known; one of later steps changes neither its scale nor a batch."""
+    found = []
+    for name, jump in (("a", 0.0), ("b", 1e6)):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "x.csv"
+        draw, first = np.random.default_rng(0), np.datetime64("2024-01-01")
+        prices = draw.standard_normal(600) + jump * (np.arange(600) >= 400)
+        lines = (f"a,{first + day},{day % 7},{price:.5f}" for day, price in enumerate(prices.tolist()))
+        path.write_text("unique_id,ds,y,price\n" + "\n".join(lines) + "\n")
+        found.append(prepare(configured(str(path), known=["price"]), tmp_path / name))
+    one, other = found
+    assert one.task.fingerprint == other.task.fingerprint
+    np.testing.assert_array_equal(one.task.covariates, other.task.covariates)
+    numbers = np.arange(len(one.train))
+    features = [each.task.batch(each.train, numbers, seed=1, epoch=0).source.features for each in found]
+    assert torch.equal(*features)
+    assert float(features[0].abs().max()) < 10
+    later = other.task.batch(other.valid, np.arange(20, 40), seed=1, epoch=0).source.features
+    assert float(later.max()) > 1e5  # the jump is there, and no batch of training sees it
+
+
 def test_a_window_that_reaches_into_the_next_part_has_no_truth_there(tmp_path):
     task, corpus = fitted(waves(tmp_path / "x.csv"))
     last = list(corpus.examples("train"))[-1]
@@ -403,3 +425,14 @@ class Only(Position):
 
     def bias(self, q, context, keys):
         return torch.where(keys.pos == 0, 0.0, -1e4).expand(1, 1, q.shape[2], -1)
+
+
+def test_a_gaussian_head_has_calibrated_intervals(tmp_path, capsys):
+    path, run = waves(tmp_path / "waves.csv"), str(tmp_path / "run")
+    options = ["model.preset=nie2023", "model.head=gaussian", "data.rows=400,100,100", "--steps=30", *FAST]
+    assert cli.main(["train", path, "--out", run, *options]) == 0
+    capsys.readouterr()
+    assert cli.main(["evaluate", run, "--json"]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    assert 60 < metrics["coverage_80"] < 97
+    assert metrics["interval_width"] > 0

@@ -215,7 +215,10 @@ def time_parser(cells: Sequence[str], *, integers: bool) -> Parse:
         return int
     zones = {_iso(cell).tzinfo is not None for cell in sample} if _fits(_iso, sample) else None
     if zones == {True, False}:
-        raise ValueError("some times have a time zone and some have none; write all of them in one zone")
+        first = _iso(sample[0]).tzinfo is None
+        odd = next(cell for cell in sample if (_iso(cell).tzinfo is None) is not first)
+        rule = "some times have a time zone and some have none; write all of them in one zone"
+        raise ValueError(f"{rule} ({excerpt(odd)} is the first that differs)")
     if zones is not None:
         return _zoned if zones == {True} else _unzoned
     for form in FORMATS:

@@ -62,8 +62,12 @@ class Values(Head):
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Tensor:
         count = self.linear.out_features // (1 + len(self.quantiles))
-        ids = sample_ids([count] * len(seeds), seeds, 0, 100, padding=0)
-        return ids.to(self.linear.weight.dtype) / 100
+        return sample_numbers(count, seeds).to(self.linear.weight.dtype)
+
+
+def sample_numbers(count: int, seeds: Sequence[int]) -> Tensor:
+    """Return random numbers from 0 to 1 to expect, (B, count); row i is decided by seeds[i] alone."""
+    return sample_ids([count] * len(seeds), seeds, 0, 100, padding=0) / 100
 
 
 def value_loss(found: Tensor, expected: Tensor, levels: Tensor) -> Loss:
