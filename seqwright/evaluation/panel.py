@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,15 @@ def evaluation_text(evaluation: Evaluation) -> str:
     lines += _filled("expected → output, count: ", confused)
     end = [_speed(evaluation), *(f"! {finding}" for finding in evaluation.findings[:3])]
     titles = ("most wrong", "expected", "output")
-    return _with_rows(lines, titles, map(evaluation.row, evaluation.worst[:5]), end)
+    return _with_rows(lines, titles, _without_folder([*map(evaluation.row, evaluation.worst[:5])]), end)
+
+
+def _without_folder(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Leave out the folder that all inputs have in common: of a long path the end is worth more."""
+    common = os.path.commonprefix([source for source, *_ in rows])  # noqa: RUF071 - texts are not paths
+    folder, slash, _ = common.rpartition("/")
+    cut = len(folder + slash) if len(rows) > 1 else 0
+    return [(source[cut:], expected, output) for source, expected, output in rows]
 
 
 def comparison_text(compared: Compared) -> str:
@@ -135,7 +144,9 @@ def _change(confusion: Confusion | Contrast) -> str:
 
 def _speed(evaluation: Evaluation) -> str:
     speed = evaluation.speed
-    rates = f"{speed.tokens_per_second:,.0f} tokens/s, {speed.sentences_per_second:,.0f} items/s"
+    rates = f"{speed.sentences_per_second:,.0f} items/s"
+    if speed.tokens != speed.sentences:  # a label is not a token
+        rates = f"{speed.tokens_per_second:,.0f} tokens/s, {rates}"
     latency = f"one at a time {speed.latency_ms(0.5):,.0f} ms (95 %: {speed.latency_ms(0.95):,.0f} ms)"
     memory = "" if speed.peak_memory_mb is None else f"; {speed.peak_memory_mb:,.0f} MB peak"
     threads = pluralize(speed.threads, "thread")

@@ -213,6 +213,20 @@ def test_evaluation_has_top_5_and_finds_labels_that_are_new(trained, tmp_path):
     assert model.score([(str(Path(folder) / "day" / "0.png"), "day")])[0] > -1
 
 
+def test_the_worst_images_are_named_by_the_end_of_their_paths(trained, tmp_path, capsys):
+    """Labels are swapped, so every image is wrong; the folder is too long for a column."""
+    model, _ = trained
+    name = "a-folder-with-a-name-that-is-longer-than-the-column"
+    folder = photos(tmp_path / name, 6, ("night", "day"))
+    assert cli.main(["evaluate", str(model), folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("most wrong"))
+    assert len({line.split()[0] for line in lines[start + 1 : start + 4]}) == 3
+    assert lines[start + 1].split()[0].endswith(".png")
+    (speed,) = (line for line in lines if "items/s" in line)
+    assert "tokens/s" not in speed
+
+
 def test_images_of_the_training_are_found_by_their_content(trained, tmp_path):
     run, folder = trained
     model = seqwright.load(run)

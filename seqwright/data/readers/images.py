@@ -293,7 +293,7 @@ class _Members(_Files):
     def form(self) -> tuple[str, ...]:
         homes = self.homes
         if any(isinstance(home, Packed) for home, _ in homes):
-            return (f"{pluralize(sum(len(names) for _, names in homes), 'image')} in packed files",)
+            return ("images in packed files",)
         entries = list(self.entries(ReadReport()))
         if self._twins:
             return (f"{pluralize(len(entries), 'image')} with text files of the same name",)

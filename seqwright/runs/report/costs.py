@@ -8,12 +8,12 @@ from itertools import cycle
 
 from seqwright.runs.report.markup import Markup, element, join, tip
 from seqwright.runs.report.scale import Scale
-from seqwright.runs.report.wording import many, number, tick
+from seqwright.runs.report.wording import number, tick
 
 WIDTH, HEIGHT = 940, 330
 LEFT, TOP, BOTTOM, PANEL, BETWEEN = 52, 58, 52, 400, 62
 APART = 16  # least distance in pixels between two names
-LONG = 220  # pixels that a name takes
+LONG = 130  # pixels that a name takes at most, roughly
 COLOURS = ("#2563c4", "#b54708", "#15803d", "#9333b0", "#0e7490", "#9a7300")  # readable on white and on black
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #3f4756 }
@@ -123,12 +123,13 @@ def _by_flops(models: Sequence[Trained], left: float, right: float) -> Markup:
     values = [value for model in models for value in (*model.interval, model.score)]
     room = (max(values) - min(values)) / 10  # for the names below the points
     y = Scale.around([*values, min(values) - room], HEIGHT - BOTTOM, TOP, log=False)
-    parts = [_axes(x, y, left, right, "FLOPs, logarithmic")]
+    parts = [_axes(x, y, left, right, "FLOPs, logarithmic; M: million parameters")]
     heights: list[float] = []  # of the names, from above; none covers another
     for model in sorted(models, key=lambda model: -model.score):
         colour, (low, high) = COLOURS[models.index(model) % len(COLOURS)], model.interval
-        at, size = x(model.flops), f"{many(model.parameters)} parameters"
-        text = f"{model.name}: {number(model.score)} ({number(low)}–{number(high)}), {size}"
+        at, size = x(model.flops), f"{model.parameters / 1e6:.2g} M"
+        between = f"{number(low)}–{number(high)}"
+        text = f"{model.name}: {number(model.score)} ({between}), {model.parameters:,} parameters"
         whisker = {"x1": at, "x2": at, "y1": y(low), "y2": y(high), "stroke": colour}
         parts.append(element("line", **whisker, stroke_width=2, class_="coloured"))
         parts.append(tip("circle", text, cx=at, cy=y(model.score), r=5, fill=colour, class_="coloured"))
