@@ -1,10 +1,12 @@
 """What pretraining is worth: a classifier of few labels, with and without masked language modelling first.
 
-python -m bench.pretraining DATA [--pretraining 20] [--minutes 5] [--labels 1000] [--keep FOLDER]
+python -m bench.pretraining DATA       # trains them and appends to bench/results/pretraining.jsonl
+python -m bench.pretraining --table    # writes the table of docs/benchmarks.md from it
 
-DATA is a folder with train.tsv.gz and test.tsv.gz, lines of text, tab and label (IMDB). The texts of the
-training file are read without labels for `--pretraining` minutes; then classifiers are trained on `--labels`
-of them for `--minutes` each, and judged on the test file:
+DATA is a folder with imdb/train.tsv.gz and imdb/test.tsv.gz, lines of text, tab and label. The texts of the
+training file are read without labels for 20 minutes; then classifiers are trained on 1,000 of them for 5
+minutes each, and judged on the test file. With other minutes the results are printed and not recorded. The
+classifiers:
 
 - the default classifier, from scratch,
 - the encoder of the masked model, from scratch,
@@ -22,9 +24,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from bench.quality import printed_by
-from bench.tables import markdown
+from bench.quality import HERE, PAGE, append, latest, printed_by
+from bench.tables import markdown, put
 
+RESULTS = HERE / "results" / "pretraining.jsonl"
+PRETRAINING, MINUTES, LABELS = 20.0, 5.0, 1000
 MASKED = "masked_language_modeling"
 
 
@@ -58,43 +62,74 @@ def classifiers(masked: Path) -> dict[str, list[str]]:
     same = [f"model.encoder.{key}={json.dumps(value)}" for key, value in encoder.items()]
     same += [f"tokenizer.source.{key}={json.dumps(value)}" for key, value in known["tokenizer"].items()]
     return {
-        "default classifier, from scratch": [],
-        "encoder of the masked model, from scratch": ["model.preset=tiny-classifier", *same],
-        "encoder of the masked model, pretrained": [f"start={masked}"],
+        "default": [],
+        "same-encoder": ["model.preset=tiny-classifier", *same],
+        "pretrained": [f"start={masked}"],
     }
+
+
+TITLES = {
+    "default": "default classifier, from scratch",
+    "same-encoder": "encoder of the masked model, from scratch",
+    "pretrained": "encoder of the masked model, pretrained",
+}
+
+
+def table() -> str:
+    """The latest result of each classifier."""
+    rows, found = [], latest(RESULTS)
+    for name, title in TITLES.items():
+        if name in found:
+            low, high = found[name]["intervals"]["accuracy"]
+            rows.append([title, f"**{found[name]['metrics']['accuracy']:.2f}**", f"{low:.1f}–{high:.1f}"])
+    if not rows:
+        return "Not run yet."
+    masked = found["pretrained"]["masked"]
+    note = (
+        f"The masked model fills {masked['masked_accuracy']:.1f} % of the blanks of held-out reviews "
+        f"correctly; its loss is {masked['loss']:.3f} nats."
+    )
+    return f"{markdown(['classifier', 'accuracy', '95 % range'], rows)}\n\n{note}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path, help="the folder of the data")
-    parser.add_argument("--pretraining", type=float, default=20.0, help="minutes")
-    parser.add_argument("--minutes", type=float, default=5.0, help="of each classifier")
-    parser.add_argument("--labels", type=int, default=1000)
+    parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
+    parser.add_argument("--pretraining", type=float, default=PRETRAINING, help="minutes")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="of each classifier")
+    parser.add_argument("--labels", type=int, default=LABELS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="keep the runs here and resume them")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    if options.table:
+        put(PAGE, "pretraining", table())
+        return
+    data = options.data / "imdb"
+    recorded = (options.pretraining, options.minutes, options.labels) == (PRETRAINING, MINUTES, LABELS)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
     with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as home:
         folder = Path(home)
-        prepare(options.data, folder, options.labels, options.seed)
+        prepare(data, folder, options.labels, options.seed)
         seed, masked = f"--seed={options.seed}", folder / "masked"
         pretraining = [f"--minutes={options.pretraining}", seed, f"--out={masked}"]
         printed_by("train", str(folder / "texts.jsonl"), "--task", MASKED, *pretraining)
-        found = json.loads((masked / "evaluation.json").read_text())["metrics"]
-        print(f"{MASKED}: masked accuracy {found['masked_accuracy']:.1f} %, loss {found['loss']:.3f} nats")
-        rows = []
-        for number, (name, changes) in enumerate(classifiers(masked).items()):
-            out = folder / f"classifier-{number}"
+        filled = json.loads((masked / "evaluation.json").read_text())["metrics"]
+        for name, changes in classifiers(masked).items():
+            out = folder / name
             rest = [f"--minutes={options.minutes}", seed, f"--out={out}", *changes]
             printed_by("train", str(folder / "labels.tsv"), *rest)
-            judged = json.loads(printed_by("evaluate", str(out), str(options.data / "test.tsv.gz"), "--json"))
-            low, high = judged["intervals"]["accuracy"]
-            rows.append([name, f"{judged['metrics']['accuracy']:.2f}", f"{low:.1f}–{high:.1f}"])
-            print(json.dumps({"name": name, "seed": options.seed, **judged["metrics"]}), flush=True)
-        print(markdown(["classifier", "accuracy", "95 % range"], rows))
+            judged = json.loads(printed_by("evaluate", str(out), str(data / "test.tsv.gz"), "--json"))
+            figures = {key: judged[key] for key in ("metrics", "intervals")}
+            facts = {"labels": options.labels, "minutes": options.minutes, "seed": options.seed}
+            record = {"name": name, **figures, "masked": filled, **facts}
+            if recorded:
+                append(RESULTS, record)
+            else:
+                print(json.dumps(record), flush=True)
 
 
 if __name__ == "__main__":
