@@ -13,7 +13,7 @@ import inspect
 import pkgutil
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,8 @@ from seqwright.config.validation import Doc as Doc
 from seqwright.config.validation import Whole as Whole
 from seqwright.config.validation import check
 from seqwright.errors import ConfigError, Problem, brief
+
+NAMED = 5  # wrong names that one error describes
 
 
 class Registry:
@@ -132,10 +134,10 @@ def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
     if not options:
         return
     hints, problems = hints_of(part), list[Problem | str]()
+    wrong = [key for key in options if key not in hints]
+    problems += unknown_each(f"option of {what}", wrong, sorted(hints))
     for key, value in options.items():
-        if key not in hints:
-            problems.append(unknown(f"option of {what}", key, sorted(hints)))
-        elif problem := check(f"{key} of {what}", value, hints[key]):
+        if key in hints and (problem := check(f"{key} of {what}", value, hints[key])):
             problems.append(problem)
     if problems:
         raise ConfigError(*problems)
@@ -143,9 +145,24 @@ def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
 
 def unknown(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
     """Return one line with the wrong name, the one that is `meant` or the nearest one, and all known ones."""
+    return _with_known(_nearest(kind, name, known, meant), known)
+
+
+def unknown_each(kind: str, names: Sequence[str], known: list[str]) -> list[str]:
+    """Return a line for each of the first wrong names; the known ones are listed once, at the end."""
+    lines = [_nearest(kind, name, known) for name in names[:NAMED]]
+    if len(names) > NAMED:
+        lines.append(f"{len(names) - NAMED:,} more are unknown")
+    return [*lines[:-1], _with_known(lines[-1], known)] if lines else []
+
+
+def _nearest(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
     near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown {kind} {brief(name)}; {hint}there are: {', '.join(known)}"
+    return f"unknown {kind} {brief(name)}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _with_known(line: str, known: list[str]) -> str:
+    return f"{line}{'' if line.endswith('?') else ';'} there are: {', '.join(known)}"
 
 
 def snake_case(name: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqwright.config import Config
 from seqwright.config.parsing import SHORT
-from seqwright.config.registry import unknown
+from seqwright.config.registry import unknown_each
 from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import refuse_changed
 from seqwright.data.split import Part
@@ -96,7 +96,7 @@ def _check_arguments(tables: Mapping[str, Any]) -> None:
     """Refuse arguments that neither `train` nor a configuration has."""
     own = [name for name in inspect.signature(train).parameters if name not in ("data", "tables")]
     known = [*own, *SHORT, *(each.name for each in fields(Config))]
-    if wrong := [unknown("argument", name, known) for name in tables if name not in known]:
+    if wrong := unknown_each("argument", [name for name in tables if name not in known], known):
         raise ConfigError("; ".join(wrong))
 
 

@@ -15,7 +15,7 @@ from seqwright.config import Config, DataConfig, override, parse, read, read_tom
 from seqwright.config.outside import import_outside
 from seqwright.config.presets import PRESETS
 from seqwright.config.recipe import ENDS, Choice, Recipe, merged
-from seqwright.config.registry import unknown
+from seqwright.config.registry import unknown, unknown_each
 from seqwright.data.checks.findings import Finding
 from seqwright.data.fingerprints import fingerprints
 from seqwright.data.glance import recognise
@@ -202,7 +202,7 @@ def _checked(requested: Mapping[str, Any]) -> Config:
 def _wrong_keys(model: Mapping[str, Any]) -> list[str]:
     """Return options that no model has, and a preset that does not exist."""
     known = ["preset", "kind", *(key.removeprefix("model.") for key in _model_keys())]
-    wrong = [unknown("option of the model", key, known) for key in model if key not in known]
+    wrong = unknown_each("option of the model", [key for key in model if key not in known], known)
     named = model.get("preset")
     return wrong if named is None or named in PRESETS else [unknown("preset", named, list(PRESETS)), *wrong]
 

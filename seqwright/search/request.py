@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from seqwright.config import SearchConfig
-from seqwright.config.registry import unknown
+from seqwright.config.registry import unknown_each
 from seqwright.config.validation import check
 from seqwright.errors import ConfigError, Problem
 from seqwright.search.options import BeamOptions, SamplingOptions
@@ -33,8 +33,9 @@ class SearchRequest:
     def of(cls, options: Mapping[str, Any]) -> SearchRequest:
         """Refuse options that a search does not have."""
         known = [field.name for field in fields(cls)]
-        if wrong := [unknown("option of a search", name, known) for name in options if name not in known]:
-            raise ConfigError(*wrong)
+        wrong = [name for name in options if name not in known]
+        if wrong:
+            raise ConfigError(*unknown_each("option of a search", wrong, known))
         return cls(**options)
 
     def given(self) -> dict[str, Any]:

@@ -246,5 +246,5 @@ def test_the_command_writes_a_page_a_trace_and_a_summary(tmp_path, capsys, monke
     assert ForecastTrace.load("x.json").text == "from 2024-01-20 05:00:00"
     assert "from 2024-01-26" in Path("page.html").read_text()
     assert cli.main(["look", "run", "--learning"]) == 3
-    assert "forecasts are not traced while they are trained" in capsys.readouterr().err
+    assert "trainings of forecasting are not traced" in capsys.readouterr().err
     assert cli.main(["look", "run", "--reference", "x"]) == 2

@@ -172,6 +172,8 @@ PARTS: dict[str, dict[str, Any]] = {  # of the models of tasks
 UNREAD = {"forecasting": ("jsonl",)}  # formats that a task does not read
 UNTRACED = (
     "masked_language_modeling",
+    "conversation",
+    "image_classification",
     "image_captioning",
     "forecasting",
 )  # tasks without traces of their trainings

@@ -26,7 +26,8 @@ function draw({ trace, colours }) {
   const rows = texts.map((one) => row(one, trace, { words, least, most, best, colours }));
   const node = element("div", {},
     paragraph("quiet facts", "The number is the cosine of the vectors of the ",
-      `${trace.names.source} and the ${trace.names.output}; below ${short(least, 3)} nothing fits. A word is orange if it brings the text `,
+      `${trace.names.source} and the ${trace.names.output}; below ${short(least, 3)} nothing fits. `,
+      "A word is orange if it brings the text ",
       `nearer and blue if it moves it away: ${method}, computed again without each word in turn. `,
       "Effects of several words do not add up."),
     element("ol", { class: "nearest" }, rows));

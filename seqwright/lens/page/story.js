@@ -91,7 +91,10 @@ function outputGroups({ decoded, given, document: { output }, characters }) {
 function thumbnail({ image: { uri }, text }) {
   const name = text.startsWith("data:") ? "image" : shorten(text.split("/").at(-1), 60);
   return uri.startsWith("data:image/")
-    && [element("img", { class: "thumbnail", src: uri, alt: name }), element("span", { class: "quiet" }, name)];
+    && [
+      element("img", { class: "thumbnail", src: uri, alt: name }),
+      element("span", { class: "quiet" }, name),
+    ];
 }
 
 /** How many tokens of a long source are not read. */

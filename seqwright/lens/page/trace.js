@@ -22,7 +22,9 @@ export class Trace {
     this.characters = { source: characters.source, output: characters.steps };
     this.axes = of((side) => {
       const letters = Array.from(side.text);
-      if (side.name) return side.pieces.map(({ text: own }) => ({ label: nameText(own), word: null, sink: false }));
+      if (side.name) {
+        return side.pieces.map(({ text: own }) => ({ label: nameText(own), word: null, sink: false }));
+      }
       return side.pieces.map((piece) => item(piece, letters, side !== output && piece.special === "end"));
     });
     const begin = { label: wordText(output.begin ?? "⟨begin⟩"), word: null, sink: true };

@@ -19,7 +19,8 @@ import { turns } from "./turns.js";
 import { why } from "./why.js";
 
 const VIEWS = [
-  regions, patches, saliency, surprise, nearest, turns, decision, sentences, alignment, heads, next, positions,
+  regions, patches, saliency, surprise, nearest, turns, decision, sentences, alignment, heads, next,
+  positions,
   beam, why, number, compare, learning,
 ];
 

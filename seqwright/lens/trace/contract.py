@@ -41,6 +41,13 @@ def searches_text(task: Any) -> bool:
     return task.generates and isinstance(task, TextTask) and own in (None, Task.readout)
 
 
+def traced_in_training(task: Any, kind: str) -> bool:
+    """Whether a training of a model of this kind records traces of its validations."""
+    if not task.traced or task.reads_files or task.whole_file or kind in task.untraced:
+        return False
+    return not task.generates or searches_text(task)
+
+
 def text_task(task: object) -> TextTask:
     """Return a task from text to text; refuse any other."""
     if not isinstance(task, TextTask):

@@ -19,8 +19,9 @@ from seqwright.data.task import task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError, ModelError
 from seqwright.files import remove_leftovers, writing
-from seqwright.lens.trace.contract import text_task
+from seqwright.lens.trace.contract import text_task, traced_in_training
 from seqwright.models import Model
+from seqwright.models.building import resolve
 from seqwright.runs.folder import Run
 from seqwright.search import BeamOptions
 
@@ -172,8 +173,8 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
     if not by_source:
         reasons = [str(record["untraced"]) for record in run.records() if "untraced" in record]
         reason = "it has not been validated yet, was copied without them, or is older than this feature"
-        if task.whole_file:
-            reason = "forecasts are not traced while they are trained; leave out --learning"
+        if not traced_in_training(task, resolve(config.model)["kind"]):
+            reason = f"trainings of {config.task} are not traced; leave out --learning"
         elif reasons:
             reason = reasons[-1]
         elif not config.training.traces:
