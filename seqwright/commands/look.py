@@ -97,7 +97,7 @@ def _source(model: Predictor, text: str | None) -> Any:
     from seqwright.errors import ConfigError
 
     task, data = model.task, (model.config or Config()).data
-    if not task.whole_file:
+    if task.usage.file != "whole":
         if text is None:
             raise ConfigError("TEXT is missing; pass a text, or --learning to play the training back")
         return task.from_line(text)

@@ -89,16 +89,16 @@ def run(options: argparse.Namespace) -> None:
     if output is not None:
         check_output(output if shard is None else shard.path(output), options.inputs)
     predictor = with_ranking(load(options.folder, threads=options.threads), options)
-    if len(options.inputs) > 1 and not predictor.task.reads_files:
+    if len(options.inputs) > 1 and predictor.task.usage.file != "item":
         raise ConfigError(f"predict got {len(options.inputs)} inputs; name one file, or quote the text")
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
     given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
-    if predictor.task.whole_file and not _is_jsonl(named):
+    if predictor.task.usage.file == "whole" and not _is_jsonl(named):
         try:
             return _answer_file(predictor, named, options, given)
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
-    if predictor.task.prompted and options.input != "-" and not os.path.lexists(options.input):
+    if predictor.task.usage.prompted and options.input != "-" and not os.path.lexists(options.input):
         try:
             return _answer_prompt(predictor, options, given)
         except ConfigError as error:
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> None:
     except ConfigError as error:
         raise ConfigError(_with_flags(str(error.renamed(_flags(*given, "sample"))))) from error
     except InputError as error:
-        hint = "" if predictor.task.reads_files else _hint_for_text(options)
+        hint = "" if predictor.task.usage.file == "item" else _hint_for_text(options)
         raise InputError(_with_flags(str(error)) + hint) from error
     except KeyboardInterrupt:
         if options.output and options.input != "-":
@@ -124,7 +124,7 @@ def _named(predictor: Predictor, inputs: list[str]) -> Input | None:
     """Return the images that are inputs, with those in folders, as lines; None for a file of lines."""
     from seqwright.data.readers.files import GivenLines, is_text
 
-    if not predictor.task.reads_files or not inputs or inputs == ["-"] or is_text(inputs[0]):
+    if predictor.task.usage.file != "item" or not inputs or inputs == ["-"] or is_text(inputs[0]):
         return None
     return GivenLines(predictor.task.to_line(each) for each in predictor.task.inputs(inputs))
 
@@ -136,7 +136,7 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
     from seqwright.data.text_display import printable
     from seqwright.files import write_text
 
-    growing = predictor.task.streams and sys.stdout.isatty()
+    growing = predictor.task.usage.streams and sys.stdout.isatty()
     if growing and not (options.json or options.output or (options.samples or 1) > 1):
         predictor.task.request(predictor.search, **given)
         shown = ""

@@ -62,16 +62,16 @@ class Corpus:
 
     def placed(self, reader: Reader[Any], report: ReadReport) -> Iterator[tuple[float, Any]]:
         """Yield examples, each with the place from 0 to 1 that decides its part."""
-        if self.task.split is SplitRule.IN_ORDER:
+        if self.task.learning.split is SplitRule.IN_ORDER:
             count = sum(1 for _ in reader.read(ReadReport()))
             for number, example in enumerate(reader.read(report)):
                 yield place_in_order(number, count), example
             return
-        if self.task.split is SplitRule.BY_TIME:
+        if self.task.learning.split is SplitRule.BY_TIME:
             for example in reader.read(report):
                 yield cast(TimedReader[Any], reader).share(example), example
             return
-        place = self._by_label if self.task.split is SplitRule.BY_LABEL else self._by_hash
+        place = self._by_label if self.task.learning.split is SplitRule.BY_LABEL else self._by_hash
         for example in reader.read(report):
             yield place(self.task.group(example)), example
 

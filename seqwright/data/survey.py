@@ -55,7 +55,7 @@ class Survey:
     @property
     def findings(self) -> list[Finding]:
         """All findings, the most severe first."""
-        nouns = {"noun": self.corpus.task.noun, "group": self.corpus.task.group_noun}
+        nouns = {"noun": self.corpus.task.nouns.example, "group": self.corpus.task.nouns.group}
         leaks = (leak_finding(found, NAMES[part], **nouns) for part, found in self.leaks.items())
         return by_severity([*reading_findings(self.tally), *self.report.findings, *filter(None, leaks)])
 
@@ -68,9 +68,9 @@ class Survey:
     def lines(self) -> list[str]:
         """Return a short description for a terminal."""
         report, task, data = self.report, self.corpus.task, self.corpus.data
-        examples = pluralize(report.examples, task.noun)
-        if task.group_noun != task.noun:
-            examples += f" of {pluralize(report.distinct, task.group_noun)}"
+        examples = pluralize(report.examples, task.nouns.example)
+        if task.nouns.group != task.nouns.example:
+            examples += f" of {pluralize(report.distinct, task.nouns.group)}"
         lines = [
             f"{self.name}: {examples}",
             f"  {'; '.join(self.form)}",
@@ -93,8 +93,8 @@ class Survey:
             "format": FORMAT,
             "name": self.name,
             "form": list(self.form),
-            "unit": self.corpus.task.noun,
-            "group": self.corpus.task.group_noun,
+            "unit": self.corpus.task.nouns.example,
+            "group": self.corpus.task.nouns.group,
             "pairs": report.examples,
             "sources": report.distinct,
             **{name: column.to_json() for name, column in report.columns.items()},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
@@ -126,46 +126,63 @@ class TaskBatch(Protocol):
         """Return the same targets with the inputs of other rows: does the model use its input?"""
 
 
+@dataclass(frozen=True)
+class Nouns:
+    """What people call the parts of the data, in the singular."""
+
+    example: str = "example"
+    group: str = "input"  # the examples that stay in one part of the split
+    speed: str = "token"  # what training speed is counted in
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How a training takes its examples, and where else it can learn from."""
+
+    split: SplitRule = SplitRule.BY_GROUP  # how validation and test splits are taken from the training files
+    block: int = 20_000  # examples that are encoded together
+    transfers: bool = False  # `fit` can take the tokenizer of a run of another task
+    correctable: bool = False  # training can read corrections of its outputs, with `corrected`
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How commands and the server use a trained model.
+
+    file: what a file named to `predict` holds: an input per line or block of lines; one input as a whole,
+    which the reader reads; or it is an item, such as an image, and several may be named.
+    """
+
+    file: Literal["lines", "whole", "item"] = "lines"
+    prompted: bool = False  # `predict` takes an argument that names no file as the input itself
+    streams: bool = False  # in a terminal, `predict` prints the output for such an argument as it grows
+    generates: bool = False  # outputs are searched for, with the options of a beam
+    chat: Mapping[str, Any] | None = None  # options of predictions in a chat; None: there is no chat
+    traced: tuple[str, ...] = ()  # kinds of models whose predictions `look` shows
+    schema: Mapping[str, Any] | None = None  # JSON schema of an input of a client; None: by the roles
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How an evaluation takes examples and predicts."""
+
+    merges: bool = True  # examples of one group are one item with several right answers
+    options: Mapping[str, Any] = field(default_factory=dict)  # of predictions that are scored or recorded
+
+
 class Task(ABC, Generic[E, P]):
     """One kind of data and what is wanted from it. E is an example, P a prediction.
 
-    noun, group_noun: what one example is called, and what examples that stay in one part of the split share.
-    split: how the parts are taken from the training files. sample_facts: small `facts`, to check a model
-    before there is data. traced: `look` shows its predictions, but not of models of the kinds `untraced`.
-    checking: the options of `predict` in an evaluation and for the outputs by which a run verifies itself.
-    prompted: an INPUT of the command `predict` that names no file is the input itself. streams: in a
-    terminal, the answer to it is shown while it grows. whole_file: a file is one input, which the reader
-    reads, not a line. generates: answers are searched for, with the options of a beam. transfers: `fit` can
-    take the tokenizer of another task. reads_files: an INPUT of the command `predict` is an input itself,
-    such as an image, and there may be several. speed_noun: what training speed is counted in. block: examples
-    that are encoded together. merges: in an evaluation, examples of one group are one item with several right
-    answers. converses: `chat` talks to it, with the options `talk`. record: JSON schema of an input that a
-    client sends, where it is not an object of the columns that a prediction needs. correctable: training can
-    read corrections of its outputs, with `corrected`.
+    models: the kinds of models that fit. sample_facts: small `facts`, to check a model before there is data.
     """
 
     roles: ClassVar[tuple[Role, ...]]
     models: ClassVar[tuple[str, ...]]
-    noun: ClassVar[str] = "example"
-    group_noun: ClassVar[str] = "input"
-    split: ClassVar[SplitRule] = SplitRule.BY_GROUP
+    nouns: ClassVar[Nouns] = Nouns()
+    learning: ClassVar[Learning] = Learning()
+    usage: ClassVar[Usage] = Usage()
+    judging: ClassVar[Judging] = Judging()
     sample_facts: ClassVar[Mapping[str, Any]] = {}
-    traced: ClassVar[bool] = False
-    untraced: ClassVar[tuple[str, ...]] = ()
-    checking: ClassVar[Mapping[str, Any]] = {}
-    prompted: ClassVar[bool] = False
-    whole_file: ClassVar[bool] = False
-    streams: ClassVar[bool] = False
-    generates: ClassVar[bool] = False
-    record: ClassVar[Mapping[str, Any] | None] = None
-    transfers: ClassVar[bool] = False
-    reads_files: ClassVar[bool] = False
-    speed_noun: ClassVar[str] = "token"
-    block: ClassVar[int] = 20_000
-    merges: ClassVar[bool] = True
-    converses: ClassVar[bool] = False
-    talk: ClassVar[Mapping[str, Any]] = {}
-    correctable: ClassVar[bool] = False
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -196,7 +213,7 @@ class Task(ABC, Generic[E, P]):
 
     @classmethod
     def corrected(cls, record: Mapping[str, Any], place: Place, data: DataConfig) -> E:
-        """Return the example of a correction, a JSON object with the columns of the task (`correctable`)."""
+        """Return the example of a correction, a JSON object with the columns of the task."""
         raise NotImplementedError
 
     @classmethod
@@ -211,7 +228,7 @@ class Task(ABC, Generic[E, P]):
 
     @classmethod
     def prompt(cls, line: str) -> tuple[str, str]:
-        """Return the beginning of an input to try a `prompted` task with, and what the task does with it."""
+        """Return the beginning of an input to try a task with prompts, and what the task does with it."""
         return " ".join(line.split()[:PROMPT]), "continues the prompt"
 
     @classmethod
@@ -312,11 +329,11 @@ class Task(ABC, Generic[E, P]):
         """Yield the examples with their targets in what a user gives to `evaluate` and `score`."""
 
     def whole_inputs(self, reader: Any) -> list[E]:
-        """Return the inputs in whole files, for a task with `whole_file`."""
+        """Return the inputs in whole files, where a file is one input."""
         raise ConfigError(f"{type(self).__name__} reads lines")
 
     def looked_at(self, reader: Any, text: str | None) -> E:
-        """Return the input that `look` shows by the text that a user gives, for a task with `whole_file`."""
+        """Return the input that `look` shows by the text that a user gives, where a file is one input."""
         raise NotImplementedError
 
     def written(self, predictions: Sequence[P]) -> str:
@@ -404,7 +421,7 @@ class Task(ABC, Generic[E, P]):
         """Return the input that answers messages with a role and a content: all turns of a conversation, or
         the last message of the user.
         """
-        if self.converses:
+        if self.usage.chat is not None:
             return self.after_turns([each["content"] for each in messages if each["role"] != "system"])
         users = [message["content"] for message in messages if message["role"] == "user"]
         return (users or [messages[-1]["content"]])[-1]
@@ -529,7 +546,7 @@ def group_items(task: Task[E, Any], examples: Iterable[E]) -> tuple[list[E], lis
     order = []
     places: dict[str, int] = {}
     for number, example in enumerate(examples):
-        key = task.group(example) if task.merges else str(number)
+        key = task.group(example) if task.judging.merges else str(number)
         firsts.setdefault(key, example)
         answers.setdefault(key, {})[task.truth(example)] = None
         order.append(places.setdefault(key, len(places)))

@@ -205,7 +205,7 @@ def evaluate(
     judging, task = judging or Judging(), predictor.task
     firsts, references, order = group_items(task, task.labelled(examples))
     if not firsts:
-        raise InputError(f"there is nothing to evaluate; give at least one {task.noun}")
+        raise InputError(f"there is nothing to evaluate; give at least one {task.nouns.example}")
     path = None if predictor.folder is None else Path(predictor.folder, FILE)
     judge = task.judge(
         firsts,
@@ -261,8 +261,8 @@ def evaluate(
 def _beam(predictor: Predictor, requested: int | None) -> int:
     """Return the beam size of an evaluation; 0 if answers are not searched for, but sampled or computed."""
     task = predictor.task
-    usual = 0 if task.converses else predictor.search.beam
-    return (requested or usual) if task.generates else 0
+    usual = 0 if task.usage.chat is not None else predictor.search.beam
+    return (requested or usual) if task.usage.generates else 0
 
 
 def _family(spec: Spec) -> Sequence[Spec]:
@@ -300,7 +300,7 @@ def evaluate_files(
         check_run_data(predictor.folder, data.test or data.train)
     examples = list(corpus.examples("test", tally)) if data.test or data.train else []
     if not examples:
-        raise InputError(f"the run has no test split; name a file of {corpus.task.noun}s")
+        raise InputError(f"the run has no test split; name a file of {corpus.task.nouns.example}s")
     predictor.task.check_compatible(examples[0], paths)
     evaluation = evaluate(predictor, examples, file=corpus.name("test"), **how)
     left_out = tally.summary() if paths else []  # the training reported what it left out itself

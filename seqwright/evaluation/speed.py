@@ -57,7 +57,7 @@ def timed(
     predictor: Predictor, examples: Sequence[Any], beam: int | None, check: Callable[[], None]
 ) -> tuple[list[Prediction], Speed]:
     """Return the outputs and how long they took; `check` is called between batches and may raise."""
-    options: dict[str, Any] = {**predictor.task.checking, **({} if beam is None else {"beam": beam})}
+    options: dict[str, Any] = {**predictor.task.judging.options, **({} if beam is None else {"beam": beam})}
     began = time.perf_counter()
     outputs = list(predictor.stream(examples, check=check, **options))
     seconds, used = time.perf_counter() - began, predictor.threads_used

@@ -68,8 +68,8 @@ def _check_task(task: str, start: str, run: Run) -> None:
     if task != run.config["task"]:
         rule = f"corrections are of the outputs of {start}, a run of {run.config['task']}; leave it out"
         raise ConfigError(Problem("task", task, rule))
-    if not task_class(task).correctable:
-        takers = ", ".join(name for name in TASKS.names() if task_class(name).correctable)
+    if not task_class(task).learning.correctable:
+        takers = ", ".join(name for name in TASKS.names() if task_class(name).learning.correctable)
         raise ConfigError(
             f"{start} is a run of {task}, which cannot be trained on corrections ({takers} can); leave out "
             "data.corrections"

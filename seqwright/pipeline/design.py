@@ -90,7 +90,7 @@ class Design:
         found, share = self.survey, self.config.data.held_out
         for part, count in found.split(self.config.data).items():
             if not count and part != "test":  # without a test split, the validation has the final score
-                groups = pluralize(found.report.distinct, f"distinct {found.corpus.task.group_noun}")
+                groups = pluralize(found.report.distinct, f"distinct {found.corpus.task.nouns.group}")
                 raise InputError(
                     f"{found.name} has {groups}; with data.held_out = {share:g} the {NAMES[part]} split is "
                     f"empty: training needs at least {ENOUGH}. Add data, or pass --valid and --test files"
@@ -98,13 +98,13 @@ class Design:
 
     def _split(self) -> str:
         counts, data, task = self.survey.split(self.config.data), self.config.data, self.survey.corpus.task
-        shares = [f"{pluralize(counts['train'], task.noun)} for training"]
+        shares = [f"{pluralize(counts['train'], task.nouns.example)} for training"]
         for part, own in (("valid", data.valid), ("test", data.test)):
             if counts[part]:  # type: ignore[index]
                 shares.append(f"{counts[part]:,} for {NAMES[part]}" + (" (own file)" if own else ""))  # type: ignore[index]
-        kept = "" if data.valid else f"; equal {task.group_noun}s stay in one part, so nothing leaks"
-        if task.split in (SplitRule.IN_ORDER, SplitRule.BY_TIME) and not data.valid:
-            kept = f"; in this order: the last {task.noun}s are held out"
+        kept = "" if data.valid else f"; equal {task.nouns.group}s stay in one part, so nothing leaks"
+        if task.learning.split in (SplitRule.IN_ORDER, SplitRule.BY_TIME) and not data.valid:
+            kept = f"; in this order: the last {task.nouns.example}s are held out"
         return f"split: {', '.join(shares)}{kept}"
 
 
@@ -266,7 +266,7 @@ def _chosen(config: Config, found: Survey, requested: Mapping[str, Any]) -> Reci
     if share is None or share == chosen:
         return recipe
     again = "" if config.data.test else ", and as many for the test"
-    what = f"{100 * share:.0f} % of the {found.corpus.task.group_noun}s for validation{again}"
+    what = f"{100 * share:.0f} % of the {found.corpus.task.nouns.group}s for validation{again}"
     reason = "there are so few that less would leave a part empty"
     others = (own for own in recipe.choices if "held_out" not in own.table.get("data", {}))
     return Recipe((Choice(what, {"data": {"held_out": share}}, reason), *others))

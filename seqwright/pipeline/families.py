@@ -306,7 +306,7 @@ def _result(family: Family, place: Path, progress: Progress) -> Result:
         folder=place,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         flops=flops,
-        unit=UNIT.get(kind, task_class(family.design.config.task).noun),
+        unit=UNIT.get(kind, task_class(family.design.config.task).nouns.example),
         read=read,
         steps=progress.step,
         seconds=progress.seconds,

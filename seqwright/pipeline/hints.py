@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seqwright.config import Config, TrainingConfig
-from seqwright.data.task import Task
+from seqwright.data.task import Task, Usage
 from seqwright.data.text_display import pluralize
 from seqwright.files import uncompressed
 from seqwright.lens.trace.history import TRACES
@@ -37,14 +37,15 @@ def next_commands(
     """
     run, text = shlex.quote(str(folder)), shell_word(example)
     predict = f"  seqwright predict {run} < inputs.txt        # one line in, one line out"
-    if task is not None and task.whole_file:
+    usage = Usage(traced=(kind,)) if task is None else task.usage
+    if usage.file == "whole":
         predict = f"  seqwright predict {run} --output forecast.csv  # what follows the end of the data"
         text = ""
-    if task is not None and task.prompted:
+    if task is not None and usage.prompted:
         prompt, effect = task.prompt(example)
         text = shell_word(prompt)
         predict = f"  seqwright predict {run} {text}  # {effect}"
-    if task is not None and task.reads_files:
+    if usage.file == "item":
         text = "photo.jpg"
         predict = f"  seqwright predict {run} {text} folder  # one line for each image"
     watch = f"  seqwright look {run} --learning -o learning.html  # how it learned"
@@ -53,9 +54,9 @@ def next_commands(
     return [
         "next:",
         predict,
-        *([f"  seqwright chat {run}  # talk to it"] if task is not None and task.converses else []),
+        *([] if usage.chat is None else [f"  seqwright chat {run}  # talk to it"]),
         f"  seqwright evaluate {run} {files_like(trained)}       # scores on another file of the same form",
-        *([look] if task is None or (task.traced and kind not in task.untraced) else []),
+        *([look] if kind in usage.traced else []),
         *([watch] if (folder / TRACES).exists() else []),
         f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",
     ]

@@ -23,7 +23,7 @@ class Chat:
     fits = True
 
     def __init__(self, predictor: Predictor, *, seed: int = 1, **options: Any):
-        if not predictor.task.converses:
+        if predictor.task.usage.chat is None:
             raise ConfigError(
                 f"chat needs a conversation or a language model, not {type(predictor.task).__name__}; "
                 "use seqwright predict"
@@ -81,4 +81,4 @@ class Chat:
         return self.predictor.task.after_turns(turns)
 
     def _options(self) -> dict[str, Any]:
-        return {**self.predictor.task.talk, "seed": self.seed, **self.options}
+        return {**(self.predictor.task.usage.chat or {}), "seed": self.seed, **self.options}

@@ -113,5 +113,5 @@ def replay(predictor: Predictor, folder: str | os.PathLike[str]) -> list[Differe
 
 
 def _outputs(predictor: Predictor, inputs: Iterable[Any]) -> list[RecordedOutput]:
-    found = predictor.predict(inputs, **predictor.task.checking)
+    found = predictor.predict(inputs, **predictor.task.judging.options)
     return [RecordedOutput.from_json(each.to_json()) for each in found]

@@ -232,14 +232,14 @@ class Predictor:
         from seqwright.lens.trace.build import look, look_at
         from seqwright.lens.trace.contract import searches_text
 
-        if not self.task.traced:
+        if not self.task.usage.traced:
             raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
         (example,) = self.task.inputs(given)
         config = None if self.folder is None else Run.open(self.folder).config
         rest: dict[str, Any] = {"ablate": ablate, "config": config, "member": self.numbered(member)}
         with self._lock:
             watched = self._with(shared_copy(self.model)).member(member)
-        if not self.task.generates:
+        if not self.task.usage.generates:
             if wrong := [name for name, value in (("beam", beam), ("reference", reference)) if value]:
                 raise ConfigError(f"{' and '.join(wrong)}: this task does not search; leave it out")
             with watched.computing(1):

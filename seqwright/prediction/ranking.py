@@ -41,10 +41,10 @@ class Ranking:
         if problems := [each for each in map(self._problem, ("candidates", "weight")) if each]:
             raise ConfigError(*problems)
         task: Any = self.judge.task
-        if not task.generates or getattr(task, "retrieves", False):
+        if not task.usage.generates or getattr(task, "retrieves", False):
             kind = type(task).__name__
             raise ConfigError(f"{self._judge} ({kind}) gives no probabilities of texts; name a run that does")
-        if self.by == "generator" and not task.converses:
+        if self.by == "generator" and task.usage.chat is None:
             raise ConfigError(f"{self._judge} is not a conversation; name a generative run of the same data")
 
     def _problem(self, name: str) -> Problem | None:

@@ -29,8 +29,8 @@ def input_roles(task: Task[Any, Any]) -> tuple[Role, ...]:
 
 def input_schema(task: Task[Any, Any]) -> dict[str, Any]:
     """Return the JSON schema of one input: an object of its roles, or the text alone where it is one text."""
-    if task.record is not None:
-        return dict(task.record)
+    if task.usage.schema is not None:
+        return dict(task.usage.schema)
     roles = input_roles(task)
     record = {
         "type": "object",
@@ -43,8 +43,8 @@ def input_schema(task: Task[Any, Any]) -> dict[str, Any]:
 
 def read_input(task: Task[Any, Any], given: Any, number: int) -> Any:
     """Return an input as the task takes it. A text never names a file of the server."""
-    if task.record is not None:
-        return _record(task.record, given, number)
+    if task.usage.schema is not None:
+        return _record(task.usage.schema, given, number)
     roles = input_roles(task)
     if isinstance(given, str) and _one_text(roles):
         return given

@@ -70,7 +70,7 @@ class Served:
         return {
             "task": self.kind,
             "roles": roles,
-            "traced": self.task.traced,
+            "traced": bool(self.task.usage.traced),
             "writes": self.writes,
             "source": self.pair.source,
             "target": self.pair.target,
@@ -159,7 +159,7 @@ class Served:
 
     async def look(self, given: Any, **options: Any) -> Any:
         """Return the trace of one input; `options` are those of `Predictor.look`."""
-        if not self.task.traced:
+        if not self.task.usage.traced:
             raise Refusal(404, f"{self.name} cannot be looked into: its task is {self.kind}")
         await self.encode([given])  # refuses what is too long
         async with self.looking:
@@ -185,7 +185,7 @@ class Served:
         """Compute a recorded example, so that the first request does not wait for lazy parts."""
         with suppress(InputError):  # the example may be the name of an image that is gone
             for given in self.examples()[:1]:
-                self.predictor.predict([self.task.from_line(given)], **self.task.checking)
+                self.predictor.predict([self.task.from_line(given)], **self.task.judging.options)
 
     def examples(self) -> list[str]:
         """Return recorded inputs of the run as lines."""

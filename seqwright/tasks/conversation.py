@@ -34,7 +34,20 @@ from seqwright.data.replies import Reply
 from seqwright.data.results import Text
 from seqwright.data.split import text_hash
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row
+from seqwright.data.task import (
+    Bucket,
+    Check,
+    Claim,
+    Item,
+    Judge,
+    Judging,
+    Kind,
+    Mistake,
+    Nouns,
+    Role,
+    Row,
+    Usage,
+)
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import InputError, ModelError, brief
 from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
@@ -94,16 +107,14 @@ class Conversation(GeneratedText[Exchange]):
 
     roles = (Role("context", Kind.TEXT), Role("reply", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "decoder_only", "ensemble", "dual_encoder")
-    noun, group_noun = "exchange", "conversation"
+    nouns = Nouns("exchange", group="conversation")
+    usage = Usage(generates=True, chat={}, traced=models)
+    judging = Judging(merges=False, options={"checked": True})
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,
         "vocabulary": 8,
     }
-    checking: ClassVar[Mapping[str, Any]] = {"checked": True}
-    merges = False
-    converses = True
-    traced = True
 
     @property
     def target(self) -> Tokenizer:  # type: ignore[override]

@@ -38,7 +38,21 @@ from seqwright.data.series_scaling import by_channel, deviation, filled, filled_
 from seqwright.data.series_sizes import window_sizes
 from seqwright.data.split import SplitRule, text_hash
 from seqwright.data.store import ColumnSpec, Store
-from seqwright.data.task import Bucket, Check, Claim, Item, Judge, Kind, Mistake, Role, Row, Task
+from seqwright.data.task import (
+    Bucket,
+    Check,
+    Claim,
+    Item,
+    Judge,
+    Kind,
+    Learning,
+    Mistake,
+    Nouns,
+    Role,
+    Row,
+    Task,
+    Usage,
+)
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
@@ -61,6 +75,19 @@ SPANS = 5  # of time, by which an evaluation is divided
 DIGITS = 7  # of numbers in a line
 TYPICAL = 3  # forecasts in the report, next to the worst one
 DRAWN = 1200  # steps of a back-test in the report
+
+
+HISTORY: Mapping[str, Any] = {  # the JSON schema of an input
+    "type": "object",
+    "properties": {
+        "target": {"description": "Numbers: of each step, or of each step in every column."},
+        "start": {"type": ["string", "number"], "description": "The time of the first step."},
+        "series": {"type": "string"},
+        "known": {"description": "Columns that are known in advance."},
+    },
+    "required": ["target"],
+    "additionalProperties": False,
+}
 
 
 @dataclass(frozen=True)
@@ -103,24 +130,12 @@ class Forecasting(Task[Window, Forecast]):
 
     roles = (Role("time", Kind.TIME), Role("value", Kind.NUMBER, needed="train"))
     models = ("forecaster",)
-    noun, group_noun = "step", "step"
-    split = SplitRule.BY_TIME
-    traced = True
+    nouns = Nouns("step", group="step")
+    learning = Learning(SplitRule.BY_TIME)
+    usage = Usage(file="whole", traced=models, schema=HISTORY)
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "lookback": 16, "horizon": 4, "season": 2, "features": 0, "series": 1,
     }  # fmt: skip
-    whole_file = True
-    record: ClassVar[Mapping[str, Any]] = {
-        "type": "object",
-        "properties": {
-            "target": {"description": "Numbers: of each step, or of each step in every column."},
-            "start": {"type": ["string", "number"], "description": "The time of the first step."},
-            "series": {"type": "string"},
-            "known": {"description": "Columns that are known in advance."},
-        },
-        "required": ["target"],
-        "additionalProperties": False,
-    }
 
     # The user's files ------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from seqwright.data.plan import RowLengths
 from seqwright.data.readers.images import ImageExample, image_layout
 from seqwright.data.results import Reading, Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Mistake, Role, Row
+from seqwright.data.task import Bucket, Claim, Item, Judge, Kind, Learning, Mistake, Nouns, Role, Row, Usage
 from seqwright.data.tokenizer import BEGIN, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, ModelError
 from seqwright.evaluation.buckets import ENDING, by_ending, by_length
@@ -73,9 +73,10 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
 
     roles = (Role("image", Kind.IMAGE), Role("caption", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "ensemble")
-    noun = "caption"
+    nouns = Nouns("caption", group="image")
+    learning = Learning(block=512)
+    usage = Usage(file="item", generates=True, traced=models)
     sample_facts: ClassVar[Mapping[str, Any]] = {"channels": 3, "image_size": 32, "target_vocabulary": 8}
-    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 

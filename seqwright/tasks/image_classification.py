@@ -20,8 +20,9 @@ from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens
 from seqwright.data.readers.images import ImageExample, image_layout
 from seqwright.data.results import Label
+from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Store
-from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row
+from seqwright.data.task import Bucket, Claim, Item, Kind, Learning, Nouns, Role, Row, Usage
 from seqwright.evaluation.buckets import by_tenth
 from seqwright.tasks.bases.images import SHEET, ImageTask
 from seqwright.tasks.bases.labels import LABELS, USUAL, LabelTask
@@ -46,10 +47,10 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
     augment: tuple[str, ...] = ()
 
     roles = (Role("image", Kind.IMAGE), Role("label", Kind.LABEL, needed="train"))
-    noun = "image"
+    nouns = Nouns("image", group="image", speed="image")
+    learning = Learning(SplitRule.BY_LABEL, block=512)
+    usage = Usage(file="item", traced=LabelTask.models)
     sample_facts: ClassVar[Mapping[str, Any]] = {"channels": 3, "image_size": 32, "classes": 2}
-    speed_noun = "image"
-    traced = True
     usual_metrics = (USUAL[0], "top_5", *USUAL[1:])
 
     # The user's files ------------------------------------------------------------------------------

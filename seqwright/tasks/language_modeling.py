@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from seqwright.data.readers.texts import Passage
 from seqwright.data.results import Reading
 from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
-from seqwright.data.task import Claim, Item, Judge, Mistake, Row
+from seqwright.data.task import Claim, Item, Judge, Mistake, Row, Usage
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Piece
 from seqwright.errors import ConfigError
@@ -137,11 +137,8 @@ class LanguageModeling(RunningText[Any]):
     """A model of the next token."""
 
     models = ("decoder_only",)
+    usage = Usage(prompted=True, streams=True, chat={"stop": ("\n\n",)}, traced=models)
     part = "decoder"
-    streams = True
-    traced = True
-    converses = True
-    talk: ClassVar[Mapping[str, Any]] = {"stop": ("\n\n",)}
 
     # The user's files ------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from seqwright.data.readers.texts import Passage
 from seqwright.data.results import Reading
 from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
-from seqwright.data.task import Item, Judge, Mistake, Row
+from seqwright.data.task import Item, Judge, Mistake, Row, Usage
 from seqwright.data.tokenizer import FIRST, PAD, UNK, Piece
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import METRICS
@@ -57,7 +57,7 @@ class MaskedLanguageModeling(RunningText[Any]):
     """A model of hidden tokens. `[MASK]` in a text is a blank, in training data as well."""
 
     models = ("encoder_only",)
-    traced = True
+    usage = Usage(prompted=True, traced=models)
     part = "encoder"
     markers = (MARKER,)
 

@@ -28,8 +28,21 @@ from seqwright.data.readers.labelled import (
 )
 from seqwright.data.results import Label, Reading
 from seqwright.data.sentences import SentenceLimits, split_sentences
+from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Bucket, Claim, Item, Kind, Role, Row, Task, fit_tokenizer
+from seqwright.data.task import (
+    Bucket,
+    Claim,
+    Item,
+    Kind,
+    Learning,
+    Nouns,
+    Role,
+    Row,
+    Task,
+    Usage,
+    fit_tokenizer,
+)
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import END, UNK, Piece, Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError
@@ -62,11 +75,10 @@ class TextClassification(LabelTask[Labelled]):
     sentences: SentenceLimits | None = None
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
-    noun, group_noun = "text", "text"
-    transfers = True
-    correctable = True
+    nouns = Nouns("text", group="text")
+    learning = Learning(SplitRule.BY_LABEL, transfers=True, correctable=True)
+    usage = Usage(traced=LabelTask.models)
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "classes": 2}
-    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 

@@ -30,11 +30,14 @@ from seqwright.data.task import (
     Item,
     Judge,
     Kind,
+    Learning,
     Mistake,
+    Nouns,
     Role,
     Row,
     Table,
     Task,
+    Usage,
     fit_tokenizer,
 )
 from seqwright.data.text_display import pluralize
@@ -87,16 +90,17 @@ class TextToText(GeneratedText[Pair]):
 
     roles = (Role("source", Kind.TEXT), Role("target", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "ensemble", "decoder_only")
-    noun, group_noun = "pair", "source"
-    transfers = True
-    correctable = True
+    nouns = Nouns("pair", group="source")
+    learning = Learning(transfers=True, correctable=True)
+    usage = Usage(
+        generates=True,
+        traced=("encoder_decoder", "ensemble"),  # of a prompt to `decoder_only`, the source has no axis yet
+    )
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,
         "vocabulary": 8,
     }
-    traced = True
-    untraced = ("decoder_only",)  # the source is a prompt, which has no axis of its own yet
 
     # The user's files ------------------------------------------------------------------------------
 

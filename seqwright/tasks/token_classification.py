@@ -34,12 +34,16 @@ from seqwright.data.task import (
     Claim,
     Item,
     Judge,
+    Judging,
     Kind,
+    Learning,
     Mistake,
+    Nouns,
     Role,
     Row,
     Table,
     Task,
+    Usage,
     fit_tokenizer,
 )
 from seqwright.data.text_display import pluralize
@@ -98,12 +102,11 @@ class TokenClassification(Task[Tagged, Tags]):
 
     roles = (Role("sentence", Kind.TEXT), Role("tags", Kind.LABEL, needed="train"))
     models = ("encoder_only",)
-    noun, group_noun = "sentence", "sentence"
-    transfers = True
-    correctable = True
-    merges = False  # published scores count every sentence of a test file
+    nouns = Nouns("sentence", group="sentence")
+    learning = Learning(transfers=True, correctable=True)
+    usage = Usage(traced=models)
+    judging = Judging(merges=False)  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}
-    traced = True
 
     # The user's files ------------------------------------------------------------------------------
 

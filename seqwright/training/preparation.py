@@ -129,7 +129,7 @@ class _Preparation:
 
     def _examples(self) -> Iterator[Any]:
         for count, example in enumerate(self.corpus.examples("train")):
-            if count % self.corpus.task.block == 0:
+            if count % self.corpus.task.learning.block == 0:
                 self.check()
             yield example
 
@@ -140,7 +140,7 @@ class _Preparation:
         )
         rows = self._rows(part, task, [column.name for column in columns])
         place = self.folder / "data" / part
-        rows = counted(rows, f"{task.noun}s prepared")
+        rows = counted(rows, f"{task.nouns.example}s prepared")
         store = Store.open_or_build(place, rows, columns, key=key, inputs=self.corpus.paths)
         reached(f"prepare:{part}")
         return store
@@ -152,7 +152,7 @@ class _Preparation:
         limit, numbers = self.config.data.max_length, {path: k for k, path in enumerate(self.corpus.paths)}
         examples = self.corpus.examples(part)
         kept, lengths, seen = 0, Counter[int](), Occurrences()
-        while block := list(islice(examples, task.block)):
+        while block := list(islice(examples, task.learning.block)):
             self.check()
             for row in task.encode(block):
                 place = row.example.place
@@ -205,7 +205,7 @@ def _refuse_other_files(folder: Path, before: dict[str, str], now: dict[str, str
 
 
 def _nothing_left(part: Part, corpus: Corpus, limit: int, lengths: Counter[int]) -> str:
-    noun = f"{corpus.task.noun}s"
+    noun = f"{corpus.task.nouns.example}s"
     if not lengths:
         files = "files of their own with --valid and --test" if part == "train" else f"files with --{part}"
         return (

@@ -56,7 +56,7 @@ class Start:
     def check_transfer(self, task: str) -> None:
         """Refuse to take an encoder into another task, unless both read text."""
         named = f"{self.path} is a run of {self.config.task}"
-        if not task_class(task).transfers:
+        if not task_class(task).learning.transfers:
             raise ModelError(f"{named}; {task} can only start from a run of {task}")
         if self.task.reads is None:
             raise ModelError(f"{named}, which does not read plain text; {task} cannot start from it")

@@ -187,23 +187,23 @@ def test_answers_keep_order_and_count_alone_as_in_a_batch(name, tmp_path):
     json.dumps([each.to_json() for each in turned], allow_nan=False)
     assert predictor(inputs[0]) == together[0]
     assert list(predictor.stream([])) == []
-    if not task.traced:
+    if not task.usage.traced:
         with pytest.raises(ConfigError, match="look cannot show"):
             predictor.look(inputs[0])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if task_class(name).traced])
+@pytest.mark.parametrize("name", [name for name in NAMES if task_class(name).usage.traced])
 def test_a_trace_is_valid_and_its_page_too(name, tmp_path):
     task = fitted(name, tmp_path)
     torch.manual_seed(0)
     predictor = Predictor(build_model(small_model(task), **task.facts()).eval(), task)
     line = task.to_line(examples(name, tmp_path)[0])
-    trace = predictor.look(task.prompt(line)[0] if task.prompted else line)
+    trace = predictor.look(task.prompt(line)[0] if task.usage.prompted else line)
     trace.checked()
     for entry in trace.document.get("attention", ()):
         rows = trace.attention(entry["kind"], entry["layer"]).sum(-1)
         np.testing.assert_allclose(rows, 1.0, atol=1e-3)
-    assert trace.page() == predictor.look(line if task.whole_file else trace.text).page()
+    assert trace.page() == predictor.look(line if task.usage.file == "whole" else trace.text).page()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -268,12 +268,12 @@ def test_a_server_answers_as_the_predictor(name, tmp_path):
     predictor = Predictor(build_model(small_model(task), **task.facts()), task, threads=1)
     roles = [role.name for role in input_roles(task)]
     records = [{role: row[role] for role in roles} for row in task.toy(1)[:7]]
-    if task.record is not None:
+    if task.usage.schema is not None:
         records = [json.loads(task.to_line(example)) for example in examples(name, tmp_path, "valid")[:7]]
     given = [read_input(task, record, 1) for record in records]
     model = Served(name, predictor, Limits(), Metrics())
     try:
-        for options in (dict(task.checking), {"beam": 1} if task.generates else {}):
+        for options in (dict(task.judging.options), {"beam": 1} if task.usage.generates else {}):
             wanted = [each.to_json() for each in predictor.predict(given, **options)]
             found = asyncio.run(model.predict(given, options, time.monotonic() + 60))
             assert [each.to_json()["output"] for each in found] == [each["output"] for each in wanted]

@@ -12,7 +12,7 @@ import torch
 
 from seqwright import cli, load
 from seqwright.data.batch import Tokens
-from seqwright.data.task import TASKS
+from seqwright.data.task import TASKS, Learning
 from seqwright.errors import ConfigError, ModelError
 from seqwright.models.building.transfer import as_encoder
 from seqwright.pipeline import run_design
@@ -206,7 +206,7 @@ def test_only_tasks_that_read_text_take_over_from_each_other(home: Path, tmp_pat
     monkeypatch.setattr(TASKS.get("masked_language_modeling"), "reads", None)
     with pytest.raises(ModelError, match="which does not read plain text; text_classification cannot"):
         run_design(made, tmp_path / "new", Console(None))
-    monkeypatch.setattr(TASKS.get("text_classification"), "transfers", False)
+    monkeypatch.setattr(TASKS.get("text_classification"), "learning", Learning())
     with pytest.raises(ModelError, match="text_classification can only start from a run of text_class"):
         run_design(made, tmp_path / "new", Console(None))
     assert not (tmp_path / "new").exists()

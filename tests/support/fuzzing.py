@@ -135,7 +135,7 @@ def run_subjects(task: str) -> list[Subject]:
         of("resume", "run/**/*", partial(resume, task), train, share=0.02, seal=seal_all),
         of("configuration", "run.toml", configure, "train run.toml --print-config"),
     ]
-    if task_class(task).traced and task not in UNTRACED:
+    if task_class(task).usage.traced and task not in UNTRACED:
         found.append(of("learning", "run/traces/*/* run/metrics.jsonl", learning, LEARNING, share=0.4))
     return found
 

@@ -20,7 +20,7 @@ from seqwright.data.plan import RowLengths
 from seqwright.data.read_report import Place
 from seqwright.data.results import Cell, Prediction, Reading
 from seqwright.data.store import ColumnSpec, Ragged, Store
-from seqwright.data.task import Claim, Judge, Kind, Role, Row, Task
+from seqwright.data.task import Claim, Judge, Kind, Nouns, Role, Row, Task
 from seqwright.data.tokenizer import UNK, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import InputError
 
@@ -100,7 +100,7 @@ class Vowels(Task[Word, Label]):
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     models = ("encoder_only",)
-    noun, group_noun = "word", "word"
+    nouns = Nouns("word", group="word")
     sample_facts = {"vocabulary": 8, "classes": 2}  # noqa: RUF012
 
     @classmethod

@@ -16,6 +16,7 @@ from seqwright.config import DataConfig
 from seqwright.data import fingerprints
 from seqwright.data.corpus import Corpus
 from seqwright.data.readers.pairs import PairFiles
+from seqwright.data.task import Learning
 from seqwright.errors import InputError, ModelError
 from seqwright.tasks.text_to_text import TextToText
 from seqwright.training.interrupt import Interrupted
@@ -226,7 +227,7 @@ def test_too_few_pairs_for_a_validation_name_the_way_out(tmp_path):
 
 def test_it_can_be_left_in_every_pass(tmp_path, monkeypatch):
     """The check is called in each pass over the files; after it has raised, a second run succeeds."""
-    monkeypatch.setattr("seqwright.data.task.Task.block", 50)
+    monkeypatch.setattr(TextToText, "learning", Learning(block=50))
     config = tiny.configuration(tiny.reversals(tmp_path / "pairs.tsv"))
     calls = itertools.count(1)
     prepare(config, _folder(tmp_path, "whole"), lambda: next(calls))
@@ -252,7 +253,7 @@ def _folder(above, name):
 
 
 def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path, monkeypatch):
-    monkeypatch.setattr("seqwright.data.task.Task.block", 200)
+    monkeypatch.setattr(TextToText, "learning", Learning(block=200))
     monkeypatch.setattr("seqwright.data.store.CHUNK", 2000)
     for name in ("BLOCK", "COMPRESSED_BLOCK"):
         monkeypatch.setattr(f"seqwright.data.readers.files.{name}", 1 << 12)

@@ -69,8 +69,8 @@ class DoctorReport:
         }
 
     def lines(self) -> Iterator[str]:
-        examples = pluralize(self.statistics.examples, self.task.noun)
-        groups = pluralize(self.statistics.distinct, f"distinct {self.task.group_noun}")
+        examples = pluralize(self.statistics.examples, self.task.nouns.example)
+        groups = pluralize(self.statistics.distinct, f"distinct {self.task.nouns.group}")
         yield f"{self.files.name}: {examples}, {groups}"
         yield f"  {'; '.join(self.files.form)}"
         for name, column in self.statistics.columns.items():
@@ -130,7 +130,7 @@ def diagnose(
         tested = bool(held_out or data.test)
         found.append(few_finding(len(first), stops=not divisible(first, tested=tested)))
     (overlap,) = waiting.overlaps()
-    nouns = {"noun": task.noun, "group": task.group_noun}
+    nouns = {"noun": task.nouns.example, "group": task.nouns.group}
     found += filter(None, (leak_finding(overlap, **nouns), near_leak_finding(overlap, **nouns)))
     options = [f"data.encoding={encoding}"] if encoding is not None else []
     options += ["data.quoting=true"] if unquotable is not None and not data.skip_bad_rows else []

@@ -52,7 +52,7 @@ class GateGradients(NamedTuple):
 def batches_of(task: Task[Any, Any], examples: Sequence[Any]) -> list[Any]:
     """Batches of examples, as a validation reads them; `batch.index` holds their numbers."""
     if not examples:
-        raise InputError(f"the analysis of heads needs at least one {task.noun}; there are none")
+        raise InputError(f"the analysis of heads needs at least one {task.nouns.example}; there are none")
     columns = task.columns(readable=False)
     encoded = task.encode(list(task.labelled(examples)))
     rows = (StoredRow({spec.name: row.columns[spec.name] for spec in columns}) for row in encoded)
@@ -135,8 +135,8 @@ class HeadScorer:
         self._metric = None if judge is None else judge.metrics[0]
         self.better: Better = "lower" if self._metric is None else self._metric.better
         self._batches = batches_of(task, examples)
-        self._options = dict(task.checking)
-        if task.generates:
+        self._options = dict(task.judging.options)
+        if task.usage.generates:
             longest = LONGER * max(batch.target.ids.shape[1] for batch in self._batches)
             self._options |= {"beam": beam, "max_length": min(longest, predictor.search.max_length)}
 

@@ -38,14 +38,14 @@ class Searcher(Protocol):
 def searches_text(task: Any) -> bool:
     """Whether a task is traced by its search from text to text, not by a readout of its own."""
     own = getattr(type(task), "readout", None)
-    return task.generates and isinstance(task, TextTask) and own in (None, Task.readout)
+    return task.usage.generates and isinstance(task, TextTask) and own in (None, Task.readout)
 
 
 def traced_in_training(task: Any, kind: str) -> bool:
     """Whether a training of a model of this kind records traces of its validations."""
-    if not task.traced or task.reads_files or task.whole_file or kind in task.untraced:
+    if kind not in task.usage.traced or task.usage.file != "lines":
         return False
-    return not task.generates or searches_text(task)
+    return not task.usage.generates or searches_text(task)
 
 
 def text_task(task: object) -> TextTask:

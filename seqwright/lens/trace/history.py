@@ -57,7 +57,7 @@ class TraceHistory:
         if not probes:
             raise InputError("training.decode is 0, so no probes are decoded")
         rest = {"ablate": False, "step": step, "member": whole.numbered(1), "size": SIZE}
-        traces = self._searched if whole.task.generates else self._read
+        traces = self._searched if whole.task.usage.generates else self._read
         for number, trace in enumerate(traces(whole.member(), probes, rest), start=1):
             folder = self.folder / f"probe_{number}"
             with writing(folder):
@@ -181,7 +181,7 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
             reason = "training.traces is 0; train with training.traces=1"
         raise ModelError(f"{run.folder} has no traces of its training: {reason}")
     source = next(iter(by_source)) if text is None else text
-    if text is not None and task.generates:
+    if text is not None and task.usage.generates:
         source = task.from_line(text).source
     if source not in by_source:
         there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)

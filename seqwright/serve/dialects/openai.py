@@ -136,7 +136,9 @@ def operations(server: Server) -> list[Operation]:
         if len(prompts) * (asked.n or 1) > server.limits.items:
             raise Refusal(400, f"more than {server.limits.items} outputs; ask for fewer")
         base = {"id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion", **_about(model)}
-        length = asked.max_tokens if asked.max_tokens is not None else 16 if model.task.prompted else None
+        length = asked.max_tokens
+        if length is None and model.task.usage.prompted:
+            length = 16
         inputs = [(text, text if asked.echo else "") for text in prompts]
 
         def shown(choice: Choice, delta: str | None) -> dict[str, Any]:
@@ -212,7 +214,7 @@ def _options(asked: Common, model: Served, length: int | None, number: int) -> d
     drawn = {"temperature": asked.temperature, "top_p": asked.top_p}
     drawn = {name: value for name, value in drawn.items() if value is not None}
     sampled = bool(drawn) and asked.temperature != 0
-    if model.task.prompted or sampled:
+    if model.task.usage.prompted or sampled:
         seed = asked.seed if asked.seed is not None else secrets.randbelow(1 << 31)
         return {**options, **drawn, "seed": seed + number}
     return {**options, "beam": 1} if asked.stream or asked.temperature == 0 else options

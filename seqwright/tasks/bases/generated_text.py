@@ -87,7 +87,6 @@ class GeneratedText(Task[E, Text]):
 
     source: Tokenizer
     target: Tokenizer
-    generates = True
 
     @abstractmethod
     def is_blank(self, example: E) -> bool:

@@ -64,9 +64,6 @@ class ImageTask(Task[ImageExample, P]):
     channels: int
     augment: tuple[str, ...]
 
-    group_noun = "image"
-    reads_files, block = True, 512
-
     # The user's files ------------------------------------------------------------------------------
 
     @classmethod

@@ -15,7 +15,6 @@ import numpy as np
 from seqwright.data.calibration import fitted_temperature, threshold
 from seqwright.data.labels import Labels
 from seqwright.data.results import Label, Reading
-from seqwright.data.split import SplitRule
 from seqwright.data.task import Item, Judge, Mistake, Row, Table, Task
 from seqwright.errors import InputError
 from seqwright.evaluation.class_table import class_table, confusion_table
@@ -38,7 +37,6 @@ class LabelTask(Task[E, Label]):
     labels: Labels
     usual_metrics: tuple[str, ...] = USUAL
     models = ("encoder_only",)
-    split = SplitRule.BY_LABEL
 
     @abstractmethod
     def scores(self, model: Any, rows: Sequence[Row[E]]) -> np.ndarray:
@@ -61,7 +59,8 @@ class LabelTask(Task[E, Label]):
         counts = Counter(cls.label(example) for example in examples())
         if len(counts) < 2:
             (only,) = counts or [""]
-            message = f"every {cls.noun} has the label {only!r}; a classifier needs at least two labels"
+            noun = cls.nouns.example
+            message = f"every {noun} has the label {only!r}; a classifier needs at least two labels"
             raise InputError(message)
         return counts
 
@@ -85,7 +84,7 @@ class LabelTask(Task[E, Label]):
             return {"label": [self.labels.numbers[example.label]]}
         raise InputError(
             f"{example.place}: the label {reprlib.repr(example.label)} does not occur in the training data; "
-            f"remove the {self.noun}, or add such {self.noun}s to the training files"
+            f"remove the {self.nouns.example}, or add such {self.nouns.example}s to the training files"
         )
 
     def facts(self) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from seqwright.data.read_report import Place
 from seqwright.data.readers.texts import Passage, TextFiles, open_texts
 from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Store
-from seqwright.data.task import Check, Kind, P, Role, Row, Task, fit_tokenizer
+from seqwright.data.task import Check, Judging, Kind, Learning, Nouns, P, Role, Row, Task, fit_tokenizer
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.files import read_json, write_json
@@ -52,12 +52,10 @@ class RunningText(Task[Passage, P]):
     counts: tuple[int, ...]
 
     roles = (Role("text", Kind.TEXT, needed="train"),)
-    noun, group_noun = "passage", "passage"
-    split = SplitRule.IN_ORDER
+    nouns = Nouns("passage", group="passage")
+    learning = Learning(SplitRule.IN_ORDER, transfers=True)
+    judging = Judging(options={"scored": True})
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8}
-    checking: ClassVar[Mapping[str, Any]] = {"scored": True}
-    prompted = True
-    transfers = True
     part: ClassVar[str]
     markers: ClassVar[tuple[str, ...]] = ()
 
