@@ -74,6 +74,9 @@ class DataConfig:
     )
     rows: Annotated[Rows | None, Doc("Time steps for training, validation and test, in this order.")] = None
     target: Annotated[Files, Doc("Columns of a series to forecast; default: all of numbers, or y.")] = ()
+    series_id: Annotated[
+        Files, Doc("Columns that tell series apart; default: unique_id, or texts that do so.")
+    ] = ()
     known: Annotated[Files, Doc("Columns that are known in advance, such as holidays or prices.")] = ()
     calendar: Annotated[bool, Doc("Read the time of day, the weekday and the day of month and year.")] = False
 

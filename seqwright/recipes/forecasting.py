@@ -9,7 +9,7 @@ from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.readers.series import SeriesFiles
-from seqwright.data.series_sizes import WindowSizes, window_sizes
+from seqwright.data.series.sizes import WindowSizes, window_sizes
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
@@ -40,6 +40,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if requested.get("training", {}).keys() & set(ENDS) else [_time(preset)]
     return Recipe(
         (
+            *_series(reader),
             *_windows(reader, sizes, data.horizon, data.lookback),
             *([] if "preset" in requested.get("model", {}) else [_model()]),
             _batch(sizes.horizon * channels, RATES.get(preset, OTHERS)),
@@ -61,11 +62,19 @@ def _check_parts(reader: SeriesFiles, horizon: int) -> None:
             )
 
 
+def _series(reader: SeriesFiles) -> list[Choice]:
+    """Keep how series are told apart where no name says it: a history may hold a single one."""
+    if not (ids := reader.table.ids):
+        return []
+    what, table = f"series by {', '.join(ids)}", {"data": {"series_id": list(ids)}}
+    return [Choice(what, table, "its values tell lines of the same time apart; data.series_id changes it")]
+
+
 def _windows(
     reader: SeriesFiles, sizes: WindowSizes, horizon: int | None, lookback: int | None
 ) -> list[Choice]:
     frequency = reader.table.series[0].frequency
-    season = f"a season of {sizes.season} steps of one {frequency.name}" if sizes.season > 1 else "no season"
+    season = f"a season of {sizes.season} steps of {frequency.length}" if sizes.season > 1 else "no season"
     choices = []
     if horizon is None:
         table = {"data": {"horizon": sizes.horizon}}

@@ -21,21 +21,17 @@ import numpy as np
 
 from seqwright.config import Config, DataConfig, SearchConfig
 from seqwright.config.validation import Count, check
-from seqwright.data.calendar import FEATURES, Frequency
 from seqwright.data.glance import Glance
 from seqwright.data.plan import RowLengths, evenly, item_seed
-from seqwright.data.readers.series import (
-    Series,
-    SeriesFiles,
-    Window,
-    claims_series,
-    open_series,
-    time_parser,
-)
-from seqwright.data.series_index import SeriesIndex, series_index
-from seqwright.data.series_results import LEVEL, Forecast, Trajectory, chart, forecast_csv
-from seqwright.data.series_scaling import by_channel, deviation, filled, filled_past, scales_of
-from seqwright.data.series_sizes import window_sizes
+from seqwright.data.readers.series import SeriesFiles, open_series
+from seqwright.data.readers.series_sheets import claims_series
+from seqwright.data.series.calendar import FEATURES, Frequency
+from seqwright.data.series.index import SeriesIndex, series_index
+from seqwright.data.series.results import LEVEL, Forecast, Trajectory, chart, forecast_csv
+from seqwright.data.series.scaling import by_channel, deviation, filled, filled_past, scales_of
+from seqwright.data.series.sizes import window_sizes
+from seqwright.data.series.times import time_format
+from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import SplitRule, text_hash
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import (
@@ -292,7 +288,7 @@ class Forecasting(Task[Window, Forecast]):
 
     @property
     def summary(self) -> str:
-        return f"{self.lookback} steps of one {self.frequency.name} → the next {self.horizon}"
+        return f"{self.lookback} steps of {self.frequency.length} → the next {self.horizon}"
 
     def calibrated(self, model: Forecaster, examples: Sequence[Window]) -> Forecasting:
         """Choose the margins of intervals so that they hold 80 % of the validation outcomes at each step and
@@ -620,7 +616,7 @@ class Forecasting(Task[Window, Forecast]):
         if start is None:
             return 0
         try:
-            moment = time_parser([str(start)], integers=self.frequency.unit == "number")(str(start))
+            moment = time_format([str(start)], integers=self.frequency.unit == "number").parse(str(start))
         except ValueError as error:
             raise InputError(f"start: {error}") from None
         return int(self.frequency.ticks(np.array([moment]))[0])

@@ -12,7 +12,8 @@ import torch
 from seqwright import build_model
 from seqwright.config import parse
 from seqwright.data.corpus import Corpus
-from seqwright.data.readers.series import SeriesFiles, Window
+from seqwright.data.readers.series import SeriesFiles
+from seqwright.data.series.windows import Window
 from seqwright.prediction.predictor import Predictor
 from seqwright.tasks.forecasting import Forecasting
 

@@ -17,8 +17,8 @@ import seqwright
 from seqwright import cli
 from seqwright.config import parse
 from seqwright.data.corpus import Corpus
-from seqwright.data.readers.series import Window
-from seqwright.data.series_results import Trajectory
+from seqwright.data.series.results import Trajectory
+from seqwright.data.series.windows import Window
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.lens.series.attention import patch_attention

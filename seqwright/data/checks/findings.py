@@ -109,7 +109,7 @@ STOPS = {
 }
 _WAYS_OUT = {
     "skipped": "training skips them; fix or remove them",
-    "changed": "training reads the changed text; fix it if that is wrong",
+    "changed": "training reads the changed lines; fix it if that is wrong",
     Reason.TOO_LONG: "training skips sides far longer than data.max_length tokens; raise it, or remove them",
     Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; this is normal",
 }

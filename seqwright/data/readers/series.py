@@ -8,394 +8,89 @@ last value before them where a model reads them, and are never scored.
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import math
 import os
-import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from itertools import chain, groupby, islice, pairwise
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seqwright.data.calendar import Frequency, infer_frequency
-from seqwright.data.glance import PARQUET, Glance
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
-from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.data.readers.opened import OpenedFiles
-from seqwright.data.readers.sniffing import quoted
+from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, open_sheet, refuse, roles_of
+from seqwright.data.series.calendar import Frequency, infer_frequency
+from seqwright.data.series.times import TimeFormat, time_format
+from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import fractions_of, place_in_order
 from seqwright.data.text_display import excerpt, pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
-from seqwright.files import uncompressed
 
 if TYPE_CHECKING:
     from seqwright.config import DataConfig
 
-TIMES = ("ds", "date", "time", "timestamp", "datetime", "date_time", "day", "week", "month", "year", "period")
-IDS = ("unique_id", "series_id", "item_id", "series", "id")
-VALUES = ("y", "value", "values", "target")
-MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?", "inf", "-inf", "+inf", "infinity", "-infinity")
-FORMATS = (
-    *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y"),
-    *("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y"),
-    *("%Y-%m", "%Y/%m", "%b %Y", "%B %Y", "%d-%b-%Y", "%d %b %Y", "%Y-%m-%d %H"),
-)
-NUMERIC = 0.5  # share of numbers from which on a column is one of numbers
-ORDERED = 0.9  # share of steps forwards in time, from which on a column without the name of one holds times
-PROSE = 3  # words of a cell from which on it is a text
 SAMPLE = 5000  # rows that decide what the columns hold
-SKIP = "skip such lines with data.skip_bad_rows=true"
-
-Parse = Callable[[str], int]
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """A series on a regular grid. values (steps, channels), NaN where missing; known (steps, covariates);
-    start: the tick of the first step; lines: where each step comes from; file: the number of its file.
-    """
-
-    name: str
-    frequency: Frequency
-    channels: tuple[str, ...]
-    start: int
-    values: np.ndarray
-    known: np.ndarray
-    lines: np.ndarray
-    path: str = ""
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        content = hashlib.sha256(repr((self.name, self.start, self.channels, self.frequency)).encode())
-        for part in (self.values, self.known):
-            content.update(np.ascontiguousarray(part).tobytes())
-        return content.hexdigest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Series) and self.fingerprint == other.fingerprint
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.start, len(self)))
-
-
-class Window(NamedTuple):
-    """A forecast from step `at` of a series on: what comes before it is read, what follows up to `stop` is
-    the truth. begin, stop: the part of the split, to which the truth is limited. line: the input line that it
-    comes from.
-    """
-
-    series: Series
-    at: int
-    begin: int
-    stop: int
-    line: str = ""
-
-    @property
-    def place(self) -> Place:
-        return Place(self.series.path, int(self.series.lines[self.at]) if self.at < len(self.series) else 0)
-
-    @property
-    def tick(self) -> int:
-        return self.series.start + self.at
-
-    @property
-    def when(self) -> str:
-        """The time of the first step of the forecast."""
-        return self.series.frequency.label(self.tick)
-
-    def past(self, steps: int) -> np.ndarray:
-        """Return at most so many steps before the forecast, (steps, channels)."""
-        return self.series.values[max(self.at - steps, 0) : self.at]
-
-    def future(self, steps: int) -> np.ndarray:
-        """Return the truth of so many steps (steps, channels), NaN behind the end of the part."""
-        found = np.full((steps, self.series.values.shape[1]), np.nan)
-        known = self.series.values[self.at : min(self.at + steps, self.stop)]
-        found[: len(known)] = known
-        return found
-
-    def masked(self) -> Window:
-        """Return the window without its truth."""
-        return self._replace(stop=self.at)
-
-
-class Roles(NamedTuple):
-    """The columns of a table: their numbers, counted from 0, by what they hold."""
-
-    time: int
-    id: int | None
-    channels: tuple[int, ...]
-    known: tuple[int, ...]
-    unused: tuple[str, ...]
-
-
-# Recognition ---------------------------------------------------------------------------------------------
-
-
-def claims_series(glance: Glance) -> str | None:
-    """Return the evidence that a table holds series, or None."""
-    if glance.shape == "parquet":
-        return "a binary table"
-    if glance.shape == "jsonl":
-        cells = {column.name: column for column in glance.columns}
-        lists = cells["target"].sample if {"start", "target"} <= cells.keys() else ()
-        return "JSON objects with a start and a target list" if _all(lists, "[") else None
-    if glance.shape not in ("csv", "tsv") or glance.width < 2 or glance.rows < 3:
-        return None
-    heads, bodies = [column.sample[0] for column in glance.columns], [c.sample[1:] for c in glance.columns]
-    if any(_is_number(head) for head in heads) or any(column.words >= PROSE for column in glance.columns):
-        return None
-    time = _time_column(heads, bodies)
-    numbers = [
-        h for n, (h, body) in enumerate(zip(heads, bodies, strict=True)) if n != time and _numeric(body)
-    ]
-    numbers = [head for head in numbers if head.strip().lower() not in IDS]
-    if time is None or not numbers:
-        return None
-    return f"every cell of {heads[time].strip()} is a time, with numbers in {shorten_list(numbers)}"
-
-
-def _all(cells: Sequence[str], mark: str) -> bool:
-    return bool(cells) and all(cell.lstrip().startswith(mark) for cell in cells)
-
-
-def _time_column(heads: Sequence[str], bodies: Sequence[Sequence[str]]) -> int | None:
-    """Return the number of the column whose cells are all times: one that is named so, or in time order."""
-    for number, (head, body) in enumerate(zip(heads, bodies, strict=True)):
-        named = head.strip().lower() in TIMES
-        try:
-            parse = time_parser(body, integers=named)
-            ticks = [parse(cell.strip()) for cell in body]
-        except ValueError:
-            continue
-        forwards = sum(b >= a for a, b in pairwise(ticks))
-        if ticks and (named or forwards >= ORDERED * (len(ticks) - 1)):
-            return number
-    return None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False
-
-
-def _numeric(cells: Sequence[str]) -> bool:
-    given = [cell for cell in cells if cell.strip().lower() not in MISSING]
-    return bool(given) and sum(map(_is_number, (cell.replace(",", ".") for cell in given))) > NUMERIC * len(
-        given
-    )
-
-
-# Times ---------------------------------------------------------------------------------------------------
-
-
-def time_parser(cells: Sequence[str], *, integers: bool) -> Parse:
-    """Return the parser that fits every cell: microseconds since 1970, or whole numbers of steps.
-
-    A ValueError names the first cell that fits no format, or a mix of times with and without a zone.
-    """
-    sample = [cell.strip() for cell in cells if cell.strip()]
-    if not sample:
-        raise ValueError("no times")
-    if all(re.fullmatch(r"[+-]?\d{1,18}", cell) for cell in sample):
-        if not integers:
-            raise ValueError(f"{sample[0]!r} is a number")
-        return int
-    zones = {_iso(cell).tzinfo is not None for cell in sample} if _fits(_iso, sample) else None
-    if zones == {True, False}:
-        first = _iso(sample[0]).tzinfo is None
-        odd = next(cell for cell in sample if (_iso(cell).tzinfo is None) is not first)
-        rule = "some times have a time zone and some have none; write all of them in one zone"
-        raise ValueError(f"{rule} ({excerpt(odd)} is the first that differs)")
-    if zones is not None:
-        return _zoned if zones == {True} else _unzoned
-    for form in FORMATS:
-        parse = _strptime(form)
-        if _fits(parse, sample):
-            return parse
-    odd = next((cell for cell in sample if not _fits(_iso, [cell])), sample[0])
-    raise ValueError(f"{excerpt(odd)} is not a time in the format of the others; write 2024-05-31 13:00")
-
-
-def _fits(parse: Callable[[str], Any], cells: Sequence[str]) -> bool:
-    try:
-        for cell in cells:
-            parse(cell)
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-def _iso(cell: str) -> datetime:
-    if len(cell) < 8:  # 2024 and 2024-05 are read as numbers, and as months
-        raise ValueError(cell)
-    return datetime.fromisoformat(cell)
-
-
-def _zoned(cell: str) -> int:
-    return _microseconds(_with_zone(_iso(cell), True))
-
-
-def _unzoned(cell: str) -> int:
-    return _microseconds(_with_zone(_iso(cell), False))
-
-
-def _with_zone(moment: datetime, wanted: bool) -> datetime:
-    if (moment.tzinfo is not None) is not wanted:
-        raise ValueError("mixed time zones")
-    return moment
-
-
-def _strptime(form: str) -> Parse:
-    return lambda cell: _microseconds(datetime.strptime(cell, form))
-
-
-def _microseconds(moment: datetime) -> int:
-    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-# Tables --------------------------------------------------------------------------------------------------
-
-
-class Sheet(NamedTuple):
-    """A table of texts: the names of its columns, and its rows with their lines, read once."""
-
-    path: str
-    heads: tuple[str, ...]
-    rows: Iterator[tuple[int, Sequence[str]]]
-    commas: bool = False  # decimal commas
-
-
-def _sheet(path: str, data: DataConfig, report: ReadReport) -> Sheet:
-    if uncompressed(path).suffix.lower() in PARQUET:
-        return _parquet(path)
-    decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
-    lines = (line for _, block in read_blocks(Input(path), decoding, report) for line in block)
-    blank = 0
-    first = ""
-    for first in lines:
-        if first.strip():
-            break
-        blank += 1
-    if first.lstrip().startswith("{"):
-        raise InputError(f"{path} has JSON lines, which only predict reads; write CSV: unique_id,ds,y")
-    marks = (data.delimiter,) if data.delimiter else ("\t", ";", ",", "|")
-    mark = next((mark for mark in marks if mark in first), ",")
-    rows = _rows(path, chain([first], lines), mark, data, report, blank)
-    line, heads = next(rows, (0, ()))
-    if any(map(_is_number, heads)):  # no header
-        names = tuple(f"column {number}" for number in range(1, len(heads) + 1))
-        return Sheet(path, names, chain([(line, heads)], rows), mark == ";")
-    return Sheet(path, tuple(cell.strip() for cell in heads), rows, mark == ";")
-
-
-def _rows(
-    path: str, lines: Iterator[str], mark: str, data: DataConfig, report: ReadReport, line: int
-) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the rows that have as many cells as the first one, with their lines."""
-    width = 0
-    try:
-        for count, cells in quoted(lines, mark, data.max_line):
-            line += count
-            if not any(cell.strip() for cell in cells):
-                continue
-            width = width or len(cells)
-            if len(cells) != width:
-                place = Place(path, line)
-                fault = f"{place}: the line has {pluralize(len(cells), 'cell')}, the header {width}"
-                _refuse(InputError(f"{fault}; fix it, or {SKIP}"), place, data, report)
-                continue
-            yield line, cells
-    except csv.Error as error:
-        raise InputError(f"{Place(path, line + 1)}: the table cannot be read: {error}; fix it") from error
-
-
-def _refuse(error: InputError, place: Place, data: DataConfig, report: ReadReport) -> None:
-    """Raise the error of a line, or count the line if bad ones are to be skipped."""
-    if not data.skip_bad_rows:
-        raise error
-    report.add(Reason.BAD_ROW, place, str(error))
-
-
-def _parquet(path: str) -> Sheet:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise InputError(
-            f"{path} needs pyarrow; run pip install 'seqwright[parquet]', or write CSV"
-        ) from None
-    try:
-        table = parquet.read_table(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a Parquet file: {error}; write it again, or write CSV") from error
-    columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
-    return Sheet(path, tuple(table.column_names), iter(enumerate(zip(*columns, strict=True), start=1)))
-
-
-def _roles(path: str, heads: tuple[str, ...], sample: Sequence[Sequence[str]], data: DataConfig) -> Roles:
-    """Decide what each column holds, by its name and its first cells."""
-    names, bodies = [head.lower() for head in heads], list(zip(*sample, strict=True))
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{path}: two columns are named {twice!r}; rename one")
-    for name in (*data.known, *data.target):
-        if name not in heads:
-            raise ConfigError(f"{path} has no column {name!r}, only {shorten_list(heads)}; name one of them")
-    time = next((n for n, name in enumerate(names) if name in TIMES), None)
-    time = _time_column(heads, bodies) if time is None else time
-    if time is None:
-        raise InputError(f"{path} has no time column among {shorten_list(heads)}; name one ds, date or time")
-    known = tuple(heads.index(name) for name in data.known)
-    rest = [n for n in range(len(names)) if n != time and n not in known]
-    identity = next((n for n in rest if names[n] in IDS), None)
-    channels = [n for n in rest if n != identity and _numeric(bodies[n])]
-    if data.target:
-        channels = [heads.index(name) for name in data.target]
-    elif identity is not None and (named := [n for n in channels if names[n] in VALUES]):
-        channels = named[:1]
-    if not channels:
-        raise InputError(f"{path} has no column of numbers among {shorten_list(heads)}; add one")
-    used = {time, identity, *channels, *known}
-    return Roles(
-        time, identity, tuple(channels), known, tuple(h for n, h in enumerate(heads) if n not in used)
-    )
+REPEATED = 0.1  # share of rows with the time of another one, from which on a file holds several series
+SHARED = 0.5  # values of a column that tells series apart, at most, as a share of the rows
 
 
 class Table(NamedTuple):
-    """The series of some files, what was found while reading them, and sentences that describe them."""
+    """The series of some files, what was found while reading them, and sentences that describe them. ids: the
+    columns that tell the series apart, where no name says so.
+    """
 
     series: tuple[Series, ...]
     report: ReadReport
     form: tuple[str, ...]
+    ids: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=2)
 def _loaded(paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig) -> Table:
     """Read files; `stamp` identifies their contents."""
-    report = ReadReport()
-    columns = _Columns(data, report)
-    for path in paths:
-        columns.read(_sheet(path, data, report))
+    columns = _columns(paths, data)
+    ids: tuple[str, ...] = ()
+    repeated, conflicting = columns.repeated
+    if repeated > REPEATED and not columns.roles.ids and (ids := _telling_apart(paths, data, columns)):
+        columns = _columns(paths, replace(data, series_id=ids))
+    elif conflicting > REPEATED:
+        raise InputError(
+            f"{paths[0]}: {conflicting:.0%} of the lines have the time of another line, with other numbers; "
+            'name the columns that tell the series apart, such as data.series_id=\'["store", "item"]\', '
+            "or remove these lines"
+        )
+    zone = "+00:00" if columns.format.zoned else ""
     try:
-        frequency = infer_frequency(columns.times, columns.numbers, whole=columns.whole)
+        frequency = infer_frequency(columns.times, columns.numbers, whole=columns.format.whole, zone=zone)
     except ValueError as error:
         raise InputError(f"{paths[0]}: {error}") from None
     series = tuple(columns.series(number, name, frequency) for name, number in columns.ids.items())
-    return Table(series, report, _form(columns, series, frequency))
+    return Table(series, columns.report, _form(columns, series, frequency), ids)
+
+
+def _columns(paths: Sequence[str], data: DataConfig) -> _Columns:
+    columns = _Columns(data, ReadReport())
+    for path in paths:
+        columns.read(open_sheet(path, data, columns.report))
+    return columns
+
+
+def _telling_apart(paths: Sequence[str], data: DataConfig, columns: _Columns) -> tuple[str, ...]:
+    """Return the columns of texts whose values tell rows of the same time apart: one of them, or all."""
+    roles, heads = columns.roles, columns.heads
+    texts = [heads.index(name) for name in roles.unused]
+    choices = [(n,) for n in texts] + ([tuple(texts)] if len(texts) > 1 else [])
+    rows = [cells for path in paths for _, cells in open_sheet(path, data, ReadReport()).rows]
+    for choice in choices:
+        names = [tuple(cells[n].strip() for n in choice) for cells in rows]
+        moments = {(roles.time(cells), name) for cells, name in zip(rows, names, strict=True)}
+        if len(moments) >= (1 - REPEATED) * len(rows) and len(set(names)) <= SHARED * len(rows):
+            return tuple(heads[n] for n in choice)
+    return ()
 
 
 class _Columns:
@@ -420,37 +115,39 @@ class _Columns:
             )
         if not self.heads:
             self.heads = sheet.heads
-            self.roles = _roles(sheet.path, sheet.heads, [cells for _, cells in sample], self.data)
+            self.roles = roles_of(sheet.path, sheet.heads, [cells for _, cells in sample], self.data)
         self._files.append((len(self._times), sheet.path))
-        times = [cells[self.roles.time] for _, cells in sample]
-        name = self.heads[self.roles.time]
-        try:
-            parse = time_parser(times, integers=True)
-        except ValueError as error:
-            odd = next(
-                (line for line, cells in sample if excerpt(cells[self.roles.time].strip()) in str(error)), 2
-            )
-            raise InputError(f"{Place(sheet.path, odd)}: column {name}: {error}") from None
-        self.whole = parse is int
+        self.format = self._time_format(sheet.path, sample)
         for line, cells in chain(sample, sheet.rows):
             try:
-                self._add(sheet, line, cells, parse)
+                self._add(sheet, line, cells)
             except InputError as error:
-                _refuse(error, Place(sheet.path, line), self.data, self.report)
+                refuse(error, Place(sheet.path, line), self.data, self.report)
 
-    def _add(self, sheet: Sheet, line: int, cells: Sequence[str], parse: Parse) -> None:
-        roles, text = self.roles, cells[self.roles.time].strip()
+    def _time_format(self, path: str, sample: Sequence[tuple[int, Sequence[str]]]) -> TimeFormat:
+        times = [self.roles.time(cells) for _, cells in sample]
         try:
-            time = parse(text)
+            return time_format(times, integers=True)
+        except ValueError as error:
+            odd = next((line for line, cells in sample if excerpt(self.roles.time(cells)) in str(error)), 2)
+            raise InputError(f"{Place(path, odd)}: column {self.time_name}: {error}") from None
+
+    @property
+    def time_name(self) -> str:
+        return " and ".join(self.heads[n] for n in self.roles.times)
+
+    def _add(self, sheet: Sheet, line: int, cells: Sequence[str]) -> None:
+        roles, text = self.roles, self.roles.time(cells)
+        try:
+            time = self.format.parse(text)
         except (ValueError, OverflowError) as error:
-            where = f"{Place(sheet.path, line)}: column {self.heads[roles.time]}"
+            where = f"{Place(sheet.path, line)}: column {self.time_name}"
             reason = "is empty" if not text else f"has {excerpt(text)}, not a time like those before it"
             raise InputError(f"{where} {reason}; fix it, or {SKIP}") from error
         numbers = [_number(sheet, line, n, cells[n].strip()) for n in (*roles.channels, *roles.known)]
         if any(map(math.isnan, numbers)):
             self.report.add(Reason.MISSING_VALUE, Place(sheet.path, line))
-        key = "" if roles.id is None else cells[roles.id].strip()
-        self._ids.append(self.ids.setdefault(key, len(self.ids)))
+        self._ids.append(self.ids.setdefault(roles.name(cells), len(self.ids)))
         self._times.append(time)
         self._lines.append(line)
         self._values.extend(numbers)
@@ -463,6 +160,18 @@ class _Columns:
     def numbers(self) -> np.ndarray:
         """The number of the series of each row."""
         return np.frombuffer(self._ids, np.int64) if self._ids else np.empty(0, np.int64)
+
+    @property
+    def repeated(self) -> tuple[float, float]:
+        """The shares of rows that repeat a time of their series: all of them, those with other numbers."""
+        if not self._times:
+            return 0.0, 0.0
+        order = np.lexsort((self.times, self.numbers))
+        width = len(self.roles.channels) + len(self.roles.known)
+        values = np.nan_to_num(np.frombuffer(self._values)).reshape(-1, width)[order]
+        again = (np.diff(self.times[order]) == 0) & (np.diff(self.numbers[order]) == 0)
+        other = again & (values[1:] != values[:-1]).any(-1)
+        return float(again.sum() / len(order)), float(other.sum() / len(order))
 
     @cached_property
     def _rows_of(self) -> list[np.ndarray]:
@@ -483,7 +192,7 @@ class _Columns:
             self.report.add(Reason.OFF_GRID, Place(path, place))
         start, steps = int(ticks[0]), int(ticks[-1] - ticks[0]) + 1
         if steps > 20 * len(rows) + 1000:
-            spread = f"{len(rows):,} lines are spread over {steps:,} steps of one {frequency.name}"
+            spread = f"{len(rows):,} lines are spread over {steps:,} steps of {frequency.length}"
             raise InputError(f"{path}: {spread}; resample the series to a regular frequency")
         every = np.frombuffer(self._values).reshape(len(self._times), -1)
         values, places = np.full((steps, every.shape[1]), np.nan), np.zeros(steps, np.int64)
@@ -517,12 +226,15 @@ def _form(columns: _Columns, series: Sequence[Series], frequency: Frequency) -> 
     """Describe a table in sentences."""
     roles, heads, steps = columns.roles, columns.heads, sum(map(len, series))
     first, last = min(s.start for s in series), max(s.start + len(s) - 1 for s in series)
-    kind = "one series" if roles.id is None else f"{len(series):,} series by {heads[roles.id]}"
+    by = ", ".join(heads[n] for n in roles.ids)
+    kind = f"{len(series):,} series by {by}" if by else "one series"
     span = f"{frequency.label(first)} to {frequency.label(last)}"
     lines = [
-        f"{kind}: times in {heads[roles.time]}, numbers in {shorten_list(series[0].channels)}",
-        f"a step is one {frequency.name}: {pluralize(steps, 'step')}, {span}",
+        f"{kind}: times in {columns.time_name}, numbers in {shorten_list(series[0].channels)}",
+        f"a step is {frequency.length}: {pluralize(steps, 'step')}, {span}",
     ]
+    if columns.format.remark:
+        lines.append(columns.format.remark)
     if roles.known:
         lines.append(f"known in advance: {shorten_list([heads[n] for n in roles.known])}")
     if roles.unused:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from seqwright.data.series_results import Trajectory
+from seqwright.data.series.results import Trajectory
 from seqwright.evaluation.metrics.bases import ErrorOfSteps
 
 

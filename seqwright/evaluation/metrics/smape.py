@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqwright.data.series_results import Trajectory
+from seqwright.data.series.results import Trajectory
 from seqwright.evaluation.metrics.bases import ErrorOfSteps
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from seqwright.config.registry import snake_case
 from seqwright.data.batch import Past
-from seqwright.data.series_results import LEVEL, Forecast
+from seqwright.data.series.results import LEVEL, Forecast
 from seqwright.data.text_display import pluralize
 from seqwright.lens.series.attention import Span, Weights, attention_weights, spans
 from seqwright.lens.series.document import FORMAT, WHAT, ForecastTrace

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqwright.data.series_results import blocks
+from seqwright.data.series.results import blocks
 
 if TYPE_CHECKING:
     from seqwright.lens.series.document import ForecastTrace

@@ -17,6 +17,9 @@ from seqwright.errors import ConfigError, InputError
 HOURS = [f"2024-03-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(96)]
 
 
+HOUR, UTC = "2024-01-03 01:00:00", "2024-03-31 00:00:00+00:00"
+
+
 def table(path: Path, rows: list[str], head: str = "date,load,temperature") -> str:
     path.write_text("\n".join([head, *rows]) + "\n")
     return str(path)
@@ -83,9 +86,19 @@ def test_compressed_and_parquet_files_are_the_same_series(tmp_path):
         (["2024-02-26", "2024-03-04", "2024-03-11"], "week", "2024-03-18"),
         (["28.02.2024", "29.02.2024", "01.03.2024"], "day", "2024-03-02"),
         (["01/31/2024", "02/01/2024", "02/02/2024"], "day", "2024-02-03"),
-        (["2024-03-30T22:00+01:00", "2024-03-30T22:00Z", "2024-03-30T23:00Z"], "hour", "2024-03-31 00:00:00"),
+        (["2024-03-30T22:00+01:00", "2024-03-30T22:00Z", "2024-03-30T23:00Z"], "hour", UTC),
         (["2024-01-01 00:00", "2024-01-01 00:15", "2024-01-01 00:30"], "15 minutes", "2024-01-01 00:45:00"),
         (["1949", "1950", "1951"], "step", "1952"),
+        (["20240130", "20240131", "20240201"], "day", "2024-02-02"),
+        (["202411", "202412", "202501"], "month", "2025-02-01"),
+        (["2023-Q4", "2024-Q1", "2024-Q2"], "quarter", "2024-07-01"),
+        (["Nov 1 2023", "Dec 1 2023", "Jan 1 2024"], "month", "2024-02-01"),
+        (["01/02/2024 10:00 PM", "01/02/2024 11:00 PM", "01/03/2024 12:00 AM"], "hour", HOUR),
+        (["01/01/2024", "01/02/2024", "01/03/2024"], "day", "2024-01-04"),
+        (["01/11/2023", "01/12/2023", "01/01/2024"], "month", "2024-02-01"),
+        (["1700000000", "1700003600", "1700007200"], "hour", "2023-11-15 01:13:20"),
+        (["1700000000000", "1700000060000", "1700000120000"], "minute", "2023-11-14 22:16:20"),
+        (["2024-01-03", "2024-01-04", "2024-01-05"], "day", "2024-01-06"),
     ],
 )  # fmt: skip
 def test_frequencies(tmp_path, times, name, following):
@@ -206,3 +219,63 @@ def test_json_lines_are_recognised_and_refused_with_a_way_out(tmp_path):
     assert recognise([str(path)], DataConfig(), "text_to_text").task == "forecasting"
     with pytest.raises(InputError, match="JSON lines, which only predict reads; write CSV: unique_id,ds,y"):
         _ = read(str(path)).table
+
+
+STORES = [f"{store},{time},{number % 7}" for store in "abc" for number, time in enumerate(HOURS)]
+
+
+def test_a_column_of_texts_that_tells_times_apart_names_the_series(tmp_path):
+    files = read(table(tmp_path / "x.csv", STORES, "store,date,sales"))
+    assert [(series.name, len(series)) for series in files.table.series] == [(s, 96) for s in "abc"]
+    assert files.table.ids == ("store",)
+    assert counts(files) == {}
+    single = read(table(tmp_path / "y.csv", STORES[:96], "store,date,sales"))  # nothing to tell apart
+    assert [series.name for series in single.table.series] == [""]
+    assert [series.name for series in read(single.paths[0], series_id=("store",)).table.series] == ["a"]
+
+
+def test_two_columns_may_tell_series_apart(tmp_path):
+    rows = [f"{s},{i},{time},{n}" for s in "ab" for i in "xy" for n, time in enumerate(HOURS[:40])]
+    files = read(table(tmp_path / "x.csv", rows, "store,item,date,sales"))
+    assert [series.name for series in files.table.series] == ["a/x", "a/y", "b/x", "b/y"]
+
+
+def test_lines_that_share_their_times_are_not_thrown_away(tmp_path):
+    rows = [f"{number},{time},{number}{hour}" for number in range(3) for hour, time in enumerate(HOURS)]
+    path = table(tmp_path / "x.csv", rows, "store,date,sales")
+    words = r"x.csv: 67% of the lines have the time of another line.*data.series_id"
+    with pytest.raises(InputError, match=words):
+        _ = read(path).table
+    assert len(read(path, series_id=("store",)).table.series) == 3
+    twice = table(tmp_path / "y.csv", [f"{time},{n}" for n, time in enumerate(HOURS) for _ in "12"], "date,y")
+    assert counts(read(twice)) == {Reason.DUPLICATE_TIME: 96}  # equal lines: nothing is lost
+
+
+def test_a_date_and_a_time_of_day_are_one_time(tmp_path):
+    rows = [f"{time.replace(' ', ',')},{n}" for n, time in enumerate(HOURS)]
+    (series,) = read(table(tmp_path / "x.csv", rows, "Date,Time,load")).table.series
+    assert (series.frequency.name, len(series), series.channels) == ("hour", 96, ("load",))
+
+
+@pytest.mark.parametrize("head", ["", "Unnamed: 0", "id"])
+def test_a_column_of_row_numbers_is_no_series(tmp_path, head):
+    rows = [f"{n},{time},{n % 24}" for n, time in enumerate(HOURS)]
+    (series,) = read(table(tmp_path / "x.csv", rows, f"{head},date,load")).table.series
+    assert (len(series), series.channels) == (96, ("load",))
+
+
+def test_a_file_without_a_header_is_recognised(tmp_path):
+    rows = [f"{time},{n % 24}" for n, time in enumerate(HOURS)]
+    path = table(tmp_path / "x.csv", rows[1:], rows[0])
+    assert recognise([path], DataConfig(), "text_to_text").task == "forecasting"
+
+
+def test_weekends_are_no_gaps_of_business_days_and_holidays_are(tmp_path):
+    days = np.arange("2023-12-01", "2024-06-01", dtype="datetime64[D]")
+    days = [day for day in days[np.is_busday(days)].tolist() if (day.month, day.day) != (12, 25)]
+    files = read(table(tmp_path / "x.csv", [f"{day},{n}" for n, day in enumerate(days)], "Date,Close"))
+    (series,) = files.table.series
+    assert counts(files) == {Reason.MISSING_STEP: 1}
+    assert series.frequency.label(series.start + 16) == "2023-12-25"
+    assert series.frequency.labels(series.start + len(series) - 1, 2) == ["2024-05-31", "2024-06-03"]
+    assert series.frequency.seasons == (5,)

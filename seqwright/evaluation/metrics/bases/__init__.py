@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seqwright.data.language_results import Surprise
-from seqwright.data.series_results import Trajectory
+from seqwright.data.series.results import Trajectory
 from seqwright.evaluation.metrics import Better, Metric, T, reference_count
 
 

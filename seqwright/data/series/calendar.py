@@ -14,19 +14,24 @@ UNITS = (("week", 7 * DAY), ("day", DAY), ("hour", HOUR), ("minute", MINUTE), ("
 REGULAR = 0.5  # share of the steps that must be equal
 MONTHS = {12: "year", 3: "quarter", 1: "month"}
 
-Unit = Literal["time", "month", "number"]
+WEEKEND = 5  # Saturday, counted from Monday
+FIRST_MONDAY = np.datetime64("0001-01-01")  # from which business days are counted
+
+Unit = Literal["time", "month", "business", "number"]
 
 
 @dataclass(frozen=True)
 class Frequency:
     """A grid: the tick n is the moment origin + n · step. unit: of `step`; "time" is in microseconds since
-    1970, "number" counts steps. late: months are named by their last day.
+    1970, "month" in months, "business" in days from Monday to Friday, "number" in steps. late: months are
+    named by their last day. zone: what is written behind a time.
     """
 
     unit: Unit
     step: int
     origin: int = 0
     late: bool = False
+    zone: str = ""
 
     @property
     def name(self) -> str:
@@ -34,13 +39,23 @@ class Frequency:
             return "step" if self.step == 1 else f"{self.step} steps"
         if self.unit == "month":
             return MONTHS.get(self.step, f"{self.step} months")
+        if self.unit == "business":
+            return "business day"
         for name, size in UNITS:
             if self.step % size == 0:
                 return name if self.step == size else f"{self.step // size} {name}s"
         return f"{self.step / SECOND:g} seconds"
 
+    @property
+    def length(self) -> str:
+        """The length of a step in words: one hour, 15 minutes."""
+        return self.name if self.name[0].isdigit() else f"one {self.name}"
+
     def ticks(self, moments: np.ndarray) -> np.ndarray:
         """Return the nearest tick of each moment."""
+        if self.unit == "business":
+            days = (moments - self.origin % DAY + DAY // 2) // DAY
+            return np.busday_count(FIRST_MONDAY, days.astype("datetime64[D]"))
         if self.unit != "month":
             return np.rint((moments - self.origin) / self.step).astype(np.int64)
         dates = moments.astype("datetime64[us]") + np.timedelta64(DAY if self.late else 0, "us")
@@ -48,6 +63,9 @@ class Frequency:
 
     def moments(self, ticks: np.ndarray) -> np.ndarray:
         """Return the moment of each tick, as the file gives it: microseconds since 1970, or numbers."""
+        if self.unit == "business":
+            days = np.busday_offset(FIRST_MONDAY, ticks, roll="forward").astype(np.int64)
+            return days * DAY + self.origin % DAY
         if self.unit != "month":
             return self.origin + ticks * self.step
         months = (ticks * self.step + self._phase + self.late).astype("datetime64[M]")
@@ -79,7 +97,7 @@ class Frequency:
         date, _, time = text.partition("T")
         if time == "00:00:00.000000" and (self.unit == "month" or self.step % DAY == 0):
             return date
-        return f"{date} {time.removesuffix('.000000')}"
+        return f"{date} {time.removesuffix('.000000')}{self.zone}"
 
     def labels(self, first: int, count: int) -> list[str]:
         return [self.label(tick) for tick in range(first, first + count)]
@@ -91,6 +109,8 @@ class Frequency:
             return ()
         if self.unit == "month":
             return (12 // self.step,) if self.step < 12 else ()
+        if self.unit == "business":
+            return (5,)
         usual = (DAY, 7 * DAY) if self.step < DAY else (7 * DAY,) if self.step < 7 * DAY else ()
         found = [size // self.step for size in usual if size % self.step == 0 and size > self.step]
         year = 52 if self.step == 7 * DAY else 365 if self.step == DAY else 0
@@ -116,8 +136,9 @@ class Frequency:
 FEATURES = 4  # of the calendar
 
 
-def infer_frequency(times: np.ndarray, series: np.ndarray, *, whole: bool) -> Frequency:
-    """Return the frequency of rows, by the most common distance between the times of one series.
+def infer_frequency(times: np.ndarray, series: np.ndarray, *, whole: bool, zone: str = "") -> Frequency:
+    """Return the frequency of rows, by the most common distance between the times of one series; whole: the
+    times are numbers of steps.
 
     A ValueError says why there is none.
     """
@@ -135,7 +156,9 @@ def infer_frequency(times: np.ndarray, series: np.ndarray, *, whole: bool) -> Fr
     if count < REGULAR * len(apart):
         text = f"only {count / len(apart):.0%} of the steps are one {Frequency('time', step).name} apart"
         raise ValueError(f"the times are irregular: {text}; resample them to a regular frequency")
-    return Frequency("time", step, first)
+    weeks, weekdays = np.divmod(times // DAY + 3, 7)  # 1970 began on a Thursday
+    business = step == DAY and weeks.max() > weeks.min() and weekdays.max() < WEEKEND
+    return Frequency("business" if business else "time", step, first, zone=zone)
 
 
 def _monthly(times: np.ndarray, apart: np.ndarray) -> Frequency | None:

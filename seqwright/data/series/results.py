@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from seqwright.data.calendar import Frequency
 from seqwright.data.results import Cell, Prediction
+from seqwright.data.series.calendar import Frequency
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDEST = 60  # characters of a line of blocks

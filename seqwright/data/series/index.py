@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from seqwright.data.readers.series import Series
+from seqwright.data.series.windows import Series
 from seqwright.data.store import Store
 
 

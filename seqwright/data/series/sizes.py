@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from seqwright.data.calendar import Frequency
+from seqwright.data.series.calendar import Frequency
 
 if TYPE_CHECKING:
     from seqwright.config import DataConfig

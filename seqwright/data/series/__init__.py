@@ -1,0 +1,1 @@
+"""Time series: calendar, windows, scales and forecasts."""
