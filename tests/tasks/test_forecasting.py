@@ -110,7 +110,7 @@ def test_a_forecast_depends_on_the_past_alone(tmp_path):
 
 
 def test_the_linear_baseline_is_the_least_squares_solution(tmp_path, monkeypatch):
-    monkeypatch.setattr("seqwright.tasks.forecasting.RIDGE", 1e-9)
+    monkeypatch.setattr("seqwright.evaluation.forecast_baselines.RIDGE", 1e-9)
     task, corpus = fitted(waves(tmp_path / "x.csv"), lookback=24)
     series = next(corpus.examples("train")).series
     scaled = (series.values[:400] - task.scales[0, 0]) / task.scales[1, 0]
