@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FILES = (".txt", ".md", ".tsv", ".csv", ".json", ".jsonl", ".conll", ".conllu")  # endings of files of inputs
 WRITING = ("length", "samples", "stop", "horizon")  # options of language models and forecasters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
     source = (
-        "File of inputs (default: standard input), a prompt, or images and folders of them. "
+        "File of inputs (default: standard input), a text or a prompt, or images and folders of them. "
         "For series: a history, by default the training data."
     )
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=source)
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.runs.folder import check_order
 
     named = options.inputs[0] if options.inputs else None
-    options.input = named or "-"
+    options.input = "-" if named is None else named
     check_order(options.folder, options.input)
     output = None if options.output is None else Path(options.output)
     if output is not None:
@@ -98,13 +99,13 @@ def run(options: argparse.Namespace) -> None:
             return _answer_file(predictor, named, options, given)
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
-    if predictor.task.usage.prompted and options.input != "-" and not os.path.lexists(options.input):
+    if _is_text(predictor, options.input):
         try:
             return _answer_prompt(predictor, options, given)
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     try:
-        source, json = _named(predictor, options.inputs) or Input(options.input), options.json
+        source, json = _named(predictor, options.inputs, decoding) or Input(options.input), options.json
         job = Job(predictor, source, given, json=json, decoding=decoding, shard=shard, report=_report)
         if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")
@@ -120,17 +121,38 @@ def run(options: argparse.Namespace) -> None:
         raise
 
 
-def _named(predictor: Predictor, inputs: list[str]) -> Input | None:
-    """Return the images that are inputs, with those in folders, as lines; None for a file of lines."""
+def _is_text(predictor: Predictor, given: str) -> bool:
+    """Whether INPUT is a text, not the name of a file. A text has a space; a prompt may be one word, but it
+    does not end like a file.
+    """
+    from seqwright.files import uncompressed
+
+    usage = predictor.task.usage
+    if usage.file != "lines" or given == "-" or os.path.lexists(given):
+        return False
+    if uncompressed(given).suffix.lower() in FILES:
+        return False
+    return usage.prompted or any(map(str.isspace, given))
+
+
+def _named(predictor: Predictor, inputs: list[str], decoding: Decoding) -> Input | None:
+    """Return the images that are inputs, with those in folders, or the rows of a table, as lines; None for
+    a file of lines.
+    """
     from seqwright.data.readers.files import GivenLines, is_text
 
-    if predictor.task.usage.file != "item" or not inputs or inputs == ["-"] or is_text(inputs[0]):
+    if not inputs or inputs == ["-"]:
+        return None
+    if predictor.task.usage.file != "item":
+        rows = predictor.task.table_inputs(inputs[0], decoding)
+        return None if rows is None else GivenLines(rows, inputs[0])
+    if is_text(inputs[0]):
         return None
     return GivenLines(predictor.task.to_line(each) for each in predictor.task.inputs(inputs))
 
 
 def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
-    """Write the answers to a prompt, on a terminal as they grow."""
+    """Write the answers to a prompt or a text, on a terminal as they grow."""
     import json
 
     from seqwright.data.text_display import printable
@@ -147,9 +169,10 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
             shown = text
         print()
         return
-    (first,) = predictor.predict(options.input, **given)
+    (first,) = predictor.predict([predictor.task.from_line(options.input)], **given)
     if options.json:
-        rows = ({**each.to_json(), "alternatives": []} for each in first.all)
+        alone: dict[str, Any] = {"alternatives": []}
+        rows = ((each.to_json() | alone if len(first.all) > 1 else each.to_json()) for each in first.all)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
         text = "\n---\n".join(each.full_text for each in first.all) + "\n"
@@ -158,7 +181,7 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
     else:
         write_text(Path(options.output), text, follow=True)
     if unknown := list(predictor.task.unknown_symbols(options.input)):
-        _report(f"the prompt has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
+        _report(f"the text has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
 
 
 def _is_jsonl(path: str | None) -> bool:

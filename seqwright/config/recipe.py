@@ -35,6 +35,13 @@ class Recipe:
         return reduce(merged, (choice.table for choice in self.choices), {})
 
 
+def times(count: float) -> str:
+    """Return how often something is read, for a sentence."""
+    if count >= 1.5:
+        return f"about {count:.0f} times"
+    return "about once" if count >= 0.75 else "less than once"
+
+
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge tables; values of `above` win. One end of a training replaces another, and a preset everything
     that another preset set.

@@ -42,6 +42,7 @@ HEAD = 200  # lines that decide the format
 PARQUET = (".parquet", ".pq")  # the endings of binary tables, which have names and types themselves
 OPENED = 50  # texts of a folder, spread over it, whose words are counted
 BEGINNING = 1 << 16  # characters of a text whose words are counted
+DAMAGED = 0.01  # share of lines of words that may have another number of columns
 SENTENCE = 200  # lines of a block of words, on average, at most
 LABELLED, SHORT = 10, 1000  # texts per sub-folder, and words in the median of texts that have a label
 UNLABELLED = ("unsup", "unlabeled", "unlabelled")  # sub-folders that are no label
@@ -124,8 +125,8 @@ class FolderGlance:
 class BlockGlance:
     """Lines with a word each, in blocks between blank lines.
 
-    width: the columns of every line, 0 if they differ. last: the distinct values of the last one, at most
-    `CAP`. numbered: ten columns, the first one a number, as in CoNLL-U.
+    width: the columns of the lines, but for a few damaged ones; 0 if they differ. last: the distinct values
+    of the last one, at most `CAP`. numbered: ten columns, the first one a number, as in CoNLL-U.
     """
 
     count: int
@@ -341,7 +342,7 @@ class _Blocks:
 
     def __init__(self) -> None:
         self.count = self.rows = self.spaced = 0
-        self.widths, self.last = set[int](), set[str]()
+        self.widths, self.last = Counter[int](), set[str]()
         self.inside: bool | None = None  # a block; None: before the first line of a file
         self.divided, self.numbered = False, True  # whether blank lines divide a file
 
@@ -349,7 +350,7 @@ class _Blocks:
         """Yield the lines of a file after looking at each."""
         self.inside = None
         for line in lines:
-            if self.rows <= self.most and (self.numbered or len(self.widths) < 2):
+            if self.rows <= self.most and (self.numbered or self.damaged <= 5 + DAMAGED * self.rows):
                 self._add(line)
             yield line
 
@@ -357,6 +358,11 @@ class _Blocks:
     def most(self) -> int:
         """The number of lines that so many sentences have at most."""
         return SENTENCE * max(self.count, 5)
+
+    @property
+    def damaged(self) -> int:
+        """The number of lines that have not as many columns as most lines."""
+        return self.rows - max(self.widths.values(), default=0)
 
     def _add(self, line: str) -> None:
         if not line.strip():
@@ -369,7 +375,7 @@ class _Blocks:
             return
         self.rows += 1
         cells = cells_of(line)
-        self.widths.add(len(cells))
+        self.widths[len(cells)] += 1
         self.spaced += " " in cells[0]
         self.numbered &= is_conllu([line]) or line.startswith(COMMENT)
         if len(self.last) < CAP:
@@ -377,8 +383,10 @@ class _Blocks:
 
     def glance(self) -> BlockGlance | None:
         words = 10 * self.spaced <= self.rows  # most of the first cells have one
-        columns = len(self.widths) == 1 and words and self.divided and self.rows >= 2 * self.count
+        steady = self.damaged <= DAMAGED * self.rows
+        columns = steady and words and self.divided and self.rows >= 2 * self.count
         numbered = self.numbered and len(FIELDS) in self.widths
         if self.rows > self.most or not (columns or numbered):
             return None
-        return BlockGlance(self.count, min(self.widths) if columns else 0, len(self.last), numbered)
+        width = max(self.widths, key=self.widths.__getitem__)
+        return BlockGlance(self.count, width if columns else 0, len(self.last), numbered)

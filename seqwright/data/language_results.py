@@ -23,6 +23,8 @@ class Surprise(NamedTuple):
     tokens: int = 0
 
     def __str__(self) -> str:
+        if not self.tokens:
+            return "–"
         return f"{abs(self.log_prob) / max(len(self.text), 1):.3f} nats per character"
 
 

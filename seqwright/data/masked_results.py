@@ -23,6 +23,8 @@ class Guesses(NamedTuple):
     right: int = 1
 
     def __str__(self) -> str:
+        if self.right == self.tokens and not self.log_prob:
+            return "–"
         return f"{self.right:,} of {pluralize(self.tokens, 'hidden token')} right"
 
 

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     BLANK_TARGET = "skipped: blank target"
     BLANK_PAIR = "skipped: blank line"
     BLANK_TEXT = "skipped: blank text"
+    BLANK_LABEL = "skipped: blank label"
     TOO_LONG = "skipped: too long"
     BAD_ROW = "skipped: bad row"
     UNANSWERED = "skipped: conversation without a reply"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from seqwright.data.glance import Glance
     from seqwright.data.plan import RowLengths
     from seqwright.data.read_report import Place, ReadReport
+    from seqwright.data.readers.lines import Decoding
     from seqwright.data.store import ColumnSpec, Store
     from seqwright.data.tokenizer import Tokenizer
 
@@ -154,7 +155,7 @@ class Usage:
     """
 
     file: Literal["lines", "whole", "item"] = "lines"
-    prompted: bool = False  # `predict` takes an argument that names no file as the input itself
+    prompted: bool = False  # `predict` takes even one word that names no file as the input itself
     streams: bool = False  # in a terminal, `predict` prints the output for such an argument as it grows
     generates: bool = False  # outputs are searched for, with the options of a beam
     chat: Mapping[str, Any] | None = None  # options of predictions in a chat; None: there is no chat
@@ -346,6 +347,10 @@ class Task(ABC, Generic[E, P]):
 
     def check_compatible(self, example: E, files: Sequence[str]) -> None:
         """Refuse the examples of files that were read in another form than the model was trained with."""
+
+    def table_inputs(self, path: str, decoding: Decoding) -> Sequence[str] | None:
+        """Return the inputs in the rows of a table, as lines; None for a file with an input on each line."""
+        return None
 
     def in_blocks(self, head: Sequence[str]) -> bool:
         """Whether the inputs of a file are blocks of lines between blank lines, by its first lines."""

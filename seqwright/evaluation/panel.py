@@ -75,14 +75,16 @@ def _headline(evaluation: Evaluation) -> str:
 
 def _scores(evaluation: Evaluation) -> list[str]:
     level = f"{percent(evaluation.judging.level)} range"
-    lines = [f"{'':{NAME}} {'score':>6} {level:>11} {'baseline':>8}"]
-    for each, interval in zip(evaluation.measured, evaluation.intervals, strict=True):
+    names = [_metric(evaluation, each.metric) for each in evaluation.measured]
+    width = max(map(len, names), default=NAME)
+    lines = [f"{'':{width}} {'score':>6} {level:>11} {'baseline':>8}"]
+    for name, each, interval in zip(names, evaluation.measured, evaluation.intervals, strict=True):
         decimals, baseline = each.metric.decimals, evaluation.baseline.get(each.metric.name)
         ends = f"{interval.low:.{decimals}f}–{interval.high:.{decimals}f}"
         finest = max(decimals, 2)
         simple = "–" if baseline is None else f"{baseline:.{finest}f}"
         figures = f"{each.value():6.{finest}f} {ends:>11} {simple:>8}"
-        lines.append(f"{_metric(evaluation, each.metric)} {figures}  {each.signature}")
+        lines.append(f"{name:{width}} {figures}  {each.signature}")
     return lines
 
 
@@ -118,7 +120,8 @@ def _cell(value: float | None) -> str:
 
 def _metric(evaluation: Evaluation, metric: Metric[Any]) -> str:
     """Return the name of a metric, with an arrow in the direction that is better."""
-    return fitted(f"{evaluation.label(metric.name)} {'↑' if metric.better == 'higher' else '↓'}", NAME)
+    shown = f"{evaluation.label(metric.name)} {'↑' if metric.better == 'higher' else '↓'}"
+    return f"{shown:{NAME}}"
 
 
 def _buckets(evaluation: Evaluation) -> list[str]:
@@ -161,7 +164,8 @@ def _differences(compared: Compared) -> list[str]:
     for each, measured in zip(compared.comparisons, compared.first.measured, strict=True):
         ends = f"{each.interval.low:+.2f} to {each.interval.high:+.2f}"
         scores = f"{each.first.value:7.2f} {each.second.value:7.2f}  {each.difference:+10.2f}"
-        lines.append(f"{_metric(compared.first, measured.metric)} {scores}  {ends:>17}  {each.p_value:6.3f}")
+        name = fitted(_metric(compared.first, measured.metric), NAME)
+        lines.append(f"{name} {scores}  {ends:>17}  {each.p_value:6.3f}")
     return lines
 
 

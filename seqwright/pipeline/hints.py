@@ -76,8 +76,9 @@ def resume_hint(config: Config, folder: Path, progress: Progress) -> list[str]:
     end = next(name for name in ENDS if getattr(config.training, name) is not None)
     out = [] if folder == folder_for(config.data.train[0]) else ["--out", str(folder)]
     more = f"{2 * getattr(config.training, end):g}"
+    limit = f"{more} {end.removesuffix('s') if more == '1' else end}"
     command = shlex.join(["seqwright", "train", *config.data.train, *out, f"--{end}", more])
-    return [f"  {command}  # more time may help: resumes, up to {more} {end}"]
+    return [f"  {command}  # more time may help: resumes, up to {limit}"]
 
 
 def how_to_continue(training: TrainingConfig, progress: Progress) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.data.survey import Survey
 
 SPEED = 20_000  # tokens per second of `tiny-lm` on two cores, roughly
@@ -90,9 +90,8 @@ def _tokenizer(characters: int) -> Choice:
 
 def _model(size: Size, epochs: float, model: Mapping[str, Any]) -> Choice:
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    times = f"about {epochs:.0f} times" if epochs >= 1.5 else "about once" if epochs >= 0.75 else "in part"
     table = {"preset": size.preset, **({} if "preset" in model else size.options), "dropout": dropout}
-    reason = f"the largest that learns well in this time; the text is read {times}"
+    reason = f"the largest that learns well in this time; the text is read {times(epochs)}"
     return Choice(f"model {size.name}, dropout {dropout}", {"model": table}, reason)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.data.survey import Survey
 from seqwright.recipes.language_modeling import CORES, DECODED, PIECE, held_out, time_for
 
@@ -43,9 +43,8 @@ def _model(ends: Mapping[str, Any], tokens: float) -> Choice:
         seen = minutes * 60 * SPEED if minutes else ends["steps"] * WINDOW * ROWS
         epochs = seen / max(tokens, 1)
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    times = f"about {epochs:.0f} times" if epochs >= 1.5 else "about once" if epochs >= 0.75 else "in part"
     table = {"preset": "tiny-mlm", "dropout": dropout}
-    reason = f"the text is read {times}, each time with other tokens hidden"
+    reason = f"the text is read {times(epochs)}, each time with other tokens hidden"
     return Choice(f"model tiny-mlm, dropout {dropout}", {"model": table}, reason)
 
 

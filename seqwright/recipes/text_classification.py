@@ -8,7 +8,7 @@ from typing import Any
 
 from seqwright.config import DataConfig
 from seqwright.config.presets import as_table
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.config.registry import parse as parse_spec
 from seqwright.data.checks.statistics import LengthHistogram, TextColumn
 from seqwright.data.survey import Survey
@@ -170,7 +170,7 @@ def _model(survey: Survey, preset: str, epochs: float) -> Choice:
     else:
         table["dropout"] = next(dropout for most, dropout in DROPOUT if epochs < most)
         what = f"model {preset}, dropout {table['dropout']}"
-        reason = f"each text is seen about {epochs:.0f} times"
+        reason = f"each text is seen {times(epochs)}"
         if preset == FEW:
             reason = f"a few words in a row decide most labels; {reason}"
     counts = survey.labels.values()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seqwright.config.presets import PRESETS
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.data.checks.statistics import Statistics, TextColumn
 from seqwright.data.read_report import Pair
 from seqwright.data.survey import Survey
@@ -156,10 +156,7 @@ def _model(
 ) -> Choice:
     """Choose the size and the dropout by the epochs of each member; share None: a decoder alone."""
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    seen = (
-        f"about {epochs:.0f} times" if epochs >= 1.5 else "about once" if epochs >= 0.75 else "less than once"
-    )
-    reason = f"each pair is seen {seen}"
+    reason = f"each pair is seen {times(epochs)}"
     if preset == "tiny-words":
         dropout = LITTLE
         reason += "; with so much training a Transformer is better at words than a recurrent model"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.data.survey import Survey
 from seqwright.data.tag_scheme import scheme_of
 from seqwright.data.text_display import pluralize
@@ -57,7 +57,7 @@ def _model(survey: Survey, ends: Mapping[str, Any]) -> Choice:
         epochs = read / words
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
     table = {"preset": "tiny-tagger", "dropout": dropout}
-    reason = f"{pluralize(words, 'word')}, each is seen about {epochs:.0f} times"
+    reason = f"{pluralize(words, 'word')}, each is seen {times(epochs)}"
     return Choice(f"model tiny-tagger, dropout {dropout}", {"model": table}, reason)
 
 

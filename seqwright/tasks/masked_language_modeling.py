@@ -327,7 +327,8 @@ class MaskedLanguageModeling(RunningText[Any]):
         validation: bool = False,
         **options: Any,
     ) -> Judge:
-        specs = dict.fromkeys((*USUAL, *metrics)) if validation else metrics or USUAL
+        usual = USUAL[:1] if validation else USUAL  # a validation has a loss of its own
+        specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)
         context = f"15 % of the tokens hidden, in windows of up to {self.window} tokens"
         return Judge(built, {"context": context}, {metric.name: metric.title for metric in built})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +21,14 @@ from seqwright.data.read_report import Place
 from seqwright.data.readers.labelled import (
     Labelled,
     LabelledFiles,
+    bare_text,
     is_marked,
     label_columns,
+    one_line,
     open_labelled,
+    texts_of_rows,
 )
+from seqwright.data.readers.lines import Decoding
 from seqwright.data.results import Label, Reading
 from seqwright.data.sentences import SentenceLimits, split_sentences
 from seqwright.data.split import SplitRule
@@ -256,11 +259,15 @@ class TextClassification(LabelTask[Labelled]):
                 raise InputError(f"example {number} is {reprlib.repr(each)}; give a list of (text, label)")
             yield each if isinstance(each, Labelled) else Labelled(each[0], each[1], NOWHERE)
 
+    def table_inputs(self, path: str, decoding: Decoding) -> list[str] | None:
+        return texts_of_rows(path, decoding, self.labels.numbers)
+
     def from_line(self, line: str) -> Labelled:
-        return Labelled(line, None, NOWHERE)
+        """The text of a line; a label next to it is left out."""
+        return Labelled(bare_text(line, self.labels.numbers), None, NOWHERE)
 
     def to_line(self, example: Labelled) -> str:
-        return re.sub(r"\s+", " ", example.text)
+        return one_line(example.text)
 
     @property
     def one_text(self) -> bool:

@@ -46,7 +46,7 @@ from seqwright.data.task import (
     Usage,
     fit_tokenizer,
 )
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.data.tokenizer import UNK, Piece, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.evaluation.buckets import LENGTHS, by_length, by_tenth
@@ -65,6 +65,7 @@ TOKENS = 8192  # of inputs that are computed together, padding included
 SPELLING = ("characters", "letters", "bytes")  # tokenizers that spell words
 KNOWN = 2  # occurrences of a word from which on it has a vector of its own
 HEAD, TAIL = 24, 8  # pieces of a longer word that are read
+SHOWN = 6  # tags in an error
 NOTHING = np.empty(0, dtype=np.int64)
 ENTITIES = ("entity_f1", "entity_precision", "entity_recall")
 
@@ -477,6 +478,13 @@ class TokenClassification(Task[Tagged, Tags]):
         validation: bool = False,
         **options: Any,
     ) -> Judge:
+        tags = {tag for answers in references for answer in answers for tag in answer}
+        if tags and tags.isdisjoint(self.labels.names):
+            shown, known = (shorten_list(names, SHOWN) for names in (sorted(tags), self.labels.names))
+            raise InputError(
+                f"no tag of this data ({shown}) occurs in the training data ({known}); "
+                "take a file with the same tags, or another --field"
+            )
         usual = ("accuracy",) if self.scheme is None else (*ENTITIES, "accuracy")
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)

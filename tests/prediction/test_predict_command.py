@@ -76,11 +76,17 @@ def test_a_last_line_without_newline_counts_and_compressed_files_are_read(run, t
     assert b"carriage return" in error  # every change of the input is reported
 
 
-def test_a_text_in_place_of_a_file_gets_a_hint(run, capsys):
-    assert cli.main(["predict", str(run), "it's me"]) == 2
+def test_a_text_with_a_space_is_an_input(run, capsys):
+    assert cli.main(["predict", str(run), "ab cd"]) == 0
+    assert capsys.readouterr().out == load(run)("ab cd") + "\n"
+
+
+@pytest.mark.parametrize("name", ["it's", "my words.txt"])
+def test_a_word_in_place_of_a_file_gets_a_hint(run, name, capsys):
+    assert cli.main(["predict", str(run), name]) == 2
     error = capsys.readouterr().err
     command = error.split("on standard input: ")[1]
-    assert shlex.split(command) == ["echo", "it's me", "|", "seqwright", "predict", str(run)]
+    assert shlex.split(command) == ["echo", name, "|", "seqwright", "predict", str(run)]
     assert error.count("\n") == 1
 
 

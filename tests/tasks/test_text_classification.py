@@ -218,6 +218,31 @@ def test_a_classifier_learns_and_answers_with_probabilities(run, tmp_path, capsy
     assert (run / "report.html").exists()
 
 
+GIVEN = {
+    "a label behind a tab": ("in.tsv", ["superb great\tgood", "awful sad\tbad"]),
+    "a label before a tab": ("in.tsv", ["good\tsuperb great", "bad\tawful sad"]),
+    "a table with a header": ("in.csv", ["text,label", '"superb great",good', "awful sad,bad"]),
+    "a table without labels": ("in.csv", ["id,text", '1,"superb, great"', "2,awful sad"]),
+    "JSON lines": ("in.jsonl", ['{"text": "superb great", "label": "good"}', '{"text": "awful sad"}']),
+    "fastText": ("in.txt", ["__label__good superb great", "__label__bad awful sad"]),
+}
+
+
+@pytest.mark.parametrize("layout", GIVEN)
+def test_files_with_labels_are_predicted_by_their_texts(run, layout, tmp_path, capsys):
+    name, lines = GIVEN[layout]
+    assert cli.main(["predict", str(run), write(tmp_path / name, lines), "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["source"].replace(",", "") for each in found] == ["superb great", "awful sad"]
+    assert [each["label"] for each in found] == ["good", "bad"]
+
+
+def test_a_bad_row_of_a_table_is_named(run, tmp_path, capsys):
+    file = write(tmp_path / "in.csv", ["text,label", "superb,good", "sad,dull,bad"])
+    assert cli.main(["predict", str(run), file, "--json"]) == 2
+    assert "in.csv:3: 3 columns instead of 2" in capsys.readouterr().err
+
+
 def test_scores_are_log_probabilities_of_labels(run):
     model = seqwright.load(run)
     (answer,) = model.predict("superb great fine")
@@ -356,6 +381,12 @@ def test_macro_f1_and_calibration_by_hand():
     assert metric.score([*map(metric.seen, sure)], references).value == pytest.approx(5)
     table = class_table(["a", "a", "a", "b"], outputs)
     assert table.rows[0] == ("a", 3, 100.0, pytest.approx(200 / 3), pytest.approx(80))
+
+
+def test_a_single_label_is_refused_without_naming_the_task(tmp_path, capsys):
+    file = write(tmp_path / "one.tsv", [f"text {number}\tpos" for number in range(30)])
+    assert cli.main(["train", file]) == 2
+    assert "every text has the label 'pos'" in capsys.readouterr().err
 
 
 def test_a_text_is_required():

@@ -439,3 +439,17 @@ def test_a_damaged_lexicon_is_refused(tmp_path):
 def test_a_space_inside_a_word_keeps_its_place():
     example = Tagged(("10 000", "pars"), None, None)
     assert TokenClassification.group(example) == "10_000 pars"
+
+
+def test_a_file_whose_tags_are_all_unknown_is_refused(run, tmp_path, capsys):
+    file = tmp_path / "other.conll"
+    file.write_text("the X\ndog Y\n\na X\ncat Y\n\n", encoding="utf-8")
+    assert cli.main(["evaluate", str(run), str(file)]) == 2
+    assert "no tag of this data (X, Y) occurs in the training data" in capsys.readouterr().err
+
+
+def test_a_damaged_line_of_columns_is_named(tmp_path, capsys):
+    file = tmp_path / "damaged.conll"
+    file.write_text("the DET\ndog NOUN\n\n" * 100 + "the\ndog NOUN\n\n", encoding="utf-8")
+    assert cli.main(["train", str(file), "--steps", "1"]) == 2
+    assert "damaged.conll:301: 1 column instead of 2" in capsys.readouterr().err

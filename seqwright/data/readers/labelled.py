@@ -6,14 +6,18 @@ by label.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
+from seqwright.config import DataConfig
 from seqwright.data.glance import UNLABELLED, ColumnGlance, Glance, look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.columns import parse_columns
@@ -24,9 +28,6 @@ from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from seqwright.config import DataConfig
 
 LABELS = (  # names of columns
     *("label", "labels", "class", "category", "sentiment", "intent"),
@@ -41,6 +42,7 @@ SEVERAL = (  # names of the texts of one example
     *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("premise", "hypothesis")),
 )
 MARK = "__label__"  # of fastText: `__label__sports the match ended`
+CONSTANT = 20  # rows from which on a column of one value is a label, which training refuses
 ENDLESS = 1 << 62  # texts are cut when they are encoded, not left out
 
 
@@ -81,11 +83,79 @@ def label_columns(glance: Glance) -> Columns | None:
             return Columns(text, label, True, f"{heads[label]} is a name of labels", several)
     if glance.width != 2:
         return None
+    for label, text in (glance.columns[::-1], glance.columns):
+        if label.distinct == 1 < text.distinct and glance.rows >= CONSTANT and label.words < 3:
+            return Columns(text, label, False, f"column {label.name} has one value in {glance.rows:,} rows")
     for label, text in (glance.columns, glance.columns[::-1]):
         if label.looks_like_labels(glance.rows) and text.distinct > label.distinct:
             values = pluralize(label.distinct, "value")
             return Columns(text, label, False, f"column {label.name} has {values} in {glance.rows:,} rows")
     return None
+
+
+def texts_of_rows(path: str, decoding: Decoding, labels: Container[Any]) -> list[str] | None:
+    """Return the texts in a table of columns, for predictions: the labels may be absent. None for a file with
+    a text on each line, and if it is not clear which column has the texts.
+    """
+    glance = look_at((path,), DataConfig(encoding=decoding.encoding))
+    if glance is None or glance.shape not in ("tsv", "csv"):
+        return None
+    text = _text_column(glance, labels)
+    if text is None:
+        return None
+    other = next(column for column in glance.columns if column is not text)
+    options = FormatOptions(columns=f"{_key(text)}:{other.name}")
+    pairs = PairFiles(path, options=options, decoding=decoding)
+    rows, place = list[str](), pairs.layout.indices[0]
+    for _, cells, fault in pairs.rows(ReadReport()):
+        if fault is None:
+            rows.append(one_line(cells[place]))
+        elif fault.reason is Reason.BAD_ROW:
+            raise InputError(fault.message)
+        elif fault.reason is not None:
+            rows.append("")
+    return rows
+
+
+def _text_column(glance: Glance, labels: Container[Any]) -> ColumnGlance | None:
+    """Return the column with the texts: by the names of the columns, or because another one has labels."""
+    found = label_columns(glance)
+    if found is not None:
+        return found.text
+    named = [column for column in glance.columns if _key(column).lower() in TEXTS]
+    if named:
+        return named[0]
+    others = [
+        column
+        for column in glance.columns
+        if not all(cell.strip() in labels for cell in column.sample) or column.words >= 3
+    ]
+    return others[0] if len(others) == 1 and glance.width > 1 else None
+
+
+def bare_text(line: str, labels: Container[Any]) -> str:
+    """Return the text of a line for a prediction, without a label: that of a JSON object, of fastText, or in
+    another column.
+    """
+    if line.startswith('{"') and line.rstrip().endswith("}"):
+        with suppress(ValueError, RecursionError):
+            known = {key.lower(): value for key, value in json.loads(line).items()}
+            found = [known[name] for name in TEXTS if isinstance(known.get(name), str)]
+            if found:
+                return found[0]
+    cells = line.split("\t")
+    if len(cells) == 2 and cells[1].strip() in labels:
+        return cells[0]
+    if len(cells) == 2 and cells[0].strip() in labels:
+        return cells[1]
+    if line.startswith(MARK):
+        return " ".join(word for word in line.split() if not word.startswith(MARK))
+    return line
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks."""
+    return re.sub(r"[\r\n]+", " ", text)
 
 
 def is_marked(glance: Glance) -> bool:
@@ -125,10 +195,11 @@ class LabelTable(LabelledFiles):
     def pairs(self) -> PairFiles:
         data = self.data
         columns = data.columns or self._found()
+        evidence = "requested" if data.columns else "the text and the label"
         if len(parse_columns(columns).source) > 1:
             raise ConfigError(f"columns {columns!r} name several texts; name one, as in text:label")
-        options = FormatOptions(data.format, data.delimiter, data.header, columns, data.quoting)
-        rules = SkipRules(data.skip_bad_rows, ENDLESS)
+        options = FormatOptions(data.format, data.delimiter, data.header, columns, data.quoting, evidence)
+        rules = SkipRules(data.skip_bad_rows, ENDLESS, (Reason.BLANK_TEXT, Reason.BLANK_LABEL))
         return PairFiles(self.paths, options=options, decoding=self.decoding, rules=rules)
 
     def _found(self) -> str:
@@ -188,7 +259,7 @@ class MarkedLines(LabelledFiles):
                 raise InputError(f"{fault}; fix it, or skip such lines with data.skip_bad_rows=true")
             report.add(Reason.BAD_ROW, place, fault)
         elif not words:
-            report.add(Reason.BLANK_SOURCE, place)
+            report.add(Reason.BLANK_TEXT, place)
         else:
             yield Labelled(" ".join(words), label.removeprefix(MARK), place)
 

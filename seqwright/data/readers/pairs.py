@@ -44,10 +44,13 @@ _FIX_OR_SKIP = "fix the line, or skip such lines with data.skip_bad_rows=true"
 
 @dataclass(frozen=True)
 class SkipRules:
-    """Which rows are skipped and counted: rows that do not fit the columns, and sides that are too long."""
+    """Which rows are skipped and counted: rows that do not fit the columns, and sides that are too long.
+    blank: the reasons for a row without a source, and for one without a target.
+    """
 
     skip_bad_rows: bool = False
     max_length: int = 20_000  # code points
+    blank: tuple[Reason, Reason] = (Reason.BLANK_SOURCE, Reason.BLANK_TARGET)
 
 
 class Fault(NamedTuple):
@@ -182,9 +185,9 @@ class PairFiles:
                 continue
             source, target = (cells[first], cells[last]) if one_text else layout.pair(cells)
             if is_blank(source):
-                report.add(Reason.BLANK_PAIR if is_blank(target) else Reason.BLANK_SOURCE, place)
+                report.add(Reason.BLANK_PAIR if is_blank(target) else self.rules.blank[0], place)
             elif is_blank(target):
-                report.add(Reason.BLANK_TARGET, place)
+                report.add(self.rules.blank[1], place)
             elif len(source) > limit or len(target) > limit:
                 longest = max(longest, len(source), len(target))
                 report.add(Reason.TOO_LONG, place)

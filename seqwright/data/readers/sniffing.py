@@ -58,7 +58,8 @@ class FileFormat:
 class FormatOptions:
     """The options of the user about the format of a file; None means: detect it.
 
-    Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character.
+    Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character. evidence:
+    why these are the columns.
     """
 
     format: Format | None = None
@@ -66,6 +67,7 @@ class FormatOptions:
     header: bool | None = None
     columns: str | None = None
     quoting: bool | None = None
+    evidence: str = "requested"
 
     def __post_init__(self) -> None:
         if self.format not in (None, *get_args(Format)):
@@ -184,7 +186,7 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
     if options.header:
         reason = "header: requested"
     elif requested and requested <= set(cells):
-        reason = "header: the first row has the names of the requested columns"
+        reason = "header: the first row has the names of these columns"
     elif len(set(lowered)) == len(lowered) > 1 and set(lowered) <= _HEADER_NAMES:
         reason = f"header: the first row has only names of columns ({', '.join(lowered)})"
     elif requested:
@@ -204,7 +206,7 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
 
 def _row_columns(found: FileFormat, rows: list[list[str]], name: str, options: FormatOptions) -> FileFormat:
     if options.columns:
-        columns, reason = parse_columns(options.columns), f"columns {options.columns}: requested"
+        columns, reason = parse_columns(options.columns), f"columns {options.columns}: {options.evidence}"
     else:
         columns, reason = _guess_columns(found, rows, name)
     indices = columns.indices(list(found.names) or None, found.width, name)
@@ -269,7 +271,7 @@ def _json_columns(found: FileFormat, filled: list[str], place: Place, options: F
         with suppress(InputError):
             objects.append(parse_object(line, place))
     if options.columns:
-        columns, reason = parse_columns(options.columns), f"keys {options.columns}: requested"
+        columns, reason = parse_columns(options.columns), f"keys {options.columns}: {options.evidence}"
         for key in columns.keys:
             # a line that cannot be parsed may have the key; reading reports the line
             if len(objects) == len(filled) and all(value_under(each, key) is MISSING for each in objects):

@@ -234,8 +234,10 @@ class TagTable(TaggedFiles):
     @cached_property
     def pairs(self) -> PairFiles:
         data = self.data
-        options = FormatOptions(data.format, data.delimiter, data.header, data.columns or "1:2", data.quoting)
-        rules = SkipRules(data.skip_bad_rows, ENDLESS)
+        evidence = "requested" if data.columns else "the words and the tags"
+        columns = data.columns or "1:2"
+        options = FormatOptions(data.format, data.delimiter, data.header, columns, data.quoting, evidence)
+        rules = SkipRules(data.skip_bad_rows, ENDLESS, (Reason.BLANK_TEXT, Reason.BLANK_LABEL))
         return PairFiles(self.paths, options=options, decoding=self.decoding, rules=rules)
 
     @property
