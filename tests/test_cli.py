@@ -14,6 +14,7 @@ from tiny_runs import make_run
 
 from seqwright import cli
 from seqwright.commands.demo import OF_KIND
+from seqwright.config.presets import PRESETS
 from seqwright.data import demos
 from seqwright.data.task import TASKS
 from seqwright.runs.folder import Run
@@ -53,6 +54,15 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture) -> 
         cli.main([command, "--help"])
     assert left.value.code == 0
     assert f"seqwright {command}" in capsys.readouterr().out
+
+
+def test_the_presets_are_listed_by_a_task_that_takes_them(capsys: pytest.CaptureFixture) -> None:
+    assert cli.main(["presets"]) == 0
+    blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
+    listed = {task: {line.split()[0] for line in lines if line[2:3].strip()} for task, *lines in blocks}
+    assert {name for names in listed.values() for name in names} == PRESETS.keys()
+    for task, names in listed.items():
+        assert {PRESETS[name].kind for name in names} <= set(TASKS.get(task).models)
 
 
 def test_from_pairs_to_predictions(pairs: Path, tmp_path: Path, capsys) -> None:

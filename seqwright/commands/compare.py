@@ -17,15 +17,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     evaluate.shared_arguments(parser)
     families = parser.add_argument_group("model families, trained on the same data with the same budget")
     for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
-        families.add_argument(f"--{part}", action="append", default=[], metavar="F", help=f"{name} data")
-    families.add_argument("--families", metavar="A,B", help="presets: bahdanau2015,tiny or resnet20,tiny-vit")
-    families.add_argument("--out", metavar="DIR", help="folder of the runs (default: runs/families)")
-    families.add_argument("--paper-size", action="store_true", default=None, help="sizes of the papers")
-    families.add_argument("--seed", type=int, metavar="N")
+        families.add_argument(
+            f"--{part}", action="append", default=[], metavar="F", help=f"{name.capitalize()} data."
+        )
+    families.add_argument("--families", metavar="A,B", help="Presets, such as bahdanau2015,tiny.")
+    families.add_argument("--out", metavar="DIR", help="Folder of the runs (default: runs/families).")
+    families.add_argument(
+        "--paper-size", action="store_true", default=None, help="Use the model sizes of the papers."
+    )
+    families.add_argument("--seed", type=int, metavar="N", help="Seed of all random numbers.")
     end = families.add_mutually_exclusive_group()
-    end.add_argument("--minutes", type=float, metavar="M", help="training time of each family")
-    end.add_argument("--steps", type=int, metavar="N")
-    end.add_argument("--epochs", type=float, metavar="N")
+    end.add_argument("--minutes", type=float, metavar="M", help="Training time of each family.")
+    end.add_argument("--steps", type=int, metavar="N", help="Training steps of each family.")
+    end.add_argument("--epochs", type=float, metavar="N", help="Passes over the data of each family.")
 
 
 def run(options: argparse.Namespace) -> None:

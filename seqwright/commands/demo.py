@@ -17,7 +17,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from seqwright.data.demos import DEMOS
 
     choices = (*DEMOS, *OF_KIND)
-    parser.add_argument("--task", choices=choices, help="Data, or kind of task (default: pronounce).")
+    what = f"Data or kind of task (default: pronounce): {', '.join(choices)}."
+    parser.add_argument("--task", choices=choices, metavar="NAME", help=what)
     parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="Training time (default: 5).")
     parser.add_argument("--out", default="runs", metavar="DIR", help="Folder for the data and the run.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,14 +44,20 @@ def _lines(topic: Topic) -> Iterator[str]:
         yield f"  {option.name}{default}  ({', '.join(filter(None, facts))})"
         yield from _wrapped(option.help, 6)
     for title, entries in topic.lists.items():
-        yield from ("", title)
-        widest = max(map(len, entries))
-        for name, summary in entries.items():
-            first, *others = _wrapped(summary, widest + 4) or [""]
-            yield f"  {name:{widest}}  {first.strip()}".rstrip()
-            yield from others
+        yield ""
+        yield from listed(title, entries)
     if topic.settings:
         yield "\n" + to_toml({"model": topic.settings}).rstrip()
+
+
+def listed(title: str, entries: Mapping[str, str]) -> Iterator[str]:
+    """Yield a title and its entries: names in one column, their summaries wrapped in another."""
+    yield title
+    widest = max(map(len, entries))
+    for name, summary in entries.items():
+        first, *others = _wrapped(summary, widest + 4) or [""]
+        yield f"  {name:{widest}}  {first.strip()}".rstrip()
+        yield from others
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

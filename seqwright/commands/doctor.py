@@ -1,4 +1,4 @@
-"""`seqwright doctor`: report the faults in files of pairs, and write a repaired copy."""
+"""`seqwright doctor`: report the problems of data files, and write a repaired copy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,25 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = f"{parser.description} The exit code is 0 if the files can be read."
     add = parser.add_argument
-    files = "files of pairs, or a source and a target file; reading options, as for training"
+    files = "Data files, or a source file and a target file; key=value sets an option, as for training."
     add("inputs", nargs="+", metavar="FILE | data.key=value", help=files)
-    add("--task", metavar="NAME", help="kind of task (default: detected from the files)")
-    add("--test", action="append", default=[], metavar="F", help="file of test pairs")
-    add("--columns", metavar="1,3:2", help="columns of the source, a colon, column of the target")
-    add("--encoding", metavar="NAME", help="of the files (default: utf-8)")
-    add("--fix", metavar="OUT", help="write a repaired copy to OUT, and OUT.removed.tsv")
-    add("--drop", default="", metavar="copies,conflicts", help="with --fix: also remove these pairs")
-    add("--json", action="store_true", help="print one JSON document")
+    add("--task", metavar="NAME", help="Kind of task (default: detected from the files).")
+    add(
+        "--test",
+        action="append",
+        default=[],
+        metavar="F",
+        help="Test data, to find examples that are also in the other files.",
+    )
+    add("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
+    add("--encoding", metavar="NAME", help="Encoding of the files (default: utf-8).")
+    add(
+        "--fix",
+        metavar="OUT",
+        help="Write a repaired copy to OUT, and the changed or removed rows to OUT.removed.tsv.",
+    )
+    add("--drop", default="", metavar="copies,conflicts", help="With --fix: also remove these pairs.")
+    add("--json", action="store_true", help="Print one JSON document.")
 
 
 def run(options: argparse.Namespace) -> None:

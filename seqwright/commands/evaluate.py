@@ -9,10 +9,10 @@ from typing import Any
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
-    files = "Files of pairs, or a source file and a target file (default: the test split of the run)."
+    files = "Test files, or a source file and a target file (default: the test split of the run)."
     parser.add_argument("files", nargs="*", metavar="FILE", help=files)
     shared_arguments(parser)
-    parser.add_argument("--output", metavar="F", help="Write the outputs to this file, one line per pair.")
+    parser.add_argument("--output", metavar="F", help="Write the outputs to this file, one line per example.")
 
 
 def shared_arguments(parser: argparse.ArgumentParser) -> None:

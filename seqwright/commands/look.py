@@ -17,17 +17,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="RUN", help="Run folder.")
     source = (
-        "Source; separate its fields with tabs. Of a forecaster: a time, or a file (default: the last one)."
+        "Input, with tabs between its fields, or an image file. Of a forecaster: a time, or a file of series "
+        "(default: the last forecast)."
     )
     add("text", metavar="TEXT", nargs="?", help=source)
     output = "page.html to open in a browser, or x.json for the trace (--against, --learning: a list)."
     add("-o", "--output", metavar="F", help=output)
     add("--json", action="store_true", help="Print the trace (docs/trace.md) as JSON.")
-    add("--beam", type=int, metavar="N", help="Beam size (default: that of the run; 1 is greedy).")
+    add("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
     add("--reference", metavar="TEXT", help="The expected output, to score as well.")
     add("--member", type=int, metavar="N", help="Member of an ensemble (default: 1).")
     add("--against", metavar="RUN2", help="A second model to compare with.")
-    learning = "Play the training back for TEXT, a source that it traced (default: the first one)."
+    learning = "Show how the output changed during training, for a TEXT that it traced (default: the first)."
     add("--learning", action="store_true", help=learning)
 
 

@@ -26,8 +26,8 @@ WRITING = ("length", "samples", "stop", "horizon")  # options of language models
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
     source = (
-        "File of inputs (default: standard input), a text or a prompt, or images and folders of them. "
-        "For series: a history, by default the training data."
+        "File of inputs (default: standard input), a text or a prompt, or images and folders of images. "
+        "For series: a file of their past (default: the training data)."
     )
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=source)
     output = "Output file. Running the same command again resumes an unfinished one."
@@ -39,10 +39,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--encoding", default="utf-8", metavar="E", help="Input encoding; output is UTF-8.")
     choices = ("error", "replace")
-    parser.add_argument("--on-bad-bytes", choices=choices, default="error", help="Treatment of bad bytes.")
+    parser.add_argument(
+        "--on-bad-bytes", choices=choices, default="error", help="Stop at invalid bytes, or replace them."
+    )
     beam = parser.add_argument_group("beam search")
     beam.add_argument("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
-    nbest = "Outputs per line, tab-separated."
+    nbest = "Number of outputs per input, separated by tabs (default: 1)."
     beam.add_argument("--nbest", dest="n_best", type=int, default=1, metavar="N", help=nbest)
     beam.add_argument("--length-penalty", type=float, metavar="X", help="Values over 0 favour long outputs.")
     sampling = parser.add_argument_group("sampling")
@@ -52,11 +54,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument("--top-p", type=float, metavar="P", help="Sample from the nucleus of mass P.")
     sampling.add_argument("--seed", type=int, metavar="N", help="Seed of the sampling.")
     writing = parser.add_argument_group("language models")
-    writing.add_argument("--length", type=int, metavar="N", help="Tokens that continue a prompt.")
+    writing.add_argument("--length", type=int, metavar="N", help="Number of tokens to generate.")
     writing.add_argument(
         "--samples", type=int, metavar="N", help="Continuations of each prompt (default: 1)."
     )
-    writing.add_argument("--stop", action="append", metavar="TEXT", help="Text before which to stop.")
+    writing.add_argument("--stop", action="append", metavar="TEXT", help="Stop before this text.")
     ranking_arguments(parser)
     series = parser.add_argument_group("series")
     series.add_argument("--horizon", type=int, metavar="N", help="Steps to forecast (default: the run's).")

@@ -1,4 +1,4 @@
-"""`seqwright presets`: the named models and their sources."""
+"""`seqwright presets`: the named models and their sources, by task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from seqwright.config.presets import PRESETS
+    from seqwright.commands.describe import listed
+    from seqwright.config.presets import BY_TASK
 
-    for name, preset in PRESETS.items():
-        print(f"{name:18s} {preset.source}" + (f"\n{'':18s} ({preset.note})" if preset.note else ""))
+    for number, (task, presets) in enumerate(BY_TASK.items()):
+        sources = {
+            name: preset.source + (f"\n({preset.note})" if preset.note else "")
+            for name, preset in presets.items()
+        }
+        print("\n" * (number > 0) + "\n".join(listed(task, sources)))

@@ -15,17 +15,22 @@ KEY = "SEQWRIGHT_KEY"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folders", nargs="+", metavar="RUN", help="Run folders. A model is called like its folder.")
+    add(
+        "folders",
+        nargs="+",
+        metavar="RUN",
+        help="Run folders; the name of a folder is the name of its model.",
+    )
     add("--host", default="127.0.0.1", metavar="H", help="Address (default: 127.0.0.1, this machine only).")
     add("--port", type=int, default=8000, metavar="P", help="Port (default: 8000; 0: any free one).")
     key = f"Key that clients must send (default: the environment variable {KEY})."
     add("--key", metavar="K", help=key)
     add("--check", action="store_true", help="Load and try each model, print the result, and exit.")
     add("--insecure", action="store_true", help="Serve other machines without a key.")
-    origin = "Web site that may use the server from a browser, as in https://example.org."
+    origin = "Web site whose pages may send requests, such as https://example.org."
     add("--allow-origin", action="append", default=[], metavar="URL", help=origin)
-    add("--rate", type=float, metavar="N", help="Requests per second of one client (default: any number).")
-    add("--deadline", type=float, metavar="S", help="Seconds until an answer at most (default: 60).")
+    add("--rate", type=float, metavar="N", help="Limit of requests per second and client (default: none).")
+    add("--deadline", type=float, metavar="S", help="Time limit of a request in seconds (default: 60).")
     add("--threads", type=int, metavar="N", help="Number of CPU threads.")
 
 

@@ -15,7 +15,9 @@ FLAGS = {  # flags by the table of the configuration that they belong to
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    inputs = "Data files, a source file and a target file, or one TOML file. key=value sets an option."
+    inputs = (
+        "Data files or folders, a source file and a target file, or a TOML file; key=value sets an option."
+    )
     parser.add_argument("inputs", nargs="+", metavar="FILE | key=value", help=inputs)
     parser.add_argument("--task", metavar="NAME", help="Kind of task (default: detected from the files).")
     parser.add_argument("--valid", action="append", default=[], metavar="F", help="Validation data.")

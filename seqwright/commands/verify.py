@@ -6,8 +6,8 @@ import argparse
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="RUN", help="a run folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("folder", metavar="RUN", help="Run folder.")
+    parser.add_argument("--json", action="store_true", help="Print one JSON document.")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -137,7 +137,7 @@ def _tagger(encoder: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "encoder_only", "encoder": encoder, "head": {"kind": "tags"}}
 
 
-PRESETS: dict[str, Preset] = {
+_TEXT_TO_TEXT: dict[str, Preset] = {
     "sutskever2014": Preset(
         "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks, 3.4",
         _rnn(
@@ -199,6 +199,20 @@ PRESETS: dict[str, Preset] = {
         "ours: the sizes of vaswani2017-base with the parts of tiny",
         _transformer(**_OURS, layers=6, size=512, hidden=2048, heads=8, dropout=0.1),
     ),
+    "liu2018-d": Preset(
+        "Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences, 4.2.3 (T-D)",
+        _liu(),
+        "the sizes of vaswani2017-base, and as many layers as liu2018-dmca",
+    ),
+    "liu2018-dmca": Preset(
+        "Liu et al. 2018, 4.2.4 (T-DMCA: local and memory-compressed attention in turn)",
+        _liu(window=256, growth=["last", "compressed"]),
+        "a window of 256 tokens to the left in place of separate blocks of 256; no experts: add "
+        "feed_forward=experts",
+    ),
+}
+
+_TEXT_CLASSIFICATION: dict[str, Preset] = {
     "tiny-classifier": Preset(
         "ours: a Transformer encoder with the parts of tiny, a convolution over neighbouring tokens, and the "
         "mean of its vectors",
@@ -261,6 +275,9 @@ PRESETS: dict[str, Preset] = {
             "attention",
         ),
     ),
+}
+
+_IMAGE_CLASSIFICATION: dict[str, Preset] = {
     "resnet20": Preset(
         "He et al. 2016, Deep Residual Learning for Image Recognition, 4.2 (0.27 M parameters)",
         {
@@ -307,6 +324,9 @@ PRESETS: dict[str, Preset] = {
         _vit("first", **_DOSOVITSKIY, size=768, hidden=3072, heads=12),
         "the head is one linear layer, as in fine-tuning",
     ),
+}
+
+_IMAGE_CAPTIONING: dict[str, Preset] = {
     "vinyals2015": Preset(
         "Vinyals et al. 2015, Show and Tell: A Neural Image Caption Generator, 4.3.1 (no attention)",
         _captioner(_CAPTION_CNN, _lstm_writer(attention="none", feed="nothing", readout="state"), tie=False),
@@ -345,6 +365,9 @@ PRESETS: dict[str, Preset] = {
             _WRITER,
         ),
     ),
+}
+
+_TOKEN_CLASSIFICATION: dict[str, Preset] = {
     "tiny-tagger": Preset(
         "ours: the encoder of tiny-classifier over words, which are read with their spelling (dos Santos & "
         "Zadrozny 2014)",
@@ -354,6 +377,9 @@ PRESETS: dict[str, Preset] = {
         "ours: a bidirectional LSTM over words with their spelling (Lample et al. 2016, without the CRF)",
         _tagger({"kind": "rnn", "cell": "lstm", "size": 192, "embedding_size": 128}),
     ),
+}
+
+_LANGUAGE_MODELING: dict[str, Preset] = {
     "tiny-lm": Preset(
         "ours: rotary positions (Su et al. 2021), squared ReLU (So et al. 2021), blocks that start as the "
         "identity",
@@ -378,6 +404,28 @@ PRESETS: dict[str, Preset] = {
             "tie": True,
         },
     ),
+    "radford2019-small": Preset(
+        "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2 (117 M, in fact "
+        "124 M with 50,257 tokens)",
+        {
+            "kind": "decoder_only",
+            "decoder": {
+                "kind": "transformer",
+                "layers": 12,
+                "size": 768,
+                "hidden": 3072,
+                "heads": 12,
+                "position": {"kind": "learned", "length": 1024},
+                "feed_forward": {"kind": "plain", "activation": "gelu"},
+                "dropout": 0.1,
+            },
+            "tie": True,
+        },
+        "exact GELU, where the released weights use its tanh approximation",
+    ),
+}
+
+_CONVERSATION: dict[str, Preset] = {
     "xing2018": Preset(
         "Xing et al. 2018, Hierarchical Recurrent Attention Network for Response Generation, 4.3",
         {
@@ -419,36 +467,9 @@ PRESETS: dict[str, Preset] = {
             "tie": True,
         },
     ),
-    "liu2018-d": Preset(
-        "Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences, 4.2.3 (T-D)",
-        _liu(),
-        "the sizes of vaswani2017-base, and as many layers as liu2018-dmca",
-    ),
-    "liu2018-dmca": Preset(
-        "Liu et al. 2018, 4.2.4 (T-DMCA: local and memory-compressed attention in turn)",
-        _liu(window=256, growth=["last", "compressed"]),
-        "a window of 256 tokens to the left in place of separate blocks of 256; no experts: add "
-        "feed_forward=experts",
-    ),
-    "radford2019-small": Preset(
-        "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2 (117 M, in fact "
-        "124 M with 50,257 tokens)",
-        {
-            "kind": "decoder_only",
-            "decoder": {
-                "kind": "transformer",
-                "layers": 12,
-                "size": 768,
-                "hidden": 3072,
-                "heads": 12,
-                "position": {"kind": "learned", "length": 1024},
-                "feed_forward": {"kind": "plain", "activation": "gelu"},
-                "dropout": 0.1,
-            },
-            "tie": True,
-        },
-        "exact GELU, where the released weights use its tanh approximation",
-    ),
+}
+
+_FORECASTING: dict[str, Preset] = {
     "nie2023": Preset(
         "Nie et al. 2023, A Time Series is Worth 64 Words (PatchTST/42), A.1.4, at the size for small data",
         _forecaster(
@@ -504,6 +525,9 @@ PRESETS: dict[str, Preset] = {
         ),
         "every channel on its own, where the papers join all channels in one vector",
     ),
+}
+
+_MASKED_LANGUAGE_MODELING: dict[str, Preset] = {
     "tiny-mlm": Preset(
         "ours: a masked language model (Devlin et al. 2019) with the parts of tiny",
         _masked({**_OURS, **_TINY, "hidden": 512, "dropout": 0.1}, bias=True),
@@ -530,6 +554,19 @@ PRESETS: dict[str, Preset] = {
         "as in Vaswani et al. 2017",
     ),
 }
+
+BY_TASK: dict[str, dict[str, Preset]] = {  # those that it is usually trained with
+    "text_to_text": _TEXT_TO_TEXT,
+    "text_classification": _TEXT_CLASSIFICATION,
+    "image_classification": _IMAGE_CLASSIFICATION,
+    "image_captioning": _IMAGE_CAPTIONING,
+    "token_classification": _TOKEN_CLASSIFICATION,
+    "language_modeling": _LANGUAGE_MODELING,
+    "conversation": _CONVERSATION,
+    "forecasting": _FORECASTING,
+    "masked_language_modeling": _MASKED_LANGUAGE_MODELING,
+}
+PRESETS = {name: preset for presets in BY_TASK.values() for name, preset in presets.items()}
 
 
 def as_table(model: str | Mapping[str, Any]) -> dict[str, Any]:
