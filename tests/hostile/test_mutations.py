@@ -38,7 +38,7 @@ def check(bench: fuzzing.Bench, amount: int, seed: int = 0) -> None:
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_a_damaged_file_is_used_or_refused_in_one_line(subject, home):
-    check(fuzzing.Bench(subject, home), 30)
+    check(fuzzing.Bench(subject, home), 12)
 
 
 @pytest.mark.slow

@@ -483,8 +483,10 @@ class Bench:
         )
 
     def cases(self, amount: int, seed: int = 0) -> list[Case]:
-        each = max(1, round(amount * self.subject.share))
-        return [Case(self.subject.name, name, n, seed) for name in self.names for n in range(each)]
+        """Return `amount` cases per file, times the share of the subject: below one, for some of the files."""
+        each = amount * self.subject.share
+        names = self.names[:: max(1, round(1 / each))]
+        return [Case(self.subject.name, name, n, seed) for name in names for n in range(max(1, round(each)))]
 
     def run(self, case: Case) -> Failure | None:
         """Damage the file of a case, use it, and restore all files."""
