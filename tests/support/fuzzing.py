@@ -483,7 +483,7 @@ class Bench:
         )
 
     def cases(self, amount: int, seed: int = 0) -> list[Case]:
-        """Return `amount` cases per file, times the share of the subject: below one, for some of the files."""
+        """Return `amount` cases per file, times the share of the subject; below 1, for some of the files."""
         each = amount * self.subject.share
         names = self.names[:: max(1, round(1 / each))]
         return [Case(self.subject.name, name, n, seed) for name in names for n in range(max(1, round(each)))]
