@@ -3,6 +3,7 @@
 import { button, element, fill } from "./lens/elements.js";
 
 const PAUSE = 280; // milliseconds without a key before a text is sent
+const MOST = 20; // bars
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98", "#b3a400"];
 
 /** A text field that grows with its text. `change` is called after a pause, `send` for Ctrl+Enter. */
@@ -59,8 +60,10 @@ export function latest(status) {
   };
 }
 
-/** Bars of [name, share], the first one strong. `pick(name)` makes the names buttons. */
-export function bars(shares, pick = null) {
+/** Bars of the largest shares by name, the first one strong. `pick(name)` makes the names buttons. */
+export function bars(probabilities, pick = null) {
+  // an object has its whole numbers first, so that labels such as "7" would lose their order
+  const shares = Object.entries(probabilities).sort(([, one], [, other]) => other - one).slice(0, MOST);
   return element("ol", { class: "bars wide" }, shares.map(([name, share], place) => {
     const length = element("i");
     length.style.inlineSize = `${(100 * share).toFixed(1)}%`;
@@ -73,7 +76,7 @@ export function bars(shares, pick = null) {
 }
 
 export function percent(share) {
-  return share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  return share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
 
 /** A colour for each name, always the same one within a page. */

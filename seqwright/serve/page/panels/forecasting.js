@@ -1,9 +1,9 @@
 // Numbers, and what follows them: the mean, and the interval that holds 80 % of the outcomes.
 
-import { element, fill, svg, words } from "../lens/elements.js";
+import { button, element, fill, svg, words } from "../lens/elements.js";
 import { field, latest, statusLine } from "../parts.js";
 
-const [WIDTH, HEIGHT, LEFT] = [900, 280, 56]; // of a chart
+const [HEIGHT, LEFT] = [240, 56]; // of a chart
 const SHOWN = 3; // steps of the past that are drawn for one of the forecast
 
 export function panel(model, server) {
@@ -12,6 +12,7 @@ export function panel(model, server) {
   const numbers = field("Numbers", predict, {
     placeholder: "The numbers so far, oldest first, separated by spaces, commas or lines", rows: 4,
   });
+  const tools = element("div", { class: "tools" });
   const result = element("div", { class: "result", "aria-live": "polite" });
 
   function predict() {
@@ -20,6 +21,7 @@ export function panel(model, server) {
     if (!target.length) {
       work.stop();
       fill(result);
+      fill(tools);
       status.say("");
       return;
     }
@@ -31,35 +33,46 @@ export function panel(model, server) {
       const began = performance.now();
       const [found] = await server.predict([{ target }], {}, signal);
       status.say(`${Math.round(performance.now() - began)} ms`);
-      fill(result, Object.keys(found.output).map((name, column) => {
-        const past = target.map((row) => (Array.isArray(row) ? row[column] : row));
-        const bound = (side) => found[Object.keys(found).find((key) => key.startsWith(`${side}_`))]?.[name];
-        return chart(name, past, found.output[name], bound("low"), bound("high"));
-      }));
+      const names = Object.keys(found.output);
+      const key = (side) => Object.keys(found).find((each) => each.startsWith(`${side}_`));
+      const bound = (side, name) => found[key(side)]?.[name];
+      fill(tools, model.traced ? button("Look inside", () => server.look({ target })) : null);
+      fill(result, legend(key("low")?.replace("low_", "")), element("div", { class: "charts" },
+        names.map((name, column) => {
+          const past = target.map((row) => (Array.isArray(row) ? row[column] : row));
+          const width = names.length > 1 ? 600 : 1100;
+          return chart(name, width, past, found.output[name], bound("low", name), bound("high", name));
+        })));
     });
   }
 
   return element("section", { class: "panel" },
-    element("header", {}, element("h2", {}, "The past")), element("div", { class: "stack numbers" }, numbers),
+    element("header", {}, element("h2", {}, "The past"), tools), element("div", { class: "stack numbers" }, numbers),
     status.node, result);
 }
 
-function chart(name, whole, mean, low = mean, high = mean) {
+function legend(percent) {
+  const entry = (kind, text) => element("li", {}, element("i", { class: kind }), text);
+  return element("ul", { class: "roles legend" }, entry("past", "past"), entry("mean", "forecast"),
+    percent ? entry("interval", `${percent} % of the outcomes`) : null);
+}
+
+function chart(name, width, whole, mean, low = mean, high = mean) {
   const past = whole.slice(-SHOWN * mean.length);
   const all = [...past, ...low, ...high];
   const [least, most] = [Math.min(...all), Math.max(...all)];
-  const x = (place) => LEFT + (place / Math.max(past.length + mean.length - 1, 1)) * (WIDTH - LEFT - 8);
+  const x = (place) => LEFT + (place / Math.max(past.length + mean.length - 1, 1)) * (width - LEFT - 8);
   const y = (value) => 12 + (1 - (value - least) / (most - least || 1)) * (HEIGHT - 30);
   const line = (values, first) => values.map((value, place) => `${x(first + place)},${y(value)}`).join(" ");
   const begin = past.length;
   const joined = past.length ? [past.at(-1), ...mean] : mean;
   const area = `${line(low, begin)} ${line(high, begin).split(" ").reverse().join(" ")}`;
   return element("figure", {}, element("h3", {}, name), svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", role: "img", "font-size": 12,
+    viewBox: `0 0 ${width} ${HEIGHT}`, width: "100%", role: "img", "font-size": 12,
     "aria-label": `${name}: from ${mean[0]} to ${mean.at(-1)}`,
   },
   [least, (least + most) / 2, most].map((value) => [
-    svg("line", { x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value), stroke: "var(--line)" }),
+    svg("line", { x1: LEFT, x2: width, y1: y(value), y2: y(value), stroke: "var(--line)" }),
     words(short(value), LEFT - 8, y(value), { "text-anchor": "end", fill: "var(--quiet)" }),
   ]),
   svg("polygon", { points: area, fill: "var(--accent)", opacity: 0.16 }),

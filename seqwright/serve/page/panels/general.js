@@ -11,11 +11,13 @@ export function panel(model, server) {
   const fields = roles.map((role) => [role, field(role.name, predict, { placeholder: role.name, rows: 3 })]);
   const result = element("div", { class: "result", "aria-live": "polite" });
 
+  const given = () => Object.fromEntries(fields.map(([role, node]) => [role.name, valueOf(role, node.value)]));
+
   function predict() {
-    const given = Object.fromEntries(fields.map(([role, node]) => [role.name, valueOf(role, node.value)]));
-    if (Object.values(given).every((value) => value.length === 0)) return;
+    const values = given();
+    if (Object.values(values).every((value) => value.length === 0)) return;
     work.run(async (signal) => {
-      const [found] = await server.predict([given], {}, signal);
+      const [found] = await server.predict([values], {}, signal);
       const { output, source, reading, ...rest } = found;
       const shown = typeof output === "string" ? output : JSON.stringify(output, null, 1);
       status.say("");
@@ -27,7 +29,7 @@ export function panel(model, server) {
   const one = roles.length === 1 && roles[0].kind === "text";
   return element("section", { class: "panel" },
     element("header", {}, element("h2", {}, "Input"), element("div", { class: "tools" },
-      model.traced && one ? button("Look inside", () => server.look(fields[0][1].value)) : null)),
+      model.traced ? button("Look inside", () => server.look(one ? fields[0][1].value : given())) : null)),
     fields.map(([role, node]) => element("div", { class: "stack" },
       roles.length > 1 ? element("p", { class: "label" }, role.name) : null, node)),
     status.node, result);

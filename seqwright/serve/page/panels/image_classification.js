@@ -3,13 +3,16 @@
 import { button, element, fill } from "../lens/elements.js";
 import { bars, latest, statusLine } from "../parts.js";
 
-const MOST = 20; // labels that are shown
+const SMALL = 96; // pixels: a smaller image is enlarged
 
 export function panel(model, server) {
   const status = statusLine();
   const work = latest(status);
   const result = element("div", { class: "result", "aria-live": "polite" });
-  const picture = element("img", { alt: "", hidden: true });
+  const picture = element("img", {
+    alt: "", hidden: true,
+    onload: () => picture.classList.toggle("small", picture.naturalWidth < SMALL),
+  });
   const chooser = element("input", {
     type: "file", accept: "image/*", hidden: true, onchange: () => classify(chooser.files[0]),
   });
@@ -33,10 +36,16 @@ export function panel(model, server) {
       picture.hidden = false;
       work.run(async (signal) => {
         const began = performance.now();
-        const [found] = await server.predict([{ image: reader.result }], {}, signal);
+        const image = { image: reader.result };
+        const [found] = await server.predict([image], {}, signal);
         status.say(`${Math.round(performance.now() - began)} ms`);
-        fill(result, element("h2", { class: "big" }, found.label ?? found.output),
-          found.probabilities ? bars(Object.entries(found.probabilities).slice(0, MOST)) : null);
+        fill(result,
+          element("header", { class: "answer" },
+            element("h2", { class: "big", dir: "auto" }, found.label ?? found.output),
+            found.unsure ? element("span", { class: "badge" }, "unsure") : null,
+            element("div", { class: "tools" },
+              model.traced ? button("Look inside", () => server.look(image)) : null)),
+          found.probabilities ? bars(found.probabilities) : null);
       });
     });
     reader.readAsDataURL(file);

@@ -3,8 +3,6 @@
 import { button, element, fill } from "../lens/elements.js";
 import { bars, field, latest, statusLine } from "../parts.js";
 
-const MOST = 20; // labels that are shown
-
 export function panel(model, server) {
   const status = statusLine();
   const work = latest(status);
@@ -28,14 +26,13 @@ export function panel(model, server) {
   }
 
   function draw(given, found) {
-    const shares = Object.entries(found.probabilities).slice(0, MOST);
     fill(result,
       element("header", { class: "answer" },
         element("h2", { class: "big", dir: "auto" }, found.label),
         found.unsure ? element("span", { class: "badge" }, "unsure") : null,
         element("div", { class: "tools" },
           model.traced ? button("Look inside", () => server.look(given)) : null)),
-      bars(shares, (label) => correct(given, label, found.label)),
+      bars(found.probabilities, (label) => correct(given, label, found.label)),
       element("p", { class: "quiet" }, "Wrong? Press the right label; it is stored as a correction."));
   }
 
