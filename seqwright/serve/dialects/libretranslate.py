@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seqwright.serve.http import deadline_of, json_response, limits_of, read_fields, while_connected
+from seqwright.serve.http import deadline_of, json_response, read_fields, while_connected
 from seqwright.serve.limits import Refusal
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
@@ -74,24 +74,24 @@ TRANSLATED = {
 }
 
 
-def operations(server: Server) -> list[Operation]:
-    translators = server.models.translators()
-    if not translators:
-        return []
+class LibreTranslate:
+    """The handlers of a server with translators."""
 
-    async def translate(request: Request) -> Response:
+    def __init__(self, server: Server, translators: Sequence[Served]):
+        self.translators, self.limits, self.keys = translators, server.limits, server.keys
+
+    async def translate(self, request: Request) -> Response:
         asked = await read_fields(request, TranslateRequest)
         if asked.format not in ("text", "html"):
             raise Refusal(400, f"{asked.format[:40]} format is not supported")
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        limit = limits_of(request).characters
         for text in texts:
-            if len(text) > limit:
+            if len(text) > (limit := self.limits.characters):
                 raise Refusal(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limit})")
-        guesses = [_detect(text, _to(translators, asked.target)) for text in texts]
+        guesses = [_detect(text, _to(self.translators, asked.target)) for text in texts]
         auto = asked.source == "auto"
         chosen = [
-            _find(translators, guess[0]["language"] if auto else asked.source, asked.target)
+            _find(self.translators, guess[0]["language"] if auto else asked.source, asked.target)
             for guess in guesses
         ]
         deadline = deadline_of(request)
@@ -107,33 +107,33 @@ def operations(server: Server) -> list[Operation]:
             answer["detectedLanguage"] = _as_asked([guess[0] for guess in guesses], one)
         return json_response(answer)
 
-    async def languages(request: Request) -> Response:
-        return json_response(_languages(translators))
+    async def languages(self, request: Request) -> Response:
+        return json_response(_languages(self.translators))
 
-    async def detect(request: Request) -> Response:
-        return json_response(_detect((await read_fields(request, DetectRequest)).q, translators))
+    async def detect(self, request: Request) -> Response:
+        return json_response(_detect((await read_fields(request, DetectRequest)).q, self.translators))
 
-    async def suggest(request: Request) -> Response:
+    async def suggest(self, request: Request) -> Response:
         asked = await read_fields(request, SuggestRequest)
-        model = _find(translators, asked.source, asked.target)
+        model = _find(self.translators, asked.source, asked.target)
         await model.correct({"source": asked.q, "target": asked.s}, None)
         return json_response({"success": True})
 
-    async def health(request: Request) -> Response:
+    async def health(self, request: Request) -> Response:
         return json_response({"status": "ok"})
 
-    async def settings(request: Request) -> Response:
-        first = translators[0].pair
+    async def settings(self, request: Request) -> Response:
+        first = self.translators[0].pair
         language = {
             side: {"code": code, "name": NAMES.get(code, code)}
             for side, code in (("source", first.source), ("target", first.target))
         }
         return json_response(
             {
-                "charLimit": server.limits.characters,
+                "charLimit": self.limits.characters,
                 "frontendTimeout": 500,
-                "apiKeys": server.keys,
-                "keyRequired": server.keys,
+                "apiKeys": self.keys,
+                "keyRequired": self.keys,
                 "suggestions": True,
                 "filesTranslation": False,
                 "supportedFilesFormat": [],
@@ -141,22 +141,22 @@ def operations(server: Server) -> list[Operation]:
             }
         )
 
-    listed = {"type": "array", "items": {"type": "object"}}
+
+def operations(server: Server) -> list[Operation]:
+    translators = server.models.translators()
+    if not translators:
+        return []
+    own, listed = LibreTranslate(server, translators), {"type": "array", "items": {"type": "object"}}
+    translate: dict[str, Any] = {"body": TranslateRequest, "forms": True, "answer": TRANSLATED}
+    detect: dict[str, Any] = {"body": DetectRequest, "forms": True, "answer": listed}
+    suggest: dict[str, Any] = {"body": SuggestRequest, "forms": True}
     return [
-        Operation(
-            "POST",
-            "/translate",
-            translate,
-            "Translate texts.",
-            TranslateRequest,
-            forms=True,
-            answer=TRANSLATED,
-        ),
-        Operation("GET", "/languages", languages, "The languages and their targets.", answer=listed),
-        Operation("POST", "/detect", detect, "Guess the language.", DetectRequest, forms=True, answer=listed),
-        Operation("POST", "/suggest", suggest, "Store a better translation.", SuggestRequest, forms=True),
-        Operation("GET", "/health", health, "The server is alive."),
-        Operation("GET", "/frontend/settings", settings, "What a client shows."),
+        Operation("POST", "/translate", own.translate, "Translate texts.", **translate),
+        Operation("GET", "/languages", own.languages, "The languages and their targets.", answer=listed),
+        Operation("POST", "/detect", own.detect, "Guess the language.", **detect),
+        Operation("POST", "/suggest", own.suggest, "Store a better translation.", **suggest),
+        Operation("GET", "/health", own.health, "The server is alive."),
+        Operation("GET", "/frontend/settings", own.settings, "What a client shows."),
     ]
 
 

@@ -7,20 +7,19 @@ source: its search is that of the run unless a temperature is given, and system 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from seqwright.files import strict
-from seqwright.serve.http import deadline_of, json_response, read_json, while_connected
+from seqwright.serve.http import deadline_of, encoded, json_response, read_json, while_connected
 from seqwright.serve.limits import Refusal
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
@@ -116,85 +115,60 @@ class Choice:
     completion_tokens: int = 0
 
 
-def operations(server: Server) -> list[Operation]:
-    models = server.models
+class OpenAI:
+    """The handlers of a server."""
 
-    def described(model: Served) -> dict[str, Any]:
-        known = {"id": model.name, "object": "model", "created": model.created, "owned_by": "seqwright"}
-        return {**known, **model.describe(), "panel": panel_of(model.kind, model.images)}
+    def __init__(self, server: Server):
+        self.models, self.limits = server.models, server.limits
 
-    async def all_models(request: Request) -> Response:
-        return json_response({"object": "list", "data": [described(model) for model in models.all.values()]})
+    async def all_models(self, request: Request) -> Response:
+        known = [_described(model) for model in self.models.all.values()]
+        return json_response({"object": "list", "data": known})
 
-    async def one_model(request: Request) -> Response:
-        return json_response(described(models.find(request.path_params["id"])))
+    async def one_model(self, request: Request) -> Response:
+        return json_response(_described(self.models.find(request.path_params["id"])))
 
-    async def completions(request: Request) -> Response:
+    async def completions(self, request: Request) -> Response:
         asked = await read_json(request, CompletionRequest)
-        model = _writer(models.find(asked.model), asked)
+        model = _writer(self.models.find(asked.model), asked)
         prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
-        if len(prompts) * (asked.n or 1) > server.limits.items:
-            raise Refusal(400, f"more than {server.limits.items} outputs; ask for fewer")
+        if len(prompts) * (asked.n or 1) > self.limits.items:
+            raise Refusal(400, f"more than {self.limits.items} outputs; ask for fewer")
         base = {"id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion", **_about(model)}
         length = asked.max_tokens
         if length is None and model.task.usage.prompted:
             length = 16
         inputs = [(text, text if asked.echo else "") for text in prompts]
-
-        def shown(choice: Choice, delta: str | None) -> dict[str, Any]:
-            text = choice.text if delta is None else delta
-            scores = None if asked.logprobs is None else _completion_scores(choice)
-            logprobs = scores if choice.reason is not None else None
-            return {
-                "index": choice.index,
-                "text": text,
-                "logprobs": logprobs,
-                "finish_reason": choice.reason,
-            }
-
+        shown = partial(_completion_choice, scored=asked.logprobs is not None)
         return await _respond(request, asked, model, inputs, length, base, base, shown, shown)
 
-    async def chat(request: Request) -> Response:
+    async def chat(self, request: Request) -> Response:
         asked = await read_json(request, ChatRequest)
-        model = _writer(models.find(asked.model), asked)
+        model = _writer(self.models.find(asked.model), asked)
         messages = [{"role": each.role, "content": each.text} for each in asked.messages]
         given = model.task.from_messages(messages)
         length = asked.max_completion_tokens or asked.max_tokens
         base = {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", **_about(model)}
-        chunk = {**base, "object": "chat.completion.chunk"}
-
-        def whole(choice: Choice, delta: str | None) -> dict[str, Any]:
-            return {
-                "index": choice.index,
-                "message": {"role": "assistant", "content": choice.text},
-                "logprobs": _chat_scores(choice) if asked.logprobs else None,
-                "finish_reason": choice.reason,
-            }
-
-        begun: set[int] = set()
-
-        def part(choice: Choice, delta: str | None) -> dict[str, Any]:
-            role = {} if choice.index in begun else {"role": "assistant"}
-            begun.add(choice.index)
-            scores = _chat_scores(choice) if asked.logprobs and choice.reason is not None else None
-            return {
-                "index": choice.index,
-                "delta": {**role, **({"content": delta} if delta else {})},
-                "logprobs": scores,
-                "finish_reason": choice.reason,
-            }
-
+        chunk, scored = {**base, "object": "chat.completion.chunk"}, bool(asked.logprobs)
+        whole, part = partial(_chat_choice, scored=scored), partial(_chat_part, scored=scored, begun=set())
         return await _respond(request, asked, model, [(given, "")], length, base, chunk, whole, part)
 
-    streamed = ("application/json", "text/event-stream")
+
+def operations(server: Server) -> list[Operation]:
+    own, streamed = OpenAI(server), ("application/json", "text/event-stream")
+    completion: dict[str, Any] = {"body": CompletionRequest, "answers": streamed}
+    chat: dict[str, Any] = {"body": ChatRequest, "answers": streamed}
     return [
-        Operation("GET", "/v1/models", all_models, "The models and their tasks."),
-        Operation("GET", "/v1/models/{id}", one_model, "One model."),
-        Operation(
-            "POST", "/v1/completions", completions, "Continue a text.", CompletionRequest, answers=streamed
-        ),
-        Operation("POST", "/v1/chat/completions", chat, "Reply to messages.", ChatRequest, answers=streamed),
+        Operation("GET", "/v1/models", own.all_models, "The models and their tasks."),
+        Operation("GET", "/v1/models/{id}", own.one_model, "One model."),
+        Operation("POST", "/v1/completions", own.completions, "Continue a text.", **completion),
+        Operation("POST", "/v1/chat/completions", own.chat, "Reply to messages.", **chat),
     ]
+
+
+def _described(model: Served) -> dict[str, Any]:
+    known = {"id": model.name, "object": "model", "created": model.created, "owned_by": "seqwright"}
+    return {**known, **model.describe(), "panel": panel_of(model.kind, model.images)}
 
 
 def _writer(model: Served, asked: Common) -> Served:
@@ -277,7 +251,7 @@ async def _stream(
             task.cancel()
         raise first
 
-    async def events() -> AsyncIterator[str]:
+    async def events() -> AsyncIterator[bytes]:
         choices: dict[int, Choice] = {}
         open_runs, item = len(runs), first
         try:
@@ -298,7 +272,7 @@ async def _stream(
             if asked.stream_options is not None and asked.stream_options.include_usage:
                 ordered = [choices[index] for index in sorted(choices)]
                 yield _event({**chunk, "choices": [], "usage": _usage(ordered, count)})
-            yield "data: [DONE]\n\n"
+            yield b"data: [DONE]\n\n"
         finally:
             for task in tasks:
                 task.cancel()
@@ -306,8 +280,8 @@ async def _stream(
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
-def _event(value: Any) -> str:
-    return f"data: {json.dumps(strict(value))}\n\n"
+def _event(value: Any) -> bytes:
+    return b"data: " + encoded(value) + b"\n\n"
 
 
 async def _write(
@@ -375,6 +349,39 @@ def _usage(choices: Sequence[Choice], count: int) -> dict[str, int]:
     read = sum(choice.prompt_tokens for choice in choices[::count])
     written = sum(choice.completion_tokens for choice in choices)
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _completion_choice(choice: Choice, delta: str | None, *, scored: bool) -> dict[str, Any]:
+    """Return a choice, or what is new in it."""
+    ended = choice.reason is not None
+    return {
+        "index": choice.index,
+        "text": choice.text if delta is None else delta,
+        "logprobs": _completion_scores(choice) if scored and ended else None,
+        "finish_reason": choice.reason,
+    }
+
+
+def _chat_choice(choice: Choice, delta: str | None, *, scored: bool) -> dict[str, Any]:
+    return {
+        "index": choice.index,
+        "message": {"role": "assistant", "content": choice.text},
+        "logprobs": _chat_scores(choice) if scored else None,
+        "finish_reason": choice.reason,
+    }
+
+
+def _chat_part(choice: Choice, delta: str | None, *, scored: bool, begun: set[int]) -> dict[str, Any]:
+    """Return what is new in a choice. `begun`: the choices whose role was sent."""
+    role = {} if choice.index in begun else {"role": "assistant"}
+    begun.add(choice.index)
+    ended = choice.reason is not None
+    return {
+        "index": choice.index,
+        "delta": {**role, **({"content": delta} if delta else {})},
+        "logprobs": _chat_scores(choice) if scored and ended else None,
+        "finish_reason": choice.reason,
+    }
 
 
 def _completion_scores(choice: Choice) -> dict[str, Any]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from seqwright.lens.trace.alignment import mean_cross
 from seqwright.serve.http import deadline_of, json_response, read_fields, read_json, while_connected
-from seqwright.serve.inputs import input_roles, input_schema, read_input
+from seqwright.serve.inputs import form_value, input_roles, input_schema, read_input
 from seqwright.serve.limits import Refusal
 from seqwright.serve.metrics import CONTENT_TYPE
 from seqwright.serve.operations import Operation, Server
 
+M = TypeVar("M", bound=BaseModel)
 # the page of a look is one file with its own script, and asks the network for nothing
 LOOK_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -31,58 +32,74 @@ PREDICTIONS = {
 }
 
 
-def operations(server: Server) -> list[Operation]:
-    models, limits = server.models, server.limits
-    schemas = {repr(s): s for model in models.all.values() if (s := input_schema(model.task))}
-    one: Any = {"anyOf": list(schemas.values())}
+class PredictRequest(BaseModel):
+    """Inputs of one model, and options of the prediction."""
 
-    class PredictRequest(BaseModel):
-        """Inputs of one model, and options of the prediction."""
+    model_config = ConfigDict(extra="forbid", strict=True)
+    model: str | None = Field(None, description="Name of a model; default: the first.")
+    inputs: list[Any]
+    options: dict[str, Any] = Field({}, description="Those of `predict`: beam, n_best, temperature, seed, …")
 
-        model_config = ConfigDict(extra="forbid", strict=True)
-        model: str | None = Field(None, description="Name of a model; default: the first.")
-        inputs: list[Any] = Field(
-            min_length=1,
-            max_length=limits.items,
-            json_schema_extra={"items": one},
-            description="What the model gets: texts, or objects with the columns of the task.",
+
+class LookRequest(BaseModel):
+    """One input to look into. The page sends it as a form, to show the answer in a new tab."""
+
+    model_config = ConfigDict(extra="forbid")
+    model: str | None = None
+    input: Any
+    beam: int | None = Field(None, ge=1)
+    reference: str | None = None
+    format: Literal["json", "html", "alignment"] = "json"
+    api_key: str | None = None
+
+
+class CorrectionRequest(BaseModel):
+    """What the output for an input should have been."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    model: str | None = None
+    input: Any
+    expected: str
+    output: str | None = None
+
+
+class Own:
+    """The handlers of a server. Their requests have the limits of the server and the inputs of its models."""
+
+    def __init__(self, server: Server):
+        self.models, self.metrics, limits = server.models, server.metrics, server.limits
+        schemas = {repr(s): s for model in server.models.all.values() if (s := input_schema(model.task))}
+        one: Any = {"anyOf": list(schemas.values())}
+        what = "What the model gets: texts, or objects with the columns of the task."
+        several = Field(
+            min_length=1, max_length=limits.items, json_schema_extra={"items": one}, description=what
         )
-        options: dict[str, Any] = Field(
-            {}, description="Those of `predict`: beam, n_best, temperature, seed, …"
+        self.predict_request = _narrowed(PredictRequest, inputs=several)
+        self.look_request = _narrowed(
+            LookRequest,
+            input=Field(json_schema_extra=one),
+            beam=Field(None, ge=1, le=limits.beam),
+            reference=Field(None, max_length=limits.characters),
+        )
+        self.correction_request = _narrowed(
+            CorrectionRequest,
+            input=Field(json_schema_extra=one),
+            expected=Field(min_length=1, max_length=limits.characters),
+            output=Field(None, max_length=limits.characters),
         )
 
-    class LookRequest(BaseModel):
-        """One input to look into. The page sends it as a form, to show the answer in a new tab."""
-
-        model_config = ConfigDict(extra="forbid")
-        model: str | None = None
-        input: Any = Field(json_schema_extra=one)
-        beam: int | None = Field(None, ge=1, le=limits.beam)
-        reference: str | None = Field(None, max_length=limits.characters)
-        format: Literal["json", "html", "alignment"] = "json"
-        api_key: str | None = None
-
-    class CorrectionRequest(BaseModel):
-        """What the output for an input should have been."""
-
-        model_config = ConfigDict(extra="forbid", strict=True)
-        model: str | None = None
-        input: Any = Field(json_schema_extra=one)
-        expected: str = Field(min_length=1, max_length=limits.characters)
-        output: str | None = Field(None, max_length=limits.characters)
-
-    async def predict(request: Request) -> Response:
-        asked = await read_json(request, PredictRequest)
-        model = models.find(asked.model)
+    async def predict(self, request: Request) -> Response:
+        asked = await read_json(request, self.predict_request)
+        model = self.models.find(asked.model)
         inputs = [read_input(model.task, given, number) for number, given in enumerate(asked.inputs, start=1)]
         work = model.predict(inputs, asked.options, deadline_of(request))
         found = await while_connected(request, work)
         return json_response({"model": model.name, "predictions": [each.to_json() for each in found]})
 
-    async def look(request: Request) -> Response:
-        asked = await read_fields(request, LookRequest)
-        model = models.find(asked.model)
-        given = read_input(model.task, asked.input, 1)
+    async def look(self, request: Request) -> Response:
+        asked = await read_fields(request, self.look_request)
+        model = self.models.find(asked.model)
+        given = read_input(model.task, form_value(model.task, asked.input), 1)
         options = {"beam": asked.beam, "reference": asked.reference, "ablate": asked.format != "alignment"}
         trace = await while_connected(request, model.look(given, **options))
         if asked.format == "alignment":
@@ -94,59 +111,53 @@ def operations(server: Server) -> list[Operation]:
         page = await asyncio.to_thread(render, [trace.to_json()])
         return HTMLResponse(page, headers={"Content-Security-Policy": LOOK_POLICY})
 
-    async def correct(request: Request) -> Response:
-        asked = await read_json(request, CorrectionRequest)
-        model = models.find(asked.model)
+    async def correct(self, request: Request) -> Response:
+        asked = await read_json(request, self.correction_request)
+        model = self.models.find(asked.model)
         read_input(model.task, asked.input, 1)
-        targets = [role for role in model.task.roles if role not in input_roles(model.task)]
+        roles = input_roles(model.task)
+        targets = [role for role in model.task.roles if role not in roles]
         if len(targets) != 1:
             raise Refusal(400, f"{model.name} has no outputs to correct: its task is {model.kind}")
-        given = (
-            asked.input if isinstance(asked.input, dict) else {input_roles(model.task)[0].name: asked.input}
-        )
+        given = asked.input if isinstance(asked.input, dict) else {roles[0].name: asked.input}
         await model.correct({**given, targets[0].name: asked.expected}, asked.output)
         return json_response({"success": True})
 
-    async def livez(request: Request) -> Response:
+    async def livez(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    async def readyz(request: Request) -> Response:
+    async def readyz(self, request: Request) -> Response:
         if request.app.draining:
             raise Refusal(503, "the server is shutting down", 1, "closed")
-        if any(model.worker.crowded for model in models.all.values()):
+        if any(model.worker.crowded for model in self.models.all.values()):
             raise Refusal(503, "a queue is nearly full", 1, "full")
         return PlainTextResponse("ok\n")
 
-    async def metrics(request: Request) -> Response:
-        server.metrics.ready.set(not request.app.draining)
-        return Response(server.metrics.page(), media_type=CONTENT_TYPE)
+    async def numbers(self, request: Request) -> Response:
+        self.metrics.ready.set(not request.app.draining)
+        return Response(self.metrics.page(), media_type=CONTENT_TYPE)
 
-    plain = ("text/plain",)
+
+def operations(server: Server) -> list[Operation]:
+    own = Own(server)
+    predict, look, correct = own.predict_request, own.look_request, own.correction_request
+    inside, plain = "Show how the model computes one output.", ("text/plain",)
+    page = ("application/json", "text/html")
     return [
-        Operation(
-            "POST",
-            "/v1/predict",
-            predict,
-            "Predict an output for each input.",
-            PredictRequest,
-            answer=PREDICTIONS,
-        ),
-        Operation(
-            "POST",
-            "/v1/look",
-            look,
-            "Show what happens inside the model for one input.",
-            LookRequest,
-            forms=True,
-            answers=("application/json", "text/html"),
-        ),
-        Operation(
-            "POST", "/v1/corrections", correct, "Store what an output should have been.", CorrectionRequest
-        ),
-        Operation("GET", "/livez", livez, "The process is alive.", answers=plain, open=True),
-        Operation("GET", "/readyz", readyz, "The server accepts requests.", answers=plain),
-        Operation("GET", "/metrics", metrics, "Numbers for Prometheus.", answers=plain),
+        Operation("POST", "/v1/predict", own.predict, "Predict outputs.", predict, answer=PREDICTIONS),
+        Operation("POST", "/v1/look", own.look, inside, look, forms=True, answers=page),
+        Operation("POST", "/v1/corrections", own.correct, "Store the right output of an input.", correct),
+        Operation("GET", "/livez", own.livez, "The process is alive.", answers=plain, open=True),
+        Operation("GET", "/readyz", own.readyz, "The server accepts requests.", answers=plain),
+        Operation("GET", "/metrics", own.numbers, "Numbers for Prometheus.", answers=plain),
     ]
+
+
+def _narrowed(model: type[M], **fields: Any) -> type[M]:
+    """Return a request in which some fields have other limits."""
+    types = {name: (model.model_fields[name].annotation, field) for name, field in fields.items()}
+    made: Any = create_model(model.__name__, __base__=model, __doc__=model.__doc__, **types)  # type: ignore[call-overload]
+    return cast(type[M], made)
 
 
 def _alignment(trace: Any) -> dict[str, Any]:
