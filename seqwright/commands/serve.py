@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
         ) from error
     from dataclasses import replace
 
+    from seqwright.runtime import freeze_objects
     from seqwright.serve.app import LOCAL, build
     from seqwright.serve.limits import Limits
     from seqwright.serve.metrics import Metrics
@@ -84,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
         )
         host, port = bound.getsockname()[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        freeze_objects()  # a collection that visits the models takes as long as several requests
         for name, model in models.all.items():
             print(f"{name}: {model.kind}, {model.predictor.parameters:,} parameters", file=sys.stderr)
         serve(app, bound, limits, ready=lambda: print(f"listening on http://{address}", flush=True))

@@ -27,15 +27,15 @@ OPEN = re.compile("/|/livez|/page/.*")  # need no key: a probe, and the page, wh
 KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/v1/look")  # or in the header
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 CLIENTS = 10_000  # clients whose rate is remembered
-SECURITY = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-}
+SECURITY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
 
 logger = logging.getLogger("seqwright.serve")
 
@@ -183,14 +183,15 @@ class Guard:
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared) > most:
             raise Refusal(413, f"the body has {declared} bytes; at most {most} are read", reason="size")
-        arrived, done, until = 0, False, time.monotonic() + limit
+        arrived, done, until = 0, False, asyncio.get_running_loop().time() + limit
 
         async def bounded() -> Message:
             nonlocal arrived, done
             if done:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), max(until - time.monotonic(), 0.001))
+                async with asyncio.timeout_at(until):  # unlike `wait_for`, it needs no task
+                    message = await receive()
             except TimeoutError as error:
                 raise Refusal(408, f"the body did not arrive within {limit:g} s", reason="slow") from error
             arrived += len(message.get("body", b""))
@@ -202,9 +203,9 @@ class Guard:
         return bounded
 
     def _complete(self, headers: MutableHeaders, request_id: str, origin: str | None) -> None:
-        for name, value in SECURITY.items():
-            headers.setdefault(name, value)
-        headers["X-Request-Id"] = request_id
+        known = {name for name, _ in headers.raw}
+        headers.raw.extend(field for field in SECURITY if field[0] not in known)
+        headers.raw.append((b"x-request-id", request_id.encode()))
         if origin in self.origins:
             headers["Access-Control-Allow-Origin"] = origin or ""
             headers.add_vary_header("Origin")

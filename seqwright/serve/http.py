@@ -13,7 +13,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from seqwright.files import encode_json, is_deeper, strict
+from seqwright.files import is_deeper, strict
 from seqwright.serve.limits import Limits, Refusal
 
 T = TypeVar("T")
@@ -29,7 +29,16 @@ TIMEOUT = "x-request-timeout"  # header: seconds in which the client wants its a
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(encode_json(strict(value)), status, headers, media_type="application/json")
+    return Response(encoded(value), status, headers, media_type="application/json")
+
+
+def encoded(value: Any) -> bytes:
+    """Encode a value as JSON. Only one that has infinities, NaN or objects takes a second look."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        text = json.dumps(strict(value), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def refused(refusal: Refusal, path: str) -> Response:
@@ -156,17 +165,21 @@ def _encodable(text: str) -> bool:
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """Await `work`, and cancel it if the client leaves."""
+    loop = asyncio.get_running_loop()
 
-    async def gone() -> None:
+    async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
+        connected.reschedule(loop.time())
 
-    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
     try:
-        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise Refusal(499, "the client has closed the connection", reason="left")
-    finally:
-        leaving.cancel()
-        task.cancel()
+        async with asyncio.timeout(None) as connected:
+            leaving = loop.create_task(watch())
+            try:
+                return await work
+            finally:
+                leaving.cancel()
+    except TimeoutError as error:
+        if not connected.expired():
+            raise
+        raise Refusal(499, "the client has closed the connection", reason="left") from error

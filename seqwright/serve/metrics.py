@@ -42,3 +42,15 @@ class Metrics:
 
     def page(self) -> bytes:
         return generate_latest(self.registry)
+
+
+class ModelMetrics:
+    """The metrics of one model, with its label."""
+
+    def __init__(self, every: Metrics, model: str):
+        self.queue_wait = every.queue_wait.labels(model)
+        self.first_token, self.next_token = every.first_token.labels(model), every.next_token.labels(model)
+        self.batch_rows, self.batch_pad = every.batch_rows.labels(model), every.batch_pad.labels(model)
+        self.queue_depth, self.inflight = every.queue_depth.labels(model), every.inflight.labels(model)
+        self.tokens_in, self.tokens_out = every.tokens_in.labels(model), every.tokens_out.labels(model)
+        self.cancelled = every.cancelled.labels(model)

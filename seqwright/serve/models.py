@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +32,7 @@ BOUNDS = {  # the options that decide how long a prediction takes, and the limit
     "length": "output",
     "max_length": "output",
 }
+REQUESTS = 256  # different options that are remembered
 QUICK = 2000  # characters that are encoded in the event loop; more in a thread
 
 
@@ -52,6 +55,8 @@ class Served:
         self.pair = language_pair(name, predictor)
         self.worker = Worker(name, predictor, limits, metrics)
         self.looking = asyncio.Semaphore(1)  # a trace takes much memory
+        self._requests: dict[str, Any] = {}  # checked options by their JSON
+        self._mailbox: Mailbox | None = None
 
     @property
     def images(self) -> bool:
@@ -80,6 +85,16 @@ class Served:
 
     def request(self, options: Mapping[str, Any], count: int) -> Any:
         """Return the checked options of a prediction; what is wrong is a Refusal."""
+        if any(isinstance(value, list | dict) for value in options.values()):
+            return self._checked(options, count)  # they may have one value for each input
+        key = json.dumps(options)  # tells 1 from true, which are equal
+        if key not in self._requests:
+            if len(self._requests) >= REQUESTS:
+                self._requests.clear()
+            self._requests[key] = self._checked(options, count)
+        return self._requests[key]
+
+    def _checked(self, options: Mapping[str, Any], count: int) -> Any:
         for name, limit in BOUNDS.items():
             value, most = options.get(name), getattr(self.limits, limit)
             if isinstance(value, int) and value > most:
@@ -134,16 +149,20 @@ class Served:
         grown: called in the event loop with the number of an input and each new token of its output, where
         the task can produce it token by token.
         """
+        self.worker.check_room(len(inputs))
         request = self.request(options, len(inputs))
         rows = await self.encode(inputs)
         drafts = self.task.drafts(self.predictor.model, rows, request, range(len(rows))) or [None] * len(rows)
         loop = asyncio.get_running_loop()
-        futures = [loop.create_future() for _ in rows]
+        if self._mailbox is None or self._mailbox.loop is not loop:
+            self._mailbox = Mailbox(loop)
+        post = self._mailbox.post
+        futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in rows]
         tickets = []
         for number, (row, draft, future) in enumerate(zip(rows, drafts, futures, strict=True)):
-            ticket = Ticket(row, request, number, deadline, _resolve(loop, future), draft)
+            ticket = Ticket(row, request, number, deadline, partial(post, partial(_settle, future)), draft)
             if grown is not None:
-                ticket.grown = _later(loop, partial(grown, number))
+                ticket.grown = partial(post, partial(grown, number))
             tickets.append(ticket)
         self.worker.submit(tickets)
         try:
@@ -266,27 +285,34 @@ def _characters(given: Any) -> int:
     return 8
 
 
-def _later(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a function for other threads that lets the loop call another one."""
+class Mailbox:
+    """Calls that other threads leave for an event loop. Calls that come together wake it once."""
 
-    def later(value: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(call, value)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self.loop = loop
+        self._calls: list[tuple[Callable[[Any], None], Any]] = []
+        self._lock = threading.Lock()
 
-    return later
+    def post(self, call: Callable[[Any], None], value: Any) -> None:
+        with self._lock:
+            self._calls.append((call, value))
+            if len(self._calls) > 1:
+                return  # the loop is awake, or about to be
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self._open)
+
+    def _open(self) -> None:
+        with self._lock:
+            calls, self._calls = self._calls, []
+        for call, value in calls:
+            call(value)
 
 
-def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> Callable[[Any], None]:
-    """Return a function for other threads that sets the result of a future, or its exception."""
-
-    def settle(outcome: Any) -> None:
-        if future.done():
-            return
-        if isinstance(outcome, Exception):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-
-    return _later(loop, settle)
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    """Set the result of a future, or its exception."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -6,15 +6,17 @@ most `WINDOW` seconds, because their clients tend to return together. A batch ho
 that have the same options, always the oldest one, and at most `TOKENS` tokens, padding included.
 
 Drafts. An output that grows token by token, by greedy search or sampling, does not wait for a batch. It joins
-the drafts that are being computed before their next step, up to `ROWS` of them, whatever its options. Batches
-are computed between two steps.
+the drafts that are being computed between two of their steps, up to `ROWS` of them, whatever its options.
+Joining delays all of them, so drafts that wait join together: as soon as they are a `SHARE` of those that
+grow, and at the latest after `PATIENCE` steps. Batches are computed between two steps.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,14 +26,18 @@ from seqwright.data.plan import cut_by_tokens
 from seqwright.data.task import Row
 from seqwright.errors import SeqwrightError
 from seqwright.prediction.predictor import TOKENS, Predictor
+from seqwright.runtime import threads
 from seqwright.search.drafts import Draft
 from seqwright.search.generate import Cohort, Emission, Pool
 from seqwright.serve.limits import Limits, Refusal
-from seqwright.serve.metrics import Metrics
+from seqwright.serve.metrics import Metrics, ModelMetrics
 
 WINDOW = 0.005  # seconds
 ROWS = 64  # drafts that grow together
+SHARE = 0.25  # of the drafts that grow: if so many wait, they join
+PATIENCE = 8  # steps for which a draft waits for others to join with
 FIRST_RATE = 1000.0  # tokens per second that are assumed before the first batch
+SPAN = 0.1  # seconds of steps in which the rate is measured
 MEMORY = 0.8  # share of the former rate in the next one
 
 
@@ -76,22 +82,37 @@ class Worker:
     """Computes tickets for one model. `submit` may be called from any thread."""
 
     def __init__(self, name: str, predictor: Predictor, limits: Limits, metrics: Metrics):
-        self.name, self.predictor, self.limits, self.metrics = name, predictor, limits, metrics
+        self.name, self.predictor, self.limits = name, predictor, limits
+        self.metrics = ModelMetrics(metrics, name)
         self.rate = FIRST_RATE  # tokens of inputs per second
         self.waiting: list[Ticket] = []
         self.running: list[Ticket] = []
         self.closed = False
         self._model: Any = predictor.model.eval()
+        self._cores = predictor.threads or torch.get_num_threads()
         self._pool = Pool(self._step)
         self._growing: dict[Draft, Ticket] = {}
         self._drafts: dict[Cohort, Sequence[Draft]] = {}  # one for each row that the cohort started with
         self._changed = threading.Condition()
         self._latest = 1  # inputs of the latest batch
+        self._passed = 0  # steps since drafts joined the growing ones
+        self._busy, self._left = 0.0, 0  # seconds of steps, and input tokens of the drafts that left in them
         self._stepped = 0.0  # time of the latest step
         self._thread = threading.Thread(target=self._run, name=f"serve {name}", daemon=True)
         self._thread.start()
 
     # The side of the server -------------------------------------------------------------------------
+
+    def check_room(self, count: int) -> None:
+        """Raise what `submit` would raise for so many inputs, before any work is done for them."""
+        with self._changed:
+            held = len(self.waiting) + len(self.running)
+            if held and held + count > self.limits.requests:
+                raise self._full(sum(ticket.tokens for ticket in (*self.waiting, *self.running)))
+
+    def _full(self, ahead: int) -> Refusal:
+        """Return the refusal of a full queue of so many tokens."""
+        return Refusal(503, f"the queue of {self.name} is full; try again later", ahead / self.rate, "full")
 
     def submit(self, tickets: Sequence[Ticket]) -> None:
         """Admit all tickets, or raise a Refusal with the time after which it is worth trying again."""
@@ -104,12 +125,12 @@ class Worker:
                 raise Refusal(503, "the server is shutting down; send the request again", 1, "closed")
             too_many = len(held) + len(tickets) > self.limits.requests
             if held and (too_many or ahead + needed > self.limits.tokens):
-                raise Refusal(503, f"the queue of {self.name} is full; try again later", delay, "full")
+                raise self._full(ahead)
             if tickets and time.monotonic() + delay > tickets[0].deadline:
                 raise Refusal(503, "no answer is possible before the deadline; try again", delay, "deadline")
             self.waiting += tickets
             self._changed.notify()
-        self.metrics.tokens_in.labels(self.name).inc(needed)
+        self.metrics.tokens_in.inc(needed)
 
     @property
     def crowded(self) -> bool:
@@ -136,12 +157,14 @@ class Worker:
             if work is None:
                 return
             starting, batch = work
+            began = time.monotonic()
             try:
                 self._start(starting)
                 if self._growing:
                     self._grow()
             except Exception as error:  # damaged weights, or a bug: the drafts were in one computation
                 self._fail(error)
+            self._measure_drafts(time.monotonic() - began)
             if batch:
                 began = time.monotonic()
                 self._compute(batch)
@@ -160,8 +183,7 @@ class Worker:
                 if self.closed:
                     return None
             self._drop_unwanted()
-            room = ROWS - len(self._growing)
-            starting = [ticket for ticket in self.waiting if ticket.draft is not None][: max(room, 0)]
+            starting = self._joining([ticket for ticket in self.waiting if ticket.draft is not None])
             batch = self._together([ticket for ticket in self.waiting if ticket.draft is None])
             taken = {*starting, *batch}
             self.waiting = [ticket for ticket in self.waiting if ticket not in taken]
@@ -169,7 +191,7 @@ class Worker:
             self._latest = len(batch) or 1
             self._count()
         for ticket in taken:
-            self.metrics.queue_wait.labels(self.name).observe(time.monotonic() - ticket.admitted)
+            self.metrics.queue_wait.observe(time.monotonic() - ticket.admitted)
         return starting, batch
 
     def _drop_unwanted(self) -> None:
@@ -179,8 +201,18 @@ class Worker:
 
     def cancel(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:
-            self.metrics.cancelled.labels(self.name).inc()
+            self.metrics.cancelled.inc()
             ticket.done(Refusal(503, "the deadline of the request is over; try again", 1, "deadline"))
+
+    def _joining(self, waiting: list[Ticket]) -> list[Ticket]:
+        """Return the drafts that start now, of those that wait."""
+        growing = len(self._growing)
+        ready = waiting[: max(ROWS - growing, 0)]
+        self._passed += 1
+        if len(ready) < SHARE * growing and self._passed < PATIENCE:
+            return []
+        self._passed = 0
+        return ready
 
     def _together(self, waiting: Sequence[Ticket]) -> list[Ticket]:
         """Return the oldest ticket and those that are computed with it."""
@@ -210,15 +242,20 @@ class Worker:
             outputs = [error]
         except Exception as error:  # a bug: the client gets a 500, and the worker serves the next batch
             outputs = [error] * len(batch)
-        for ticket, output in zip(batch, outputs, strict=True):
-            self._finish(ticket, output)
+        self._finish(dict(zip(batch, outputs, strict=True)))
 
-    def _finish(self, ticket: Ticket, outcome: Any) -> None:
+    def _finish(self, outcomes: Mapping[Ticket, Any]) -> None:
+        """Hand out predictions, or exceptions."""
+        self._forget(outcomes.keys())
+        self.metrics.tokens_out.inc(sum(getattr(each, "output_tokens", 0) for each in outcomes.values()))
+        for ticket, outcome in outcomes.items():
+            ticket.done(outcome)
+
+    def _forget(self, tickets: Collection[Ticket]) -> None:
+        """Remove tickets from those that are computed."""
         with self._changed:
-            self.running.remove(ticket)
+            self.running = [ticket for ticket in self.running if ticket not in tickets]
             self._count()
-        self.metrics.tokens_out.labels(self.name).inc(getattr(outcome, "output_tokens", 0))
-        ticket.done(outcome)
 
     # Drafts -----------------------------------------------------------------------------------------
 
@@ -236,7 +273,7 @@ class Worker:
             return
         predictor = self.predictor
         try:
-            with predictor.computing(len(drafts)), torch.inference_mode():
+            with self._computing(len(drafts)), torch.inference_mode():
                 legs = predictor.task.legs(predictor.model, drafts)
                 cohorts = [Cohort(self._step, leg.state, leg.start, leg.options) for leg in legs]
                 self._pool.join(cohorts)
@@ -245,8 +282,7 @@ class Worker:
                 for draft in drafts:
                     self._begin([draft])
                 return
-            for draft in drafts:
-                self._finish(self._growing.pop(draft), error)
+            self._finish({self._growing.pop(draft): error for draft in drafts})
             return
         for leg, cohort in zip(legs, cohorts, strict=True):
             self._drafts[cohort] = leg.drafts
@@ -259,16 +295,15 @@ class Worker:
         for cohort in self._pool.cohorts:
             drafts = self._drafts[cohort]
             rows = {row for row in cohort.rows if self._growing[drafts[row]].unwanted}
-            for row in rows:
-                ticket = self._growing.pop(drafts[row])
-                with self._changed:
-                    self.running.remove(ticket)
-                self.cancel([ticket])
-            unwanted[cohort] = rows
-        if any(unwanted.values()):
+            if rows:
+                gone = [self._growing.pop(drafts[row]) for row in rows]
+                self._forget(gone)
+                self.cancel(gone)
+                unwanted[cohort] = rows
+        if unwanted:
             self._pool.drop(unwanted)
         began = time.monotonic()
-        with self.predictor.computing(len(self._pool)):
+        with self._computing(len(self._pool)):
             found = self._pool.step() if self._pool else []
         self._observe_step(began, sum(len(emitted) for _, emitted in found))
         paused: list[Draft] = []
@@ -286,10 +321,19 @@ class Worker:
     def _step(self, tokens: Any, state: Any) -> Any:
         return self._model.step(tokens, state)
 
+    @contextmanager
+    def _computing(self, rows: int) -> Iterator[None]:
+        """Compute alone inside the block. Of two cores, the event loop needs one while it serves several."""
+        if len(self.running) == 1 or self._cores > 2:
+            with self.predictor.computing(rows):
+                yield
+            return
+        with self.predictor.computing(1), threads(1):
+            yield
+
     def _fail(self, error: Exception) -> None:
         """End all drafts, and begin with an empty pool."""
-        for ticket in list(self._growing.values()):
-            self._finish(ticket, error)
+        self._finish(dict.fromkeys(self._growing.values(), error))
         self._growing, self._drafts, self._pool = {}, {}, Pool(self._step)
 
     def _take(self, drafts: Sequence[Draft], emitted: Sequence[Emission]) -> None:
@@ -299,30 +343,37 @@ class Worker:
             ticket = self._growing[draft]
             if not ticket.begun:
                 ticket.begun = True
-                self.metrics.first_token.labels(self.name).observe(time.monotonic() - ticket.admitted)
+                self.metrics.first_token.observe(time.monotonic() - ticket.admitted)
             if ticket.grown is not None:
                 ticket.grown(Piece(draft.text, draft.token_text(emission), emission.log_prob))
 
     def _leave(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            ticket = self._growing.pop(draft)
-            seconds = max(time.monotonic() - ticket.admitted, 1e-6)
-            self.rate = MEMORY * self.rate + (1 - MEMORY) * ticket.tokens * (len(self._growing) + 1) / seconds
-            self._finish(ticket, draft.result())
+        """Hand out the outputs of drafts that are done."""
+        if not drafts:
+            return
+        outcomes = {self._growing.pop(draft): draft.result() for draft in drafts}
+        self._left += sum(ticket.tokens for ticket in outcomes)
+        self._finish(outcomes)
 
     def _observe_step(self, began: float, rows: int) -> None:
         now = time.monotonic()
         if began - self._stepped < 1:
-            self.metrics.next_token.labels(self.name).observe(now - self._stepped)
+            self.metrics.next_token.observe(now - self._stepped)
         self._stepped = now
-        self.metrics.batch_rows.labels(self.name).observe(rows)
+        self.metrics.batch_rows.observe(rows)
+
+    def _measure_drafts(self, seconds: float) -> None:
+        self._busy += seconds
+        if self._left and self._busy > SPAN:
+            self.rate = MEMORY * self.rate + (1 - MEMORY) * self._left / self._busy
+            self._busy, self._left = 0.0, 0
 
     def _measure(self, batch: Sequence[Ticket], seconds: float) -> None:
         lengths = [ticket.tokens for ticket in batch]
         self.rate = MEMORY * self.rate + (1 - MEMORY) * sum(lengths) / max(seconds, 1e-6)
-        self.metrics.batch_rows.labels(self.name).observe(len(batch))
-        self.metrics.batch_pad.labels(self.name).observe(1 - sum(lengths) / (max(lengths) * len(lengths)))
+        self.metrics.batch_rows.observe(len(batch))
+        self.metrics.batch_pad.observe(1 - sum(lengths) / (max(lengths) * len(lengths)))
 
     def _count(self) -> None:
-        self.metrics.queue_depth.labels(self.name).set(len(self.waiting))
-        self.metrics.inflight.labels(self.name).set(len(self.running))
+        self.metrics.queue_depth.set(len(self.waiting))
+        self.metrics.inflight.set(len(self.running))

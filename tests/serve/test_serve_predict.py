@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
-from serving import client, direct, models_of
+from serving import application, client, direct, models_of
 from tiny_runs import words
 
+from seqwright.data.task import Kind
 from seqwright.errors import InputError
+from seqwright.serve.inputs import form_value
+from seqwright.serve.limits import Refusal
+from seqwright.serve.worker import PATIENCE, ROWS, SHARE
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +82,34 @@ def test_an_output_does_not_depend_on_what_it_is_computed_with(server, options):
             assert found["tokens"] == alone["tokens"]
             assert found["token_scores"] == pytest.approx(alone["token_scores"], abs=1e-5)
             assert {each.result() for each in others} == {200}
+
+
+def test_drafts_that_wait_join_together_and_none_waits_long(run):
+    with client(run) as server:
+        worker = models_of(server).find(None).worker
+        assert worker._joining(["a"]) == ["a"]  # nothing grows
+        worker._growing = dict.fromkeys(range(ROWS // 2))
+        few, share = ["a"] * 3, ["a"] * int(SHARE * ROWS // 2)
+        joined = [len(worker._joining(few)) for _ in range(2 * PATIENCE)]
+        assert joined == 2 * [*[0] * (PATIENCE - 1), 3]
+        assert worker._joining(share) == share
+        worker._growing = dict.fromkeys(range(ROWS - 4))
+        waiting = ["a"] * ROWS
+        joined = [len(worker._joining(waiting)) for _ in range(PATIENCE)]
+        assert joined == [*[0] * (PATIENCE - 1), 4]  # only so many have room
+        worker._growing = {}
+
+
+def test_the_rate_is_that_of_the_model_even_if_a_queue_waits(run, monkeypatch):
+    """Otherwise a busy server would refuse work that it can do in time."""
+    with client(run) as server:
+        worker = models_of(server).find(None).worker
+        step, worker.rate, inputs = worker._model.step, 10.0, words(250, seed=4)
+        monkeypatch.setattr(worker._model, "step", lambda *given: time.sleep(0.02) or step(*given))
+        began = time.monotonic()
+        assert predict(server, inputs, options={"beam": 1}).status_code == 200
+        rate = sum(len(word) + 2 for word in inputs) / (time.monotonic() - began)
+        assert 0.4 < worker.rate / rate < 2.5
 
 
 def test_a_draft_that_nobody_waits_for_leaves_at_the_next_step(run, monkeypatch):
@@ -262,6 +296,17 @@ def test_look_is_the_trace_and_its_page(server, run):
     assert "script-src 'unsafe-inline'" in page.headers["Content-Security-Policy"]
     assert server.post("/v1/look", json={"input": "abc", "beam": 17}).status_code == 400
     assert server.post("/v1/look", json={"input": ["abc"]}).status_code == 400
+
+
+def test_a_form_has_inputs_that_are_no_text_as_json(run, story):
+    with application(run, story) as app:
+        task = app.models.find("capitals").task
+        numbers = dataclasses.replace(task.roles[0], name="y", kind=Kind.NUMBER)
+        given = form_value(SimpleNamespace(record=None, roles=(numbers,)), '{"y": [1, 2.5]}')
+        assert given == {"y": [1, 2.5]}
+        assert form_value(task, '{"y": 1}') == '{"y": 1}'  # a text, whatever it looks like
+        with pytest.raises(Refusal):
+            form_value(SimpleNamespace(record=None, roles=(numbers,)), "[1, ")
 
 
 def test_metrics_count_and_name_no_text(server):

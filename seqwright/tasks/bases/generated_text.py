@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -244,15 +245,13 @@ class GeneratedText(Task[E, Text]):
     def drafts(
         self, model: Model, rows: Sequence[Row[E]], request: TextRequest, numbers: Sequence[int]
     ) -> list[TextDraft] | None:
-        from seqwright.search import BeamOptions, SamplingOptions
+        from seqwright.search import BeamOptions
 
         options, limit = request.options, self.input_limit(model)
         if isinstance(options, BeamOptions):
             if options.size > 1:
                 return None
-            shared = ("min_length", "max_length", "no_repeat", "banned", "filters")
-            chosen = {name: getattr(options, name) for name in shared}
-            options = SamplingOptions(temperature=0.0, **chosen)
+            options = _greedy(options)
         numbered = zip(rows, numbers, strict=True)
         return [TextDraft(self, row, limit, request, number, options) for row, number in numbered]
 
@@ -367,3 +366,12 @@ class GeneratedText(Task[E, Text]):
                         f"the {name} of pair {number} has {len(row.columns[name]):,} tokens, but at most "
                         f"{limit:,} can be scored; shorten it or leave it out"
                     )
+
+
+@lru_cache
+def _greedy(options: BeamOptions) -> SamplingOptions:
+    """Return the options of a beam of width 1 for a search that yields token by token."""
+    from seqwright.search import SamplingOptions
+
+    shared = ("min_length", "max_length", "no_repeat", "banned", "filters")
+    return SamplingOptions(temperature=0.0, **{name: getattr(options, name) for name in shared})
