@@ -1,11 +1,14 @@
 """Speed of a served model under load, against a loop that predicts one input at a time in process.
 
-python -m bench.serve RUN                  # a run of text_to_text, greedy; a minute
-python -m bench.serve RUN --seconds 60     # of each load
+python -m bench.serve RUN --texts test.en  # a run of text_to_text, greedy; a minute
+python -m bench.serve RUN --seconds 60     # of each load; texts: the recorded examples of the run
+python -m bench.serve RUN --soak 300       # seconds; one request in ten is left before its answer
+python -m bench.serve --table              # writes the table of docs/benchmarks.md
 
 The server is another process on 127.0.0.1. Closed loop: so many clients, each of which waits for its answer.
 Open loop: requests at random times (Poisson), at a share of the capacity that the closed loop has shown,
-whatever the answers. Every load ends after its seconds or `MOST` requests.
+whatever the answers. Every load ends after its seconds or `MOST` requests. Soak: 16 clients, with
+`SLOW` connections that never complete a request; at the end SIGTERM comes while all of them wait.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.tables import markdown
+from bench.tables import markdown, put
+from seqwright.files import write_json
 from seqwright.prediction.examples import read_examples
 from seqwright.prediction.predictor import load
 from seqwright.runtime import machine
@@ -35,6 +40,9 @@ SHARES = (0.5, 1.0, 2.0)  # of the capacity
 CONNECTIONS = 900  # of an open loop
 DEADLINE = 5.0  # seconds
 OPTIONS = {"beam": 1}
+SLOW = 500  # connections of a soak that never complete a request
+HERE = Path(__file__).parent
+RESULTS, DOCS = HERE / "results" / "serve.json", HERE.parent / "docs" / "benchmarks.md"
 
 
 @dataclass
@@ -70,8 +78,8 @@ class Connection:
         self.port = port
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def post(self, body: bytes) -> tuple[int, dict[str, str]]:
-        """Send a prediction; return the status and the headers."""
+    async def request(self, body: bytes) -> asyncio.StreamReader:
+        """Send a prediction; return what its answer is read from."""
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
@@ -80,6 +88,11 @@ class Connection:
             f"X-Request-Timeout: {DEADLINE}\r\n\r\n"
         )
         writer.write(head.encode() + body)
+        return reader
+
+    async def post(self, body: bytes) -> tuple[int, dict[str, str]]:
+        """Send a prediction; return the status and the headers of the answer."""
+        reader = await self.request(body)
         lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
@@ -95,10 +108,14 @@ class Connection:
         self.streams = None
 
 
+def asked(text: str) -> bytes:
+    return json.dumps({"inputs": [text], "options": OPTIONS}).encode()
+
+
 async def send(connection: Connection, text: str, load: Load) -> None:
     began = time.perf_counter()
     try:
-        status, headers = await connection.post(json.dumps({"inputs": [text], "options": OPTIONS}).encode())
+        status, headers = await connection.post(asked(text))
     except (OSError, asyncio.IncompleteReadError, ValueError):
         connection.close()
         load.failed += 1
@@ -177,13 +194,13 @@ def one_by_one(folder: str, texts: Sequence[str], seconds: float) -> Load:
     return load_
 
 
-def verdicts(alone: Load, loads: Sequence[Load], over: Load, before: float) -> list[str]:
-    """Return the bars with what was measured."""
+def verdicts(alone: Load, loads: Sequence[Load], over: Load, before: float) -> list[tuple[str, float, bool]]:
+    """Return the bars: what is required, what was measured, whether it holds."""
     by_name = {load.name: load for load in loads}
     peak = max(load.rate for load in loads)
     lone, many = by_name["1 clients"], by_name["32 clients"]
     accepted, slower = over.percentile(0.99) / 1000, lone.percentile(0.5) / alone.percentile(0.5)
-    bars = [
+    bars: Sequence[tuple[str, float, Callable[[float], bool]]] = [
         ("32 clients ≥ 4 × one by one", many.rate / alone.rate, lambda x: x >= 4),
         ("p50 of a lone request ≤ 1.3 × in process", slower, lambda x: x <= 1.3),
         ("goodput at 2 × overload ≥ 90 % of the peak", over.rate / peak, lambda x: x >= 0.9),
@@ -192,38 +209,122 @@ def verdicts(alone: Load, loads: Sequence[Load], over: Load, before: float) -> l
         ("refusals without Retry-After", float(over.silent), lambda x: x == 0),
         ("answers other than 200, 429, 503", float(over.failed), lambda x: x == 0),
     ]
-    checks: Sequence[tuple[str, float, Callable[[float], bool]]] = bars
-    return [f"{'ok    ' if holds(value) else 'FAILED'}  {name}: {value:.3g}" for name, value, holds in checks]
+    return [(name, value, holds(value)) for name, value, holds in bars]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", metavar="RUN")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each load (default: 5)")
-    options = parser.parse_args(arguments)
-    texts = [example.source for example in read_examples(options.folder).examples]
-    alone = one_by_one(options.folder, texts, options.seconds)
-    command = [sys.executable, "-m", "seqwright.cli", "serve", options.folder, "--port", "0"]
-    server: Any = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+@contextmanager
+def server_of(folder: str) -> Iterator[Any]:
+    """The process of a server, with its `port`."""
+    command = [sys.executable, "-m", "seqwright.cli", "serve", folder, "--port", "0"]
+    process: Any = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process.port = int(process.stdout.readline().rpartition(":")[2])
     try:
-        port = int(server.stdout.readline().rpartition(":")[2])
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def measure(folder: str, texts: Sequence[str], seconds: float) -> dict[str, Any]:
+    """Return the rows of all loads, and the bars."""
+    alone = one_by_one(folder, texts, seconds)
+    with server_of(folder) as server:
         loads = []
         for clients in CLIENTS:
-            loads.append(asyncio.run(closed(port, texts, clients, options.seconds)))
+            loads.append(asyncio.run(closed(server.port, texts, clients, seconds)))
             loads[-1].memory = resident(server.pid)
         capacity, before = max(load.rate for load in loads), resident(server.pid)
         rates = []
         for share in SHARES:
             name = f"{share:g} × {capacity:.0f} per second"
-            rates.append(asyncio.run(opened(port, texts, share * capacity, options.seconds, name)))
+            rates.append(asyncio.run(opened(server.port, texts, share * capacity, seconds, name)))
             rates[-1].memory = resident(server.pid)
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(60)
+    rows = [load.row() for load in (alone, *loads, *rates)]
+    return {"rows": rows, "bars": verdicts(alone, loads, rates[-1], before)}
+
+
+async def soaked(server: Any, texts: Sequence[str], seconds: float) -> dict[str, Any]:
+    """Return what clients that leave, and slow ones, do to a server."""
+    load, left, ended = Load("soak"), 0, asyncio.Event()
+    draw, began = random.Random(0), time.perf_counter()
+
+    async def client() -> None:
+        nonlocal left
+        connection = Connection(server.port)
+        while not ended.is_set():
+            if draw.random() < 0.1:
+                await connection.request(asked(draw.choice(texts)))
+                await asyncio.sleep(draw.random() / 20)
+                connection.close()
+                left += 1
+            else:
+                await send(connection, draw.choice(texts), load)
+        connection.close()
+
+    slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(SLOW)]
+    for _, writer in slow:
+        writer.write(b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    clients = [asyncio.create_task(client()) for _ in range(16)]
+    found: dict[str, Any] = {}
+    for moment in ("begin", "end"):
+        await asyncio.sleep(seconds * (0.2 if moment == "begin" else 0.8))
+        files = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
+        threads = len(list(Path(f"/proc/{server.pid}/task").iterdir()))
+        found[moment] = {"megabytes": resident(server.pid), "files": files, "threads": threads}
+    for _, writer in slow:
+        writer.close()
+    load.seconds, failed = time.perf_counter() - began, load.failed
+    waiting = [Connection(server.port) for _ in range(16)]
+    ended.set()
+    await asyncio.gather(*clients)
+    readers = [await each.request(asked(texts[0])) for each in waiting]
+    await asyncio.sleep(0.05)  # they are accepted
+    server.send_signal(signal.SIGTERM)
+    answers = [int((await reader.readline()).split()[1]) for reader in readers]
+    counts = {"answers": len(load.times), "left": left, "refused": load.refused, "failed": failed}
+    lost = sum(answer != 200 for answer in answers)
+    return {"seconds": seconds, **counts, **found, "lost at SIGTERM": lost}
+
+
+def table(result: Mapping[str, Any]) -> str:
     heading = ["load", "answers per s", "p50 ms", "p95 ms", "p99 ms", "refused", "failed", "MB"]
-    print(machine())
-    print(markdown(heading, [load.row() for load in (alone, *loads, *rates)]))
-    print(*verdicts(alone, loads, rates[-1], before), sep="\n")
+    bars = [[name, f"{value:.3g}", "yes" if holds else "**no**"] for name, value, holds in result["bars"]]
+    parts = [markdown(heading, result["rows"]), markdown(["bar", "measured", "holds"], bars)]
+    if "soak" in result:
+        soak = {
+            name: ", ".join(f"{each:.0f} {what}" for what, each in value.items())
+            if isinstance(value, Mapping)
+            else f"{value:,.0f}"
+            for name, value in result["soak"].items()
+        }
+        parts.append(markdown(["soak", ""], [[name, value] for name, value in soak.items()]))
+    return "\n\n".join([*parts, f"{result['machine']}; one run of `tiny`, {result['texts']:,} texts"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", metavar="RUN", nargs="?")
+    parser.add_argument("--texts", metavar="FILE", help="one per line (default: the recorded examples)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each load (default: 5)")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="only soak, for so long")
+    parser.add_argument("--table", action="store_true", help="write the table into docs/benchmarks.md")
+    options = parser.parse_args(arguments)
+    result = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    if options.folder is not None:
+        if options.texts is not None:
+            texts = Path(options.texts).read_text(encoding="utf-8").splitlines()
+        else:
+            texts = [example.source for example in read_examples(options.folder).examples]
+        if options.soak is not None:
+            with server_of(options.folder) as server:
+                result["soak"] = asyncio.run(soaked(server, texts, options.soak))
+        else:
+            result |= measure(options.folder, texts, options.seconds)
+            result |= {"machine": machine(), "texts": len(texts)}
+        write_json(RESULTS, result)
+        print(json.dumps(result["soak"]) if options.soak is not None else table(result))
+    if options.table:
+        put(DOCS, "serve", table(result))
     return 0
 
 

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from seqwright.data.task import Kind, Role, Task
-from seqwright.serve.http import parse_json
 from seqwright.serve.limits import Refusal
 
-LEVELS = 8  # of an input as JSON in a form
 TEXT: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}
 SCHEMAS: dict[Kind, dict[str, Any]] = {
@@ -57,13 +55,6 @@ def read_input(task: Task[Any, Any], given: Any, number: int) -> Any:
         raise Refusal(400, f"input {number} must be {what} with {needs}", fields={"param": "inputs"})
     values = {role.name: _value(given[role.name], role, number) for role in roles}
     return values[names[0]] if _one_text(roles) else values
-
-
-def form_value(task: Task[Any, Any], given: Any) -> Any:
-    """Return the input that a field of a form holds: a text as it is, anything else as JSON."""
-    if not isinstance(given, str) or (task.record is None and _one_text(input_roles(task))):
-        return given
-    return parse_json(given.encode("utf-8", "surrogatepass"), LEVELS)
 
 
 def _record(schema: Mapping[str, Any], given: Any, number: int) -> Mapping[str, Any]:

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from seqwright.data.results import Prediction
 from seqwright.data.task import Kind, Row, Task
 from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
+from seqwright.models.building import resolve
 from seqwright.prediction.examples import EXAMPLES, read_examples
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.corrections import add_correction
@@ -67,6 +68,12 @@ class Served:
         """Whether its outputs are texts that can grow token by token."""
         return type(self.task).drafts is not Task.drafts
 
+    @cached_property
+    def traced(self) -> bool:
+        """Whether `look` shows predictions of this model."""
+        config, kinds = self.predictor.config, self.task.usage.traced
+        return bool(kinds) if config is None else resolve(config.model)["kind"] in kinds
+
     def describe(self) -> dict[str, Any]:
         """Return what a client needs to know to use the model."""
         roles = [
@@ -75,7 +82,7 @@ class Served:
         return {
             "task": self.kind,
             "roles": roles,
-            "traced": bool(self.task.usage.traced),
+            "traced": self.traced,
             "writes": self.writes,
             "source": self.pair.source,
             "target": self.pair.target,
@@ -178,8 +185,8 @@ class Served:
 
     async def look(self, given: Any, **options: Any) -> Any:
         """Return the trace of one input; `options` are those of `Predictor.look`."""
-        if not self.task.usage.traced:
-            raise Refusal(404, f"{self.name} cannot be looked into: its task is {self.kind}")
+        if not self.traced:
+            raise Refusal(404, f"{self.name} cannot be looked into: look does not show models of its kind")
         await self.encode([given])  # refuses what is too long
         async with self.looking:
             try:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from serving import Process, direct
+from serving import Background, application, direct
 
 from seqwright.serve import page as serve_page
 
@@ -40,7 +40,7 @@ MODEL = {
 @pytest.fixture(scope="module")
 def server(run, story, labels, tmp_path_factory):
     folder = shutil.copytree(run, tmp_path_factory.mktemp("page") / "letters-en-ar")
-    with Process(str(folder), str(story), str(labels), environment={"SEQWRIGHT_KEY": KEY}) as found:
+    with application(folder, story, labels, keys=[KEY], hosts=None) as app, Background(app) as found:
         found.folder = folder
         yield found
 

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.testclient import TestClient
 
 from seqwright.prediction.predictor import load
@@ -20,6 +23,7 @@ from seqwright.serve.guard import Guard
 from seqwright.serve.limits import Limits
 from seqwright.serve.metrics import Metrics
 from seqwright.serve.models import Models, load_models
+from seqwright.serve.server import listen
 
 
 @contextmanager
@@ -49,6 +53,26 @@ def models_of(client: TestClient) -> Models:
 def direct(folder: Path, inputs: list[Any], **options: Any) -> list[dict[str, Any]]:
     """What the predictor answers, in this process and without a server."""
     return [each.to_json() for each in load(folder, threads=1).predict(inputs, **options)]
+
+
+class Background:
+    """The application on a port, in a thread of this process, which starts faster than the command."""
+
+    def __init__(self, app: Guard):
+        bound = listen("127.0.0.1", 0)
+        config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
+        self.server, self.url = uvicorn.Server(config), f"http://127.0.0.1:{bound.getsockname()[1]}"
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [bound]})
+
+    def __enter__(self) -> Background:
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.005)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = self.server.force_exit = True
+        self.thread.join()
 
 
 class Process:

@@ -10,8 +10,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from seqwright.lens.trace.alignment import mean_cross
-from seqwright.serve.http import deadline_of, json_response, read_fields, read_json, while_connected
-from seqwright.serve.inputs import form_value, input_roles, input_schema, read_input
+from seqwright.serve.http import (
+    deadline_of,
+    json_response,
+    parse_json,
+    read_fields,
+    read_json,
+    while_connected,
+)
+from seqwright.serve.inputs import input_roles, input_schema, read_input
 from seqwright.serve.limits import Refusal
 from seqwright.serve.metrics import CONTENT_TYPE
 from seqwright.serve.operations import Operation, Server
@@ -47,6 +54,7 @@ class LookRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
     model: str | None = None
     input: Any
+    encoded: bool = Field(False, description="The input is a JSON text, as a form needs it.")
     beam: int | None = Field(None, ge=1)
     reference: str | None = None
     format: Literal["json", "html", "alignment"] = "json"
@@ -68,6 +76,7 @@ class Own:
 
     def __init__(self, server: Server):
         self.models, self.metrics, limits = server.models, server.metrics, server.limits
+        self.depth = limits.depth
         schemas = {repr(s): s for model in server.models.all.values() if (s := input_schema(model.task))}
         one: Any = {"anyOf": list(schemas.values())}
         what = "What the model gets: texts, or objects with the columns of the task."
@@ -99,7 +108,9 @@ class Own:
     async def look(self, request: Request) -> Response:
         asked = await read_fields(request, self.look_request)
         model = self.models.find(asked.model)
-        given = read_input(model.task, form_value(model.task, asked.input), 1)
+        wrapped = asked.encoded and isinstance(asked.input, str)
+        value = parse_json(asked.input.encode("utf-8"), self.depth) if wrapped else asked.input
+        given = read_input(model.task, value, 1)
         options = {"beam": asked.beam, "reference": asked.reference, "ablate": asked.format != "alignment"}
         trace = await while_connected(request, model.look(given, **options))
         if asked.format == "alignment":

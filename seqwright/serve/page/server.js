@@ -58,8 +58,9 @@ export function createServer(askForKey) {
         form.action = "v1/look";
         form.method = "post";
         form.target = "_blank";
-        const text = typeof input === "string" ? input : JSON.stringify(input);
-        const fields = { model, input: text, format: "html", ...(key ? { api_key: key } : {}) };
+        const text = typeof input === "string";
+        const given = text ? { input } : { input: JSON.stringify(input), encoded: true };
+        const fields = { model, ...given, format: "html", ...(key ? { api_key: key } : {}) };
         for (const [name, value] of Object.entries(fields)) {
           const field = document.createElement("textarea");
           field.name = name;

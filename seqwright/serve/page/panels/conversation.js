@@ -6,6 +6,8 @@ import { copyButton, latest, statusLine } from "../parts.js";
 export function panel(model, server) {
   const messages = []; // {role, content}
   const chosen = { temperature: 0.8, seed: 1, length: 300 };
+  // a model of conversations takes the turns as they are
+  const turns = model.task === "conversation" ? model.roles.find(({ needed }) => needed === "always")?.name : null;
   const status = statusLine();
   const work = latest(status);
   const list = element("div", { class: "chat", role: "log", "aria-live": "polite" });
@@ -66,6 +68,10 @@ export function panel(model, server) {
     if (!work.busy && message.role === "user") tools.append(button("Edit", () => edit(place)));
     if (!work.busy && message.role === "assistant" && place === messages.length - 1) {
       tools.append(button("Again", () => again(place)));
+      if (model.traced && turns) {
+        const before = () => messages.slice(0, place).map(({ content }) => content);
+        tools.append(button("Look inside", () => server.look({ [turns]: before() })));
+      }
     }
     return element("article", { class: `message ${message.role}` },
       element("p", { class: "text", dir: "auto" }, message.content), tools);

@@ -54,7 +54,7 @@ export function panel(model, server) {
 function legend(percent) {
   const entry = (kind, text) => element("li", {}, element("i", { class: kind }), text);
   return element("ul", { class: "roles legend" }, entry("past", "past"), entry("mean", "forecast"),
-    percent ? entry("interval", `${percent} % of the outcomes`) : null);
+    percent ? entry("interval", `${percent} % interval`) : null);
 }
 
 function chart(name, width, whole, mean, low = mean, high = mean) {
