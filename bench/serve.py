@@ -92,7 +92,15 @@ class Connection:
 
     async def post(self, body: bytes) -> tuple[int, dict[str, str]]:
         """Send a prediction; return the status and the headers of the answer."""
+        kept = self.streams is not None
         reader = await self.request(body)
+        try:
+            await reader.readuntil(b" ")
+        except (OSError, asyncio.IncompleteReadError):
+            if not kept:
+                raise
+            self.close()  # the server had closed the idle connection
+            return await self.post(body)
         lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
@@ -100,7 +108,7 @@ class Connection:
         await reader.readexactly(int(headers.get("content-length", "0")))
         if headers.get("connection") == "close":
             self.close()
-        return int(lines[0].split()[1]), headers
+        return int(lines[0].split()[0]), headers
 
     def close(self) -> None:
         if self.streams is not None:
