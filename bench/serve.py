@@ -139,7 +139,7 @@ async def send(connection: Connection, text: str, load: Load) -> None:
 
 async def closed(port: int, texts: Sequence[str], clients: int, seconds: float) -> Load:
     """Clients that send again as soon as they are answered."""
-    load, began = Load(f"{clients} clients"), time.perf_counter()
+    load, began = Load(f"{clients} client{'s' if clients > 1 else ''}"), time.perf_counter()
     draw = random.Random(clients)
 
     async def client() -> None:
@@ -206,7 +206,7 @@ def verdicts(alone: Load, loads: Sequence[Load], over: Load, before: float) -> l
     """Return the bars: what is required, what was measured, whether it holds."""
     by_name = {load.name: load for load in loads}
     peak = max(load.rate for load in loads)
-    lone, many = by_name["1 clients"], by_name["32 clients"]
+    lone, many = by_name["1 client"], by_name["32 clients"]
     accepted, slower = over.percentile(0.99) / 1000, lone.percentile(0.5) / alone.percentile(0.5)
     bars: Sequence[tuple[str, float, Callable[[float], bool]]] = [
         ("32 clients ≥ 4 × one by one", many.rate / alone.rate, lambda x: x >= 4),
