@@ -58,6 +58,8 @@ def time_format(cells: Sequence[str], *, integers: bool) -> TimeFormat:
         odd = next(cell for cell in sample if (_iso(cell).tzinfo is None) is not first)
         rule = "some times have a time zone and some have none; write all of them in one zone"
         raise ValueError(f"{rule} ({excerpt(odd)} is the first that differs)")
+    if zones == {True} and len(sample) > 1 and len({_iso(cell).time() for cell in sample}) == 1:
+        return TimeFormat(_of_day, remark="days are those of the time zone in the file")
     if zones == {True}:
         return TimeFormat(_zoned, zoned=True, remark="times are converted to UTC")
     if zones == {False}:
@@ -111,6 +113,11 @@ def _iso(cell: str) -> datetime:
 
 def _zoned(cell: str) -> int:
     return _microseconds(_with_zone(_iso(cell), True))
+
+
+def _of_day(cell: str) -> int:
+    """Return the time without its zone: midnight is another moment in UTC in summer than in winter."""
+    return _microseconds(_with_zone(_iso(cell), True).replace(tzinfo=None))
 
 
 def _unzoned(cell: str) -> int:
