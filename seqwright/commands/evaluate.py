@@ -20,6 +20,8 @@ def shared_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=int, metavar="N", help="Beam size (default: the run's); 1 is greedy.")
     parser.add_argument("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
     parser.add_argument("--encoding", metavar="E", help="Encoding of the files.")
+    syntax = "CoNLL-U file with the dependency trees of the sources; may be repeated."
+    parser.add_argument("--syntax", action="append", default=[], metavar="F", help=syntax)
     parser.add_argument("--threads", type=int, metavar="N", help="Number of CPU threads.")
     parser.add_argument("--json", action="store_true", help="Print one JSON document instead of a table.")
     metrics = "Metrics, such as bleu,chrf or rouge (default: automatic)."
@@ -64,7 +66,7 @@ def reading_options(options: argparse.Namespace) -> dict[str, Any]:
 
     if options.threads is not None and options.threads < 1:
         raise ConfigError(f"--threads is {options.threads}; it must be at least 1")
-    return {"beam": options.beam, "columns": options.columns, "encoding": options.encoding}
+    return {name: getattr(options, name) for name in ("beam", "columns", "encoding", "syntax")}
 
 
 def metric_options(options: argparse.Namespace) -> Any:

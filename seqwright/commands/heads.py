@@ -136,10 +136,10 @@ def _pairs(config: Config, options: argparse.Namespace) -> list[Any]:
 def _table(config: Config, scorer: HeadScorer, pairs: list[Any], options: argparse.Namespace) -> HeadTable:
     from pathlib import Path
 
+    from seqwright.data.readers.parses import read_conllu
     from seqwright.data.store import Store
     from seqwright.evaluation.buckets import token_counts
     from seqwright.lens.heads.analysis import analyse, vocabulary
-    from seqwright.lens.heads.syntax_roles import read_conllu
 
     predictor, store = scorer.predictor, Path(options.folder, "data", "train")
     size, columns = vocabulary(predictor.model), predictor.task.columns(readable=False)

@@ -5,7 +5,9 @@ Everything here is a value made of tensors. Shapes: B rows, S source length, T t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,75 @@ from seqwright.data.tokenizer import BEGIN, END, PAD
 
 
 @dataclass(frozen=True)
+class Trees:
+    """Dependency trees of the sentences in rows of tokens.
+
+    nodes (B, S) int64: the word that a token belongs to, counted from 1; 0: the root, as the end is, and
+    padding. heads (B, W + 1) int64: the head of each word; that of the root is the root. known (B,) bool: the
+    rows that have a tree.
+    """
+
+    nodes: Tensor
+    heads: Tensor
+    known: Tensor
+
+    @classmethod
+    def of(cls, nodes: Sequence[np.ndarray], heads: Sequence[np.ndarray], places: int) -> Trees | None:
+        """Return the trees of rows with `places` tokens; None where no row has one.
+
+        nodes: the word of each token but the last ones. heads: the head of each word from 1 on, empty for a
+        row without a tree.
+        """
+        known = torch.tensor([len(row) > 0 for row in heads])
+        if not bool(known.any()):
+            return None
+        words = max(map(len, heads))
+        of_tokens = torch.zeros(len(nodes), places, dtype=torch.int64)
+        of_words = torch.zeros(len(heads), words + 1, dtype=torch.int64)
+        for i in known.nonzero().flatten().tolist():
+            of_tokens[i, : len(nodes[i])] = torch.from_numpy(nodes[i].astype(np.int64))
+            of_words[i, 1 : len(heads[i]) + 1] = torch.from_numpy(heads[i].astype(np.int64))
+        return cls(of_tokens, of_words, known)
+
+    def rolled(self) -> Trees:
+        """Return the rows moved by one."""
+        return Trees(self.nodes.roll(1, 0), self.heads.roll(1, 0), self.known.roll(1, 0))
+
+    @cached_property
+    def above(self) -> Tensor:
+        """1 for each word on the way from a token to the root, its own included: (B, S, W + 1) float."""
+        found = torch.zeros(*self.nodes.shape, self.heads.shape[1])
+        at = self.nodes
+        for _ in range(self.heads.shape[1]):  # no way is longer
+            found.scatter_(2, at[..., None], 1.0)
+            if not bool(at.any()):
+                break
+            at = self.heads.gather(1, at)
+        found[..., 0] = 0.0  # the root is above all of them
+        return found
+
+    @cached_property
+    def depth(self) -> Tensor:
+        """The number of arcs from a token to the root, (B, S) int64."""
+        return self.above.sum(-1).long()
+
+    @cached_property
+    def distance(self) -> Tensor:
+        """The number of arcs between two tokens, (B, S, S) int64: both ways without what they share."""
+        shared = self.above @ self.above.mT
+        return self.depth[:, :, None] + self.depth[:, None, :] - 2 * shared.long()
+
+
+@dataclass(frozen=True)
 class Tokens:
-    """Rows of ids, padded with `PAD` on the right. ids (B, S) int64; lengths (B,) int64, None: no padding."""
+    """Rows of ids, padded with `PAD` on the right. ids (B, S) int64; lengths (B,) int64, None: no padding.
+
+    trees: those of the sentences, for positions from syntax.
+    """
 
     ids: Tensor
     lengths: Tensor | None = None
+    trees: Trees | None = field(default=None, kw_only=True)
 
     @property
     def count(self) -> int:
@@ -30,7 +96,8 @@ class Tokens:
 
     def rolled(self) -> Tokens:
         """Return the rows moved by one."""
-        return Tokens(self.ids.roll(1, 0), None if self.lengths is None else self.lengths.roll(1, 0))
+        lengths = None if self.lengths is None else self.lengths.roll(1, 0)
+        return Tokens(self.ids.roll(1, 0), lengths, trees=self.trees and self.trees.rolled())
 
     @property
     def real(self) -> Tensor | None:
@@ -114,7 +181,7 @@ class SpelledTokens(Tokens):
         last = self.ids.shape[1] if self.lengths is None else int(self.lengths[-1])
         moved = int(self.counts[len(self.counts) - last :].sum())
         rows, spelled = super().rolled(), (self.pieces.roll(moved), self.counts.roll(last))
-        return SpelledTokens(rows.ids, rows.lengths, pieces=spelled[0], counts=spelled[1])
+        return SpelledTokens(rows.ids, rows.lengths, trees=rows.trees, pieces=spelled[0], counts=spelled[1])
 
 
 @dataclass(frozen=True)

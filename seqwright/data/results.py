@@ -22,11 +22,15 @@ UNSURE = "214, 120, 20"  # background colour of a token: the less probable, the 
 
 @dataclass(frozen=True)
 class Reading:
-    """Token counts of a source: all, those unknown to the tokenizer, and those cut off at its end."""
+    """Token counts of a source: all, those unknown to the tokenizer, and those cut off at its end.
+
+    unparsed: it has no dependency tree, which the positions of the model read.
+    """
 
     tokens: int = 0
     unknown: int = 0
     unread: int = 0
+    unparsed: bool = False
 
 
 class Cell(NamedTuple):

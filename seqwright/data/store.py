@@ -54,6 +54,10 @@ class Ragged:
             return cls(flat if flat.dtype == BYTE else flat.astype(dtype), lengths)
         return cls(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(lengths.sum())), lengths)
 
+    def split(self) -> list[np.ndarray]:
+        """Return the rows."""
+        return np.split(self.flat, np.cumsum(self.lengths)[:-1]) if len(self.lengths) else []
+
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> Ragged:
         """Return UTF-8 bytes; a lone surrogate is kept as it is, so that every string comes back."""

@@ -276,9 +276,13 @@ def evaluate_files(
     *,
     columns: str | None = None,
     encoding: str | None = None,
+    syntax: Sequence[str] = (),
     **how: Any,
 ) -> Evaluation:
-    """Evaluate on files, read as the training of the model reads them; without files, on its test split."""
+    """Evaluate on files, read as the training of the model reads them; without files, on its test split.
+
+    syntax: CoNLL-U files with the dependency trees of the sources.
+    """
     config = predictor.config or Config()
     data, paths = config.data, tuple(os.fspath(file) for file in files)
     if paths:
@@ -287,8 +291,9 @@ def evaluate_files(
             test=tuple(parts_in(paths[0]).get("test", paths)) if len(paths) == 1 else paths,
             columns=columns or data.columns,
             encoding=encoding or data.encoding,
+            syntax=tuple(syntax) or data.syntax,
         )
-    elif given := columns or encoding:
+    elif given := columns or encoding or ", ".join(syntax):
         raise ConfigError(
             f"{given!r} is about reading files, but no file is named; name one, or leave it out: the test "
             "split is read as the training reads it"
@@ -336,5 +341,7 @@ def _findings(outputs: Sequence[Prediction]) -> Iterator[str]:
         yield f"{percent(unknown)} unknown tokens: wrong language or tokenizer?"
     if long := sum(output.reading.unread > 0 for output in outputs):
         yield f"inputs that were too long and were read in part: {long:,} of {len(outputs):,}"
+    if linear := sum(output.reading.unparsed for output in outputs):
+        yield f"inputs without a dependency tree, read with linear positions: {linear:,} of {len(outputs):,}"
     if endless := sum(not output.complete for output in outputs):
         yield f"outputs that did not end and were cut: {endless:,} of {len(outputs):,}"

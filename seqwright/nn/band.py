@@ -54,6 +54,8 @@ class Band:
             return None
         if not (queries.is_run and places.is_run) or places.by_row or queries.last != places.last:
             return None
+        if places.trees is not None:  # a block has no distances in trees
+            return None
         if mask.global_tokens and places.first != 0:
             return None
         return context.once(("band", mask), places, lambda: cls(mask, queries, keys, size))

@@ -199,8 +199,9 @@ class Stack(InferenceModule["BoundStack"]):
     ):
         super().__init__()
         self.size = size
-        inside = POSITIONS.get(parse("position", position)[0]).inside  # type: ignore[attr-defined]
-        self.position = POSITIONS.build("none" if inside else position, size=size)
+        kind: Any = POSITIONS.get(parse("position", position)[0])
+        inside, self.reads_trees = kind.inside, kind.structural
+        self.position = POSITIONS.build(kind.outside if inside else position, size=size)
         own, sizes = per_layer("heads", heads, layers), per_layer("head_size", head_size, layers)
         heads_across = own if cross_heads is None else per_layer("cross_heads", cross_heads, layers)
         sizes_across = per_layer("cross_head_size", cross_head_size or head_size, layers)

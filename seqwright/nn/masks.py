@@ -11,11 +11,14 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from seqwright.data.batch import Trees
 
 Value = TypeVar("Value")
 Run = tuple[int, int, int]  # first position, number of positions, number of repetitions
@@ -28,9 +31,10 @@ class Places:
     seen: False for padding (G, K), or for tokens outside the past of a row (G, width, K); None: all visible.
     first, last: the least and the greatest position where they are known; they save masks.
     newest: the places that were appended last. Each row sees its own ones.
+    trees: the dependency trees of the tokens, if they have any. Only the places of a whole source have them.
     """
 
-    __slots__ = ("_device", "_padding", "_parts", "count", "first", "last", "newest", "seen")
+    __slots__ = ("_device", "_padding", "_parts", "count", "first", "last", "newest", "seen", "trees")
 
     def __init__(
         self,
@@ -42,10 +46,12 @@ class Places:
         count: int | None = None,
         device: torch.device | None = None,
         newest: Places | None = None,
+        trees: Trees | None = None,
     ):
         self._parts = (pos,) if isinstance(pos, Tensor) else pos
         self.count: int = pos.shape[-1] if isinstance(pos, Tensor) else count or 0
         self.seen, self.first, self.last, self.newest = seen, first, last, newest
+        self.trees = trees
         self._device = pos.device if isinstance(pos, Tensor) else device
         self._padding: tuple[torch.dtype, MaskBias] | None = None
 
@@ -100,6 +106,11 @@ class Places:
         """The same places with another visibility."""
         count, device = self.count, self._device
         return Places(self._parts, seen, self.first, self.last, count=count, device=device, newest=newest)
+
+    def with_trees(self, trees: Trees | None) -> Places:
+        """The same places, whose tokens are words of trees."""
+        count, device = self.count, self._device
+        return Places(self._parts, self.seen, self.first, self.last, count=count, device=device, trees=trees)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> Places:
         """The places of other rows, `width` of which share a group; groups None: the groups stay."""

@@ -1,6 +1,7 @@
 """Positions: how a model knows the order of its tokens. One class each; the hooks of the base are neutral.
 
-`embed` works once on the embeddings; `turn`, `bias` and `values` work inside every self-attention.
+`embed` works once on the embeddings; `turn`, `bias` and `values` work inside every self-attention. Positions
+from syntax read the dependency trees of a source; without them they are linear.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Position(nn.Module):
     inside = False  # True: works inside the attentions, and each of them has its own
     taken = 0  # dimensions of the model that a concatenated position takes from the embedding
     needs_weights = False  # True: `values` needs the weights, which the fused kernels do not give
+    structural = False  # True: reads the trees of its places
+    outside = "none"  # the position on the embeddings that belongs to one inside the attentions
 
     def embed(self, x: Tensor, places: Places) -> Tensor:
         """x (B, T, D − taken) -> (B, T, D)."""
@@ -125,6 +128,29 @@ class Learned(_Table):
         return self.table[places.pos]
 
 
+class Depth(_Table):
+    """Sinusoids, plus a trained vector for the depth of the word in the dependency tree, which is 1 for the
+    root of a sentence (the absolute position of Wang et al. 2019). All words below `deepest` share a vector.
+    """
+
+    structural = True
+
+    def __init__(
+        self, *, size: int, deepest: Count = 12, combine: Combine = "add", dimensions: Count | None = None
+    ):
+        super().__init__(size, combine, dimensions)
+        self.linear = Sinusoidal(size=self.dimensions)
+        self.table = nn.Parameter(torch.empty(deepest + 1, self.dimensions))
+        nn.init.normal_(self.table, std=self.dimensions**-0.5)
+
+    def vectors(self, places: Places) -> Tensor:
+        linear, trees = self.linear.vectors(places), places.trees
+        if trees is None:
+            return linear
+        found = self.table[trees.depth.clamp(max=len(self.table) - 1)]  # (B, T, dimensions)
+        return linear + found * trees.known[:, None, None]
+
+
 class Shaw(Position):
     """Learned vectors for the distance, clipped, added to keys and values (Shaw et al. 2018, eq. 3 and 4).
 
@@ -159,15 +185,77 @@ class Shaw(Position):
         return context.once(("shaw", most), keys, lambda: (-context.distance(keys)).clamp(-most, most) + most)
 
     def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor:
+        return self.scores(q, self._index(context, keys))
+
+    def scores(self, q: Tensor, index: Tensor) -> Tensor:
+        """q·aᴷ by the rows of the table, (B, H, Q, E) and (B or 1, 1, Q, K) -> (B, H, Q, K)."""
         by_distance = q @ self.key_table.transpose(-1, -2)  # (B, H, Q, 2·distance + 1)
-        return by_distance.gather(-1, self._index(context, keys).expand(*q.shape[:3], -1))
+        return by_distance.gather(-1, index.expand(*q.shape[:3], -1))
 
     def values(self, weights: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
-        if self.value_table is None:
-            return None
-        index = self._index(context, keys).expand_as(weights)
+        return None if self.value_table is None else self.outputs(weights, self._index(context, keys))
+
+    def outputs(self, weights: Tensor, index: Tensor) -> Tensor:
+        """Σ_j α_ij aⱽ by the rows of the table, (B, H, Q, K) -> (B, H, Q, value size)."""
+        assert self.value_table is not None  # else the weights are not needed
         zeros = weights.new_zeros(*weights.shape[:3], 2 * self.distance + 1)
-        return zeros.scatter_add(-1, index, weights) @ self.value_table
+        return zeros.scatter_add(-1, index.expand_as(weights), weights) @ self.value_table
+
+
+class Syntax(Position):
+    """Learned vectors for the distance in the text and for that in the dependency tree, as `shaw`, with
+    `depth` on the embeddings (Wang et al. 2019).
+
+    The distance in the tree is the number of arcs between two words, negative for a key to the left of the
+    query; pieces of one word have the distance 0. tree_distance: where it is clipped.
+    """
+
+    inside, structural, outside = True, True, "depth"
+
+    def __init__(
+        self,
+        *,
+        heads: int,
+        key_size: int,
+        value_size: int,
+        distance: Whole = 16,
+        tree_distance: Whole = 8,
+        per_head: bool = False,
+        values: bool = True,
+    ):
+        super().__init__()
+        options: dict[str, Any] = {"heads": heads, "key_size": key_size, "value_size": value_size}
+        options |= {"per_head": per_head, "values": values}
+        self.linear, self.tree = Shaw(**options, distance=distance), Shaw(**options, distance=tree_distance)
+        self.needs_weights = values
+
+    def bias(self, q: Tensor, context: AttentionContext, keys: Places) -> Tensor:
+        linear, index = self.linear.bias(q, context, keys), self._index(context, keys)
+        if index is None:
+            return linear
+        return linear + self.tree.scores(q, index) * self._known(keys)
+
+    def values(self, weights: Tensor, context: AttentionContext, keys: Places) -> Tensor | None:
+        linear, index = self.linear.values(weights, context, keys), self._index(context, keys)
+        if linear is None or index is None:
+            return linear
+        return linear + self.tree.outputs(weights, index) * self._known(keys)
+
+    def _index(self, context: AttentionContext, keys: Places) -> Tensor | None:
+        """The clipped distance in the tree as a row of the tables, (B, 1, Q, K); None without trees."""
+        trees, most = keys.trees, self.tree.distance
+        if trees is None or keys is not context.queries:
+            return None
+
+        def rows() -> Tensor:
+            signed = trees.distance[:, None] * -context.distance(keys).sign()
+            return signed.clamp(-most, most) + most
+
+        return context.once(("tree", most), keys, rows)
+
+    def _known(self, keys: Places) -> Tensor:
+        assert keys.trees is not None  # there is an index
+        return keys.trees.known[:, None, None, None]
 
 
 class Rotary(Position):

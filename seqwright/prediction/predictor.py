@@ -102,6 +102,10 @@ class Predictor:
                 "%d of %d inputs are longer than the %d tokens that are read; the rest of them is ignored",
                 *(cut, len(found), self.longest),
             )
+        if linear := sum(prediction.reading.unparsed for prediction in found):
+            logger.warning(
+                "%d of %d inputs have no dependency tree; their positions are linear", linear, len(found)
+            )
         return found
 
     def stream(

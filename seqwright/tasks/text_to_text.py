@@ -8,7 +8,7 @@ import os
 import random
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
@@ -21,8 +21,10 @@ from seqwright.data.glance import Glance
 from seqwright.data.plan import RowLengths, item_seed
 from seqwright.data.read_report import Pair, Place
 from seqwright.data.readers.columns import FieldKind, parse_columns
+from seqwright.data.readers.conll import conllu_rows, is_conllu
 from seqwright.data.readers.pairs import PairFiles, open_pairs, source_from_cells
-from seqwright.data.results import Text
+from seqwright.data.readers.parses import ParsedPairs, ParsedSource, parse_of, warn_without_trees
+from seqwright.data.results import Reading, Text
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.task import (
     Bucket,
@@ -65,6 +67,7 @@ Source = str | tuple[str, ...]
 JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 ONE_TEXT: tuple[FieldKind, ...] = ("text",)
 NOWHERE = Place("", 0)
+TREES = ("nodes", "heads")  # columns of dependency trees
 SUMMARY = 3  # times the words of targets from which on sources are texts to summarise
 USUAL = {  # the metrics of a validation, by the way targets are written
     "text": ("bleu", "chrf"),
@@ -75,23 +78,40 @@ USUAL = {  # the metrics of a validation, by the way targets are written
 logger = logging.getLogger(__name__)
 
 
+class ParsedIds(list[int]):
+    """The ids of a source, the word of each, counted from 1, and the heads of the words."""
+
+    nodes: Sequence[int] = ()
+    heads: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class ParsedRows(Ragged):
+    """Sources end to end, with the columns of `ParsedIds`."""
+
+    nodes: Ragged
+    heads: Ragged
+
+
 @dataclass(frozen=True)
 class TextToText(GeneratedText[Pair]):
     """Pairs of texts, as ids of two tokenizers.
 
     sampled: the training texts are segmented differently in each epoch (BPE dropout, unigram sampling), where
-    the tokenizers can. fields: the kinds of the fields that make up a source, usually one text.
+    the tokenizers can. fields: the kinds of the fields that make up a source, usually one text. parsed: the
+    encoder reads dependency trees.
     """
 
     source: Tokenizer
     target: Tokenizer
     sampled: bool = False
     fields: tuple[FieldKind, ...] = ONE_TEXT
+    parsed: bool = False
 
     roles = (Role("source", Kind.TEXT), Role("target", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "ensemble", "decoder_only")
     nouns = Nouns("pair", group="source")
-    learning = Learning(transfers=True, correctable=True)
+    learning = Learning(transfers=True, correctable=True, takes_trees=True)
     usage = Usage(
         generates=True,
         traced=("encoder_decoder", "ensemble"),  # of a prompt to `decoder_only`, the source has no axis yet
@@ -118,8 +138,13 @@ class TextToText(GeneratedText[Pair]):
         return Claim(11, f"{glance.name}: {columns} of text are source and target")
 
     @classmethod
-    def reader(cls, paths: Sequence[str], data: DataConfig) -> PairFiles:
-        return open_pairs(paths, data)
+    def reader(cls, paths: Sequence[str], data: DataConfig) -> PairFiles | ParsedPairs:
+        pairs = open_pairs(paths, data)
+        return ParsedPairs(pairs, data.syntax) if data.syntax else pairs
+
+    @classmethod
+    def files(cls, paths: Sequence[str], data: DataConfig) -> list[str]:
+        return [*super().files(paths, data), *data.syntax]
 
     @classmethod
     def group(cls, example: Pair) -> str:
@@ -153,10 +178,16 @@ class TextToText(GeneratedText[Pair]):
     def fit(
         cls, config: Config, examples: Callable[[], Iterable[Pair]], start: Task[Any, Any] | None = None
     ) -> TextToText:
+        from seqwright.models.building import reads_trees
+
         def texts(*sides: int) -> Iterator[str]:
             return (example[side] for example in examples() for side in sides)  # type: ignore[misc]
 
-        options, rest = config.tokenizer, (config.tokenizer.sampled, field_kinds(config.data.columns))
+        parsed = reads_trees(config.model)
+        if parsed:
+            warn_without_trees((bool(tree_in(example.source)) for example in examples()), "pair")
+        options, kinds = config.tokenizer, field_kinds(config.data.columns)
+        rest = (options.sampled, kinds, parsed)
         if isinstance(start, TextToText) and start.source is not start.target:
             return cls(start.source.grown(texts(0)), start.target.grown(texts(1)), *rest)
         if options.joint or isinstance(start, TextToText):
@@ -167,7 +198,10 @@ class TextToText(GeneratedText[Pair]):
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> TextToText:
-        rest = config.tokenizer.sampled, field_kinds(config.data.columns)
+        from seqwright.models.building import reads_trees
+
+        kinds, parsed = field_kinds(config.data.columns), reads_trees(config.model)
+        rest = (config.tokenizer.sampled, kinds, parsed)
         if (folder / JOINT).exists():
             joint = load_tokenizer(folder / JOINT)
             return cls(joint, joint, *rest)
@@ -202,8 +236,18 @@ class TextToText(GeneratedText[Pair]):
 
     @classmethod
     def check(cls, config: Config) -> None:
-        from seqwright.models.building import resolve
+        from seqwright.models.building import reads_trees, resolve
 
+        parsed = reads_trees(config.model)
+        if config.data.syntax and not parsed:
+            raise ConfigError(
+                "data.syntax names dependency trees, but the positions of the encoder do not read them; set "
+                "model.encoder.position = syntax"
+            )
+        if parsed and config.tokenizer.sampled:
+            raise ConfigError(
+                "positions from syntax need the same tokens in each epoch; set tokenizer.sampled = false"
+            )
         model, together = resolve(config.model), config.tokenizer.joint or config.start is not None
         if model["kind"] == "decoder_only" and not together:
             raise ConfigError(
@@ -224,19 +268,57 @@ class TextToText(GeneratedText[Pair]):
         vocabulary = max(self.source.size, self.target.size)
         ids = tuple(ColumnSpec.ids(side, vocabulary) for side in SIDES)
         texts = tuple(ColumnSpec.text(f"{side}_text") for side in SIDES)
-        return (*ids, *texts) if readable or self.sampled else ids
+        trees = tuple(ColumnSpec(name, "<u4") for name in TREES) if self.parsed else ()
+        return (*ids, *trees, *(texts if readable or self.sampled else ()))
 
     def encode(self, examples: Sequence[Pair]) -> list[Row[Pair]]:
         """Encode sources, and targets where all examples have one."""
         sources = self.source.encode_batch([example.source for example in examples])
+        encoded = [
+            {"source": source, **(self._tree(example.source) if self.parsed else {})}
+            for example, source in zip(examples, sources, strict=True)
+        ]
         if any(example.target is None for example in examples):
-            return [Row(e, {"source": ids}, len(ids)) for e, ids in zip(examples, sources, strict=True)]
+            return [
+                Row(e, columns, len(columns["source"])) for e, columns in zip(examples, encoded, strict=True)
+            ]
         targets, rows = self.target.encode_batch([example.target for example in examples]), []
-        for example, source, target in zip(examples, sources, targets, strict=True):
+        for example, columns, target in zip(examples, encoded, targets, strict=True):
             texts = {"source_text": example.source, "target_text": example.target}
-            ids = {"source": source, "target": target}
-            rows.append(Row(example, {**ids, **texts}, max(len(source), len(target))))
+            length = max(len(columns["source"]), len(target))
+            rows.append(Row(example, {**columns, "target": target, **texts}, length))
         return rows
+
+    def _tree(self, source: str) -> dict[str, Sequence[int]]:
+        """Return the word of each token, and the heads of the words; nothing without a tree."""
+        heads = tree_in(source)
+        if not heads:
+            return dict.fromkeys(TREES, ())
+        starts = [piece.start for piece in self.source.pieces(source)]
+        return {"nodes": cast(Any, source).parse.words_at(source, starts), "heads": heads}
+
+    def read_source(self, row: Row[Pair], limit: int) -> Sequence[int]:
+        ids = self.read_part(row.columns["source"], limit)
+        if not self.parsed:
+            return ids
+        found = ParsedIds(ids)
+        found.nodes, found.heads = row.columns["nodes"][:limit], row.columns["heads"]
+        return found
+
+    def gathered(self, sources: Sequence[Sequence[int]]) -> Ragged:
+        rows = super().gathered(sources)
+        if not self.parsed:
+            return rows
+        trees = (Ragged.of([getattr(source, name, ()) for source in sources]) for name in TREES)
+        return ParsedRows(rows.flat, rows.lengths, *trees)
+
+    def source_of(self, rows: Ragged) -> Any:
+        from seqwright.data.batch import Trees
+
+        source = super().source_of(rows)
+        if not isinstance(rows, ParsedRows):
+            return source
+        return replace(source, trees=Trees.of(rows.nodes.split(), rows.heads.split(), source.ids.shape[1]))
 
     def stored(self, store: Store, number: int) -> Pair:
         source, target = (store.column(f"{side}_text").text(number) for side in SIDES)
@@ -249,6 +331,9 @@ class TextToText(GeneratedText[Pair]):
         """Return the batch of these examples; with an epoch and `sampled`, segmented at random for it."""
         if epoch is None or not self.sampled:
             source, target = (store.column(side).gather(numbers) for side in SIDES)
+            if self.parsed:
+                trees = (store.column(name).gather(numbers) for name in TREES)
+                source = ParsedRows(source.flat, source.lengths, *trees)
             return self.collated(source, target, numbers)
         sides: tuple[list[list[int]], list[list[int]]] = ([], [])
         for number in numbers.tolist():
@@ -299,7 +384,17 @@ class TextToText(GeneratedText[Pair]):
                 "columns, as in --columns 1:2"
             )
 
+    def in_blocks(self, head: Sequence[str]) -> bool:
+        return self.parsed and is_conllu(head)
+
+    def reading(self, row: Row[Pair], limit: int) -> Reading:
+        return replace(super().reading(row, limit), unparsed=self.parsed and not row.columns["heads"])
+
     def from_line(self, line: str) -> Pair:
+        """Return the example of a line, or of a parsed sentence in CoNLL-U."""
+        if self.parsed and line.endswith("\n"):
+            lines = [(NOWHERE, row) for row in line.splitlines()]
+            return Pair(parse_of(lines, conllu_rows(lines)).source, None, NOWHERE)
         if not line or line.isspace():
             return Pair("", None, NOWHERE)
         return Pair(self._joined([line] if len(self.fields) == 1 else line.split("\t")), None, NOWHERE)
@@ -431,6 +526,12 @@ class TextToText(GeneratedText[Pair]):
         words = sum(len(self.baseline(example).split()) for example in examples)
         running = writing_of(self.target.kind, targets) == "text"
         return running and words >= SUMMARY * sum(len(target.split()) for target in targets)
+
+
+def tree_in(source: str) -> Sequence[int]:
+    """Return the head of each word of a source, counted from 1; nothing without a parse."""
+    parse = source.parse if isinstance(source, ParsedSource) else None
+    return () if parse is None else parse.heads
 
 
 def field_kinds(columns: str | None) -> tuple[FieldKind, ...]:

@@ -8,7 +8,7 @@ import re
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from seqwright.data.plan import RowLengths, cut_by_tokens
 from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conll import DOCUMENT, cells_of, is_columns, is_conllu
 from seqwright.data.readers.lines import cleaned
+from seqwright.data.readers.parses import HEAD_COLUMN, tree_of, warn_without_trees
 from seqwright.data.readers.tagged import WORDS as NAMES
 from seqwright.data.readers.tagged import Tagged, TaggedFiles, evidence_of_tags, open_tagged
 from seqwright.data.results import Reading, Tags, TagSequence
@@ -72,18 +73,26 @@ ENTITIES = ("entity_f1", "entity_precision", "entity_recall")
 
 class Cut(NamedTuple):
     """A part of a sentence in numbers: its words (empty without a table of words), the pieces of all its
-    words, and the number of pieces of each.
+    words, the number of pieces of each, and the head of each word (empty without a tree).
     """
 
     words: np.ndarray
     pieces: np.ndarray
     counts: np.ndarray
+    heads: np.ndarray
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Cut:
+        """Return a whole encoded sentence."""
+        return cls(*(np.array(columns.get(name, ()), dtype=np.int64) for name in cls._fields))
 
     def part(self, start: int, stop: int) -> Cut:
-        """Return the words from `start` to `stop` − 1."""
+        """Return the words from `start` to `stop` − 1. One whose head is elsewhere hangs from the root."""
         counts, before = self.counts[start:stop], int(self.counts[:start].sum())
         pieces = self.pieces[before : before + int(counts.sum())]
-        return Cut(self.words[start:stop], pieces, counts)
+        heads = self.heads[start:stop].astype(np.int64) - start
+        inside = (heads > 0) & (heads <= len(counts))
+        return Cut(self.words[start:stop], pieces, counts, np.where(inside, heads, 0))
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,8 @@ class TokenClassification(Task[Tagged, Tags]):
 
     words: the table of frequent words, in lower case. With it an input is words: each has the vector of its
     entry plus that of its spelling by `tokenizer`. Without it an input is the pieces of all words, and a word
-    is tagged at its first piece. longest: longer sentences are read in parts of so many words.
+    is tagged at its first piece. longest: longer sentences are read in parts of so many words. parsed: the
+    model reads dependency trees.
     """
 
     tokenizer: Tokenizer
@@ -100,11 +110,12 @@ class TokenClassification(Task[Tagged, Tags]):
     labels: Labels
     lexicon: Lexicon
     longest: int
+    parsed: bool = False
 
     roles = (Role("sentence", Kind.TEXT), Role("tags", Kind.LABEL, needed="train"))
     models = ("encoder_only",)
     nouns = Nouns("sentence", group="sentence")
-    learning = Learning(transfers=True, correctable=True)
+    learning = Learning(transfers=True, correctable=True, takes_trees=True)
     usage = Usage(traced=models)
     judging = Judging(merges=False)  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}
@@ -164,27 +175,36 @@ class TokenClassification(Task[Tagged, Tags]):
         examples: Callable[[], Iterable[Tagged]],
         start: Task[Any, Any] | None = None,
     ) -> TokenClassification:
+        from seqwright.models.building import reads_trees
+
         counts = Counter(tag for example in examples() for tag in example.tags or ())
         refuse_one_tag(counts, "the training data")
+        parsed = reads_trees(config.model)
+        if parsed:
+            warn_without_trees((example.heads is not None for example in examples()), "sentence")
         own = start if isinstance(start, cls) else None
         labels = Labels.of(counts) if own is None else own.labels.grown(counts)
         pairs = (zip(example.words, example.tags or (), strict=True) for example in examples())
         lexicon = Lexicon.of((word, labels.numbers[tag]) for each in pairs for word, tag in each)
         words = (word for example in examples() for word in example.words)
         if own is not None:
-            return cls(own.tokenizer.grown(words), own.words, labels, lexicon, config.data.max_length)
+            rest = config.data.max_length, parsed
+            return cls(own.tokenizer.grown(words), own.words, labels, lexicon, *rest)
         tokenizer, known = fit_tokenizer(config.tokenizer.source, words, start), None
         if start is None and tokenizer.kind in SPELLING:
             texts = (joined(example.words).lower() for example in examples())
             known = train_tokenizer("symbols", texts, min_count=KNOWN)
-        return cls(tokenizer, known, labels, lexicon, config.data.max_length)
+        return cls(tokenizer, known, labels, lexicon, config.data.max_length, parsed)
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> TokenClassification:
+        from seqwright.models.building import reads_trees
+
         labels = Labels.load(folder / LABELS)
         words = load_tokenizer(folder / WORDS) if (folder / WORDS).exists() else None
         lexicon = Lexicon.load(folder / LEXICON, len(labels.names))
-        return cls(load_tokenizer(folder / TOKENIZER), words, labels, lexicon, config.data.max_length)
+        rest = config.data.max_length, reads_trees(config.model)
+        return cls(load_tokenizer(folder / TOKENIZER), words, labels, lexicon, *rest)
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
@@ -241,7 +261,8 @@ class TokenClassification(Task[Tagged, Tags]):
         pieces = ColumnSpec.ids("pieces", self.tokenizer.size), ColumnSpec("counts", "u1")
         known = () if self.words is None else (ColumnSpec.ids("words", self.words.size),)
         texts = (ColumnSpec.text("text"), ColumnSpec.text("names")) if readable else ()
-        return (*pieces, *known, ColumnSpec("tags", "<u4"), *texts)
+        trees = (ColumnSpec("heads", "<u4"),) if self.parsed else ()
+        return (*pieces, *known, ColumnSpec("tags", "<u4"), *trees, *texts)
 
     def encode(self, examples: Sequence[Tagged]) -> list[Row[Tagged]]:
         forms = list({word: None for example in examples for word in example.words})
@@ -257,6 +278,7 @@ class TokenClassification(Task[Tagged, Tags]):
                 "counts": [len(each) for each in pieces],
                 "words": words,
                 "text": "\n".join(example.words),
+                "heads": example.heads or (),
             }
             if example.tags is not None:
                 unknown = len(self.labels.names)  # a tag that training has not seen is not learned
@@ -270,7 +292,8 @@ class TokenClassification(Task[Tagged, Tags]):
 
     def stored(self, store: Store, number: int) -> Tagged:
         words, tags = (store.column(name).text(number).split("\n") for name in ("text", "names"))
-        return Tagged(tuple(words), tuple(tags), NOWHERE)
+        heads = tuple(store.column("heads").row(number).tolist()) if self.parsed else ()
+        return Tagged(tuple(words), tuple(tags), NOWHERE, heads=heads or None)
 
     def lengths(self, store: Store) -> RowLengths:
         counted = store.column("pieces" if self.words is None else "words").lengths()
@@ -284,12 +307,12 @@ class TokenClassification(Task[Tagged, Tags]):
         from seqwright.data.batch import HeadBatch
         from seqwright.models.heads.tags import IGNORE
 
-        columns = [store.column(name) for name in ("pieces", "counts")]
-        known = None if self.words is None else store.column("words")
+        kept = [spec.name for spec in self.columns(readable=False) if spec.name in Cut._fields]
+        columns = {name: store.column(name) for name in kept}
         cuts = []
         for number in numbers.tolist():
-            words = NOTHING if known is None else known.row(number)
-            cuts.append(Cut(words, *(column.row(number) for column in columns)).part(0, self.longest))
+            rows = {name: column.row(number) for name, column in columns.items()}
+            cuts.append(Cut(*(rows.get(name, NOTHING) for name in Cut._fields)).part(0, self.longest))
         source = self._source(cuts)
         expected = torch.full(source.ids.shape, IGNORE)
         count = 0
@@ -304,15 +327,21 @@ class TokenClassification(Task[Tagged, Tags]):
         """Return what the encoder reads: words with their spelling, or pieces."""
         import torch
 
-        from seqwright.data.batch import SpelledTokens, source_tokens
+        from seqwright.data.batch import SpelledTokens, Trees, source_tokens
 
         pieces = Ragged.of([cut.pieces for cut in cuts])
+        words = source_tokens(pieces if self.words is None else Ragged.of([cut.words for cut in cuts]))
+        trees = None
+        if self.parsed:
+            numbered = [np.arange(1, len(cut.counts) + 1) for cut in cuts]
+            if self.words is None:
+                numbered = [np.repeat(each, cut.counts) for each, cut in zip(numbered, cuts, strict=True)]
+            trees = Trees.of(numbered, [cut.heads for cut in cuts], words.ids.shape[1])
         if self.words is None:
-            return source_tokens(pieces)
-        words = source_tokens(Ragged.of([cut.words for cut in cuts]))
+            return replace(words, trees=trees)
         counts = np.concatenate([np.append(cut.counts, 0).astype(np.int64) for cut in cuts])  # 0: the end
         spelling = {"pieces": torch.from_numpy(pieces.flat), "counts": torch.from_numpy(counts)}
-        return SpelledTokens(words.ids, words.lengths, **spelling)
+        return SpelledTokens(words.ids, words.lengths, trees=trees, **spelling)
 
     def _places(self, cut: Cut) -> np.ndarray:
         """Return where the words of a sentence are tagged: each at its place, or at its first piece."""
@@ -356,7 +385,9 @@ class TokenClassification(Task[Tagged, Tags]):
     def from_line(self, line: str) -> Tagged:
         """Return the words of a line, or of a block with a word on each line; tags are left out."""
         if line.endswith("\n"):
-            return Tagged(words_in_column(line.splitlines()), None, NOWHERE, in_column=True)
+            rows = line.splitlines()
+            heads = heads_in_column(rows) if self.parsed else None
+            return Tagged(words_in_column(rows), None, NOWHERE, in_column=True, heads=heads)
         words, _, tags = line.partition("\t")
         same = len(words.split()) == len(tags.split())
         return Tagged(tuple((words if same else line).split()), None, NOWHERE)
@@ -389,15 +420,14 @@ class TokenClassification(Task[Tagged, Tags]):
             tuple(chances.tolist()),
             example.in_column,
             source=self.to_line(example),
-            reading=Reading(len(example.words), unknown),
+            reading=Reading(len(example.words), unknown, unparsed=self.parsed and example.heads is None),
         )
 
     def _scores(self, model: Any, rows: Sequence[Row[Tagged]]) -> list[np.ndarray]:
         """Return the scores of the tags of each word, (words, tags) float64 for each row."""
         from seqwright.models import evaluating
 
-        names = ("words", "pieces", "counts")
-        whole = [Cut(*(np.array(row.columns[name], dtype=np.int64) for name in names)) for row in rows]
+        whole = [Cut.of(row.columns) for row in rows]
         parts = [
             (number, cut.part(start, start + self.longest))
             for number, cut in enumerate(whole)
@@ -426,8 +456,7 @@ class TokenClassification(Task[Tagged, Tags]):
 
         (row,), text = self.encode([example]), joined(example.words)
         check_text(text, len(example.words), self.longest)
-        names = ("words", "pieces", "counts")
-        cut = Cut(*(np.array(row.columns[name], dtype=np.int64) for name in names))
+        cut = Cut.of(row.columns)
         (scores,) = self._scores(model, [row])
         path, source, places = self.transitions.best(scores).tolist(), self._source([cut]), self._places(cut)
         expected = torch.full(source.ids.shape, IGNORE)
@@ -550,6 +579,15 @@ def words_in_column(rows: Sequence[str]) -> tuple[str, ...]:
     if is_conllu(rows):
         return tuple(cells[1] for cells in map(cells_of, rows) if cells[0].isdigit())
     return tuple(cells_of(row)[0].strip() for row in rows if not row.startswith(DOCUMENT))
+
+
+def heads_in_column(rows: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the head of each word of a sentence in CoNLL-U; None without a tree."""
+    if not is_conllu(rows):
+        return None
+    words = [cells for cells in map(cells_of, rows) if cells[0].isdigit()]
+    whole = all(len(cells) > HEAD_COLUMN for cells in words)
+    return tree_of([cells[HEAD_COLUMN] for cells in words]) if whole else None
 
 
 def refuse_one_tag(counts: Mapping[str, int], name: str) -> None:

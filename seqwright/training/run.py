@@ -23,7 +23,7 @@ from seqwright.errors import ConfigError, ModelError, Problem
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import write_json
 from seqwright.models import Model
-from seqwright.models.building import build_model, resolve
+from seqwright.models.building import build_model, reads_trees, resolve
 from seqwright.runs.folder import Run, differences
 from seqwright.runtime import threads
 from seqwright.training.encoder_start import start_encoder
@@ -148,8 +148,15 @@ def check_parts(config: Config) -> None:
     """Build every part that needs no data, and report all wrong options at once."""
     model = _problems(partial(_build_on_meta_device, config))
     model = model or _problems(lambda: task_class(config.task).check(config))
+    model = model or _problems(partial(_check_positions, config))
     if problems := wrong_parts(config) + model:
         raise ConfigError("; ".join(dict.fromkeys(problems)))
+
+
+def _check_positions(config: Config) -> None:
+    if reads_trees(config.model) and not task_class(config.task).learning.takes_trees:
+        rule = f"{config.task} reads no dependency trees, which the positions of the encoder need"
+        raise ConfigError(f"{rule}; set model.encoder.position = shaw")
 
 
 def wrong_parts(config: Config) -> list[str]:

@@ -24,12 +24,13 @@ from read_off import (
 from torch.testing import assert_close
 
 from seqwright import cli
+from seqwright.data.readers.parses import Parse
 from seqwright.lens.heads.analysis import analyse
 from seqwright.lens.heads.gates import apply_gates, sites, without_heads
 from seqwright.lens.heads.importance import HeadScorer, ablations, batches_of, gate_gradients
 from seqwright.lens.heads.pruning import prunable, pruned
 from seqwright.lens.heads.roles import FREQUENT, rarest
-from seqwright.lens.heads.syntax_roles import Parse, syntax
+from seqwright.lens.heads.syntax_roles import syntax
 from seqwright.prediction.predictor import load
 from seqwright.training.run import train
 

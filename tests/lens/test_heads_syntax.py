@@ -8,10 +8,11 @@ import headed
 import pytest
 import torch
 
+from seqwright.data.readers.parses import Parse, read_conllu
 from seqwright.errors import InputError
 from seqwright.lens.heads import syntax_roles
 from seqwright.lens.heads.analysis import analyse
-from seqwright.lens.heads.syntax_roles import Parse, read_conllu, syntax
+from seqwright.lens.heads.syntax_roles import questions, syntax
 
 BIRDS = """# text = Big birds sing well.
 1\tBig\tbig\tADJ\t_\t_\t2\tamod\t_\t_
@@ -41,7 +42,7 @@ def test_sentences_words_and_relations_are_read(tmp_path):
     assert (birds.governors, birds.relations[1]) == ((1, 2, -1, 2, 2), "nsubj")
     assert going.text == "vámonos al!"
     assert going.spans == ((0, 7), (0, 7), (8, 10), (10, 11))
-    assert list(birds.questions()) == [
+    assert list(questions(birds)) == [
         (("amod", "dependent to head"), 0, 1),
         (("amod", "head to dependent"), 1, 0),
         (("nsubj", "dependent to head"), 1, 2),
@@ -49,7 +50,7 @@ def test_sentences_words_and_relations_are_read(tmp_path):
         (("advmod", "dependent to head"), 3, 2),
         (("advmod", "head to dependent"), 2, 3),
     ]
-    assert not list(going.questions())  # both words of the object stand at one place
+    assert not list(questions(going))  # both words of the object stand at one place
 
 
 @pytest.mark.parametrize(

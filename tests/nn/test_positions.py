@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from seqwright.data.batch import Trees
 from seqwright.errors import ConfigError, InputError
 from seqwright.nn.attention import Attention
+from seqwright.nn.blocks import Stack
 from seqwright.nn.masks import AttentionContext, Mask, Places
-from seqwright.nn.positions import POSITIONS, Alibi, Learned, Rotary, Shaw, Sinusoidal
+from seqwright.nn.positions import POSITIONS, Alibi, Depth, Learned, Rotary, Shaw, Sinusoidal, Syntax
 
 INSIDE = [name for name in POSITIONS.names() if POSITIONS.get(name).inside]
 DOUBLE = {"dtype": torch.float64}
@@ -175,3 +178,80 @@ def test_dimensions_that_do_not_fit():
         Sinusoidal(size=8, combine="concat", dimensions=8)
     with pytest.raises(ConfigError, match=r"dimensions = 3 is for combine = \"concat\""):
         Sinusoidal(size=8, dimensions=3)
+
+
+def arcs_between(heads: list[int], one: int, other: int) -> int:
+    """The arcs between two words, numbered from 1; 0: the root. By walking up from both."""
+
+    def up(word: int) -> list[int]:
+        return [word] if word == 0 else [word, *up(heads[word - 1])]
+
+    ways = up(one), up(other)
+    meet = next(word for word in ways[0] if word in ways[1])
+    return ways[0].index(meet) + ways[1].index(meet)
+
+
+@st.composite
+def parsed_rows(draw):
+    """Rows of tokens: the word of each token, 0 for the end, and the heads; some rows have no tree."""
+    rows = []
+    for _ in range(draw(st.integers(1, 3))):
+        count = draw(st.integers(1, 5))
+        order = draw(st.permutations(range(1, count + 1)))
+        heads = [0] * count
+        for i, word in enumerate(order[1:], start=1):
+            heads[word - 1] = draw(st.sampled_from([0, *order[:i]]))
+        pieces = [word for word in range(1, count + 1) for _ in range(draw(st.integers(1, 2)))]
+        rows.append((pieces, heads if draw(st.booleans()) else []))
+    return rows
+
+
+@given(rows=parsed_rows(), distance=st.integers(1, 3), tree=st.integers(1, 4))
+def test_syntax_adds_vectors_of_the_distance_in_the_tree(rows, distance, tree):
+    """e_ij and z_i as with Shaw et al., plus the vector of the arcs between the words: a loop over pairs."""
+    width = max(len(pieces) for pieces, _ in rows) + 1
+    trees = Trees.of([np.array(p) for p, _ in rows], [np.array(h, np.int64) for _, h in rows], width)
+    syntax = Syntax(heads=2, key_size=4, value_size=3, distance=distance, tree_distance=tree).double()
+    places = Places.run(0, width).with_trees(trees)
+    q = torch.randn(len(rows), 2, width, 4, **DOUBLE)
+    weights = torch.rand(len(rows), 2, width, width, **DOUBLE)
+    context = AttentionContext(places)
+    bias, extra = syntax.linear.bias(q, context, places), syntax.linear.values(weights, context, places)
+    found = syntax.bias(q, context, places), syntax.values(weights, context, places)
+    with torch.no_grad():
+        for b, i, j in torch.cartesian_prod(*map(torch.arange, (len(rows), width, width))).tolist():
+            pieces, heads = rows[b]
+            if heads:
+                one, other = (pieces[at] if at < len(pieces) else 0 for at in (i, j))
+                arcs = arcs_between(heads, one, other) * (1 if j > i else -1)
+                row = max(-tree, min(tree, arcs)) + tree
+                bias[b, :, i, j] += q[b, :, i] @ syntax.tree.key_table[0, row]
+                extra[b, :, i] += weights[b, :, i, j, None] * syntax.tree.value_table[0, row]
+    assert_close(found, (bias, extra))
+
+
+@given(rows=parsed_rows(), deepest=st.integers(1, 4))
+def test_depth_adds_the_vector_of_the_depth_in_the_tree(rows, deepest):
+    width = max(len(pieces) for pieces, _ in rows) + 1
+    trees = Trees.of([np.array(p) for p, _ in rows], [np.array(h, np.int64) for _, h in rows], width)
+    depth, places = Depth(size=6, deepest=deepest).double(), Places.run(0, width)
+    zeros = torch.zeros(len(rows), width, 6, **DOUBLE)
+    expected = Sinusoidal(size=6).double().embed(zeros, places)
+    assert_close(depth.embed(zeros, places), expected)
+    for b, (pieces, heads) in enumerate(rows):
+        for t, word in enumerate(pieces if heads else []):
+            expected[b, t] += depth.table[min(arcs_between(heads, word, 0), deepest)].detach()
+        if heads:
+            expected[b, len(pieces) :] += depth.table[0].detach()
+    assert_close(depth.embed(zeros, places.with_trees(trees)), expected)
+
+
+def test_a_tree_changes_the_output_of_a_stack():
+    stack = Stack(size=8, heads=2, layers=1, position="syntax").double().eval()
+    places, x = Places.run(0, 3), torch.randn(1, 3, 8, **DOUBLE)
+    first, second = (
+        stack(x, places.with_trees(Trees.of([np.array([1, 2])], [np.array(heads)], 3)))[0]
+        for heads in ([0, 1], [2, 0])
+    )
+    assert not torch.allclose(first, second)
+    assert not torch.allclose(first, stack(x, places)[0])

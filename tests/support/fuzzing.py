@@ -45,11 +45,11 @@ from seqwright import cli, files
 from seqwright.config import Config, DataConfig, parse, to_toml
 from seqwright.config.tables import Format
 from seqwright.data.checks.doctor import diagnose
+from seqwright.data.readers.parses import read_conllu
 from seqwright.data.store import Store
 from seqwright.data.task import TASKS, task_class
 from seqwright.data.tokenizer import TOKENIZERS, load_tokenizer, train_tokenizer
 from seqwright.errors import SeqwrightError
-from seqwright.lens.heads.syntax_roles import read_conllu
 from seqwright.lens.trace.document import Kind, Trace
 from seqwright.lens.trace.history import read_learning
 from seqwright.pipeline import from_file, run_design

@@ -28,6 +28,7 @@ from seqwright.data.readers.jsonl import MISSING, parse_object, value_under
 from seqwright.data.readers.lines import Decoding, cleaned, first_lines
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
+from seqwright.data.readers.parses import HEAD_COLUMN, tree_of
 from seqwright.data.readers.sniffing import FormatOptions
 from seqwright.data.tag_scheme import Scheme, repaired, scheme_of
 from seqwright.data.text_display import pluralize
@@ -46,14 +47,15 @@ FIX = "fix it, or skip such sentences with data.skip_bad_rows=true"
 
 
 class Tagged(NamedTuple):
-    """Words, their tags (None for an input without them), where the sentence begins, and whether the file has
-    a word on each line.
+    """Words, their tags (None for an input without them), where the sentence begins, whether the file has a
+    word on each line, and the head of each word, counted from 1; 0: the root. None: no dependency tree.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
     place: Place
     in_column: bool = False
+    heads: tuple[int, ...] | None = None
 
 
 def evidence_of_tags(glance: Glance) -> tuple[int, str] | None:
@@ -163,16 +165,16 @@ class ConllFiles(TaggedFiles):
         for path in self.paths:
             for block in sentence_blocks(self.lines(path, report)):
                 try:
-                    words, tags = self._columns(block)
+                    sentence = self._sentence(block)
                 except InputError as error:
                     self._bad(block[0][0], str(error), report)
                 else:
-                    if words:
-                        yield Tagged(words, tags, block[0][0])
+                    if sentence.words:
+                        yield sentence
 
     @abstractmethod
-    def _columns(self, block: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the words and the tags of a sentence."""
+    def _sentence(self, block: Sequence[Line]) -> Tagged:
+        """Return the sentence of a block of lines."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +192,10 @@ class ConlluFiles(ConllFiles):
     def form(self) -> tuple[str, ...]:
         return (f"CoNLL-U: the tags are those of the field {FIELDS[self.field]}; --field changes it",)
 
-    def _columns(self, block: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _sentence(self, block: Sequence[Line]) -> Tagged:
         rows = [row.cells for row in conllu_rows(block) if row.is_word]
-        return tuple(row[1] for row in rows), tuple(row[self.field] for row in rows)
+        words, tags = (tuple(row[column] for row in rows) for column in (1, self.field))
+        return Tagged(words, tags, block[0][0], heads=tree_of([row[HEAD_COLUMN] for row in rows]))
 
 
 @dataclass(frozen=True)
@@ -222,9 +225,10 @@ class ColumnFiles(ConllFiles):
     def form(self) -> tuple[str, ...]:
         return (f"CoNLL: words in column 1, tags in column {self.column + 1} of {self.width}",)
 
-    def _columns(self, block: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _sentence(self, block: Sequence[Line]) -> Tagged:
         rows = [cells for _, cells in column_rows(block, self.width)]
-        return tuple(row[0].strip() for row in rows), tuple(row[self.column].strip() for row in rows)
+        words, tags = (tuple(row[column].strip() for row in rows) for column in (0, self.column))
+        return Tagged(words, tags, block[0][0])
 
 
 @dataclass(frozen=True)

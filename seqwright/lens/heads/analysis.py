@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import END, Tokens
+from seqwright.data.readers.parses import Parse
 from seqwright.errors import InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, sides, sites
@@ -27,7 +28,7 @@ from seqwright.lens.heads.importance import (
     tokens_of,
 )
 from seqwright.lens.heads.roles import FREQUENT, AttentionBatch, Behaviour, HeadStatistics, ranks, rarest
-from seqwright.lens.heads.syntax_roles import Parse, Relation, syntax
+from seqwright.lens.heads.syntax_roles import Relation, syntax
 from seqwright.models import Model, evaluating
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ query. The baseline always chooses the most common offset of the relation. A hea
 
 from __future__ import annotations
 
-import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,11 +18,8 @@ import torch
 from torch import Tensor
 
 from seqwright.data.batch import source_tokens
-from seqwright.data.read_report import Place, ReadReport
-from seqwright.data.readers.conll import ConlluRow, Line, conllu_rows, sentence_blocks
-from seqwright.data.readers.pairs import read_lines
+from seqwright.data.readers.parses import Parse, Span
 from seqwright.data.store import Ragged
-from seqwright.errors import InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.heads.gates import Head, Kind, LayerKey, sides, sites
 from seqwright.lens.trace.contract import TextTask
@@ -38,26 +33,16 @@ RELATIONS = {"nsubj": "nsubj", "obj": "obj", "dobj": "obj", "amod": "amod", "adv
 
 Direction = Literal["dependent to head", "head to dependent"]
 Question = tuple[str, Direction]
-Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Parse:
-    """A parsed sentence: the span of each word, the word that governs it (−1: none), and the relation."""
-
-    text: str
-    spans: tuple[Span, ...]
-    governors: tuple[int, ...]
-    relations: tuple[str, ...]
-
-    def questions(self) -> Iterator[tuple[Question, int, int]]:
-        """Yield each relation with its direction, the word that attends, and the word to find."""
-        for word, governor in enumerate(self.governors):
-            name = RELATIONS.get(self.relations[word])
-            if name is None or governor < 0 or self.spans[word] == self.spans[governor]:
-                continue
-            yield (name, "dependent to head"), word, governor
-            yield (name, "head to dependent"), governor, word
+def questions(parse: Parse) -> Iterator[tuple[Question, int, int]]:
+    """Yield each relation with its direction, the word that attends, and the word to find."""
+    for word, governor in enumerate(parse.governors):
+        name = RELATIONS.get(parse.relations[word])
+        if name is None or governor < 0 or parse.spans[word] == parse.spans[governor]:
+            continue
+        yield (name, "dependent to head"), word, governor
+        yield (name, "head to dependent"), governor, word
 
 
 @dataclass(frozen=True)
@@ -87,7 +72,7 @@ def syntax(predictor: Predictor, parses: Sequence[Parse]) -> dict[Head, tuple[Re
     hits: defaultdict[tuple[Question, LayerKey], Tensor] = defaultdict(lambda: torch.tensor(0.0).double())
     for parse in parses:
         attended, read = _attended(predictor, parse)
-        for question, query, wanted in parse.questions():
+        for question, query, wanted in questions(parse):
             if max(query, wanted) >= read or (kind == "dec" and wanted > query):
                 continue
             offsets[question][wanted - query] += 1
@@ -140,46 +125,3 @@ def _tokens(predictor: Predictor, text: str) -> tuple[list[Span | None], Callabl
         return [*((p.start, p.end) for p in tokenizer.pieces(text)), None], lambda: model.encoder(source)
     readout = predictor.task.readout(model, next(predictor.task.inputs(text)))
     return readout.spans, lambda: model(readout.batch)
-
-
-def read_conllu(path: str | os.PathLike[str]) -> list[Parse]:
-    """The sentences of a CoNLL-U file."""
-    name = os.fspath(path)
-    lines = ((Place(name, row), line) for row, line in enumerate(read_lines(path, ReadReport()), start=1))
-    parses = [_parse(block, rows) for block in sentence_blocks(lines) if (rows := conllu_rows(block))]
-    if not parses:
-        raise InputError(
-            f"{name} has no sentences; CoNLL-U has ten columns, and blank lines between sentences"
-        )
-    return parses
-
-
-def _parse(block: Sequence[Line], rows: Sequence[ConlluRow]) -> Parse:
-    words = [row for row in rows if row.is_word]
-    for place, cells, *_ in words:
-        if not re.fullmatch("[0-9]{1,9}", cells[6]) or int(cells[6]) > len(words):
-            raise InputError(f"{place} has the head {cells[6][:40]!r}, neither a word of the sentence nor 0")
-    surface = list(_surface(rows))
-    joined = "".join(row.cells[1] + ("" if "SpaceAfter=No" in row.cells[9] else " ") for row, _ in surface)
-    given = re.search(r"^# *text *= *(.*)$", "\n".join(line for _, line in block), re.MULTILINE)
-    text = given[1].strip() if given else joined.rstrip()
-    spans, end = list[Span](), 0
-    for row, count in surface:
-        form = row.cells[1]
-        start = text.find(form, end)
-        if start < 0:
-            rest = f"the rest of the text, {text[end : end + 40]!r}"
-            raise InputError(f"{row.place}: {form[:40]!r} does not occur in {rest}")
-        end = start + len(form)
-        spans += [(start, end)] * count  # the words of a range share its span
-    governors = tuple(int(row.cells[6]) - 1 for row in words)
-    return Parse(text, tuple(spans), governors, tuple(row.cells[7].partition(":")[0] for row in words))
-
-
-def _surface(rows: Sequence[ConlluRow]) -> Iterator[tuple[ConlluRow, int]]:
-    """The rows that occur in the text, a range such as 3-4 instead of its words, with their word counts."""
-    last = 0
-    for row in rows:
-        if not row.empty and row.first > last:
-            yield row, row.last - last
-            last = row.last

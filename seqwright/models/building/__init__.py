@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from seqwright.config.presets import KIND, PINNED, PRESETS, as_table, pinned
-from seqwright.config.registry import unknown
+from seqwright.config.registry import parse, unknown
 from seqwright.data.batch import Segments
 from seqwright.errors import ConfigError, Problem
 from seqwright.models import DECODERS, ENCODERS, HEADS, MODELS, NETWORKS
+from seqwright.nn.positions import POSITIONS
 
 PART_REGISTRIES = {"encoder": ENCODERS, "decoder": DECODERS, "network": NETWORKS, "head": HEADS}
 KEPT = ("size", "dropout")  # options of a preset's part that mean the same in a part of another kind
@@ -78,6 +79,12 @@ def reads_sentences(model: str | Mapping[str, Any]) -> bool:
     """Whether the encoder of a described model reads `Segments`."""
     encoder = resolve(model).get("encoder")
     return encoder is not None and ENCODERS.get(encoder["kind"]).reads is Segments  # type: ignore[attr-defined]
+
+
+def reads_trees(model: str | Mapping[str, Any]) -> bool:
+    """Whether the encoder of a described model has positions that read dependency trees."""
+    position = resolve(model).get("encoder", {}).get("position", "none")
+    return POSITIONS.get(parse("position", position)[0]).structural  # type: ignore[attr-defined]
 
 
 def _as_table(part: str, spec: str | Mapping[str, Any] | None) -> dict[str, Any]:

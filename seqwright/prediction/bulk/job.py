@@ -125,7 +125,9 @@ class InputWarnings:
     def __init__(self, predictor: Predictor, file: str):
         self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
         self.tokens = self.unknown = 0
-        self.with_unknown, self.with_tab, self.cut, self.long = (Occurrences() for _ in range(4))
+        self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed = (
+            Occurrences() for _ in range(5)
+        )
         self.symbols: dict[str, None] = {}  # the first unknown symbols
 
     def add(self, row: int, prediction: Prediction) -> None:
@@ -138,6 +140,8 @@ class InputWarnings:
                 self.symbols |= dict.fromkeys(self.predictor.task.unknown_symbols(prediction.source))
         if self.one_text and "\t" in prediction.source:
             self.with_tab.add(place)
+        if reading.unparsed:
+            self.unparsed.add(place)
         if reading.unread:
             self.cut.add(place)
         elif self.predictor.trained_length is not None and reading.tokens > self.predictor.trained_length:
@@ -160,6 +164,7 @@ class InputWarnings:
             (self.with_unknown, f"with symbols that are unknown to the model{such_as}"),
             (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: the rest was not read"),
             (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
+            (self.unparsed, "without a dependency tree: their positions are linear"),
         )
         return [
             f"{pluralize(count.count, 'line')} {kind} "

@@ -97,6 +97,14 @@ class GeneratedText(Task[E, Text]):
         """Return the part of a source that is read, of at most `limit` tokens."""
         return ids[:limit]
 
+    def read_source(self, row: Row[E], limit: int) -> Sequence[int]:
+        """Return the part of the source of an input that is read, of at most `limit` tokens."""
+        return self.read_part(row.columns["source"], limit)
+
+    def gathered(self, sources: Sequence[Sequence[int]]) -> Ragged:
+        """Return sources end to end."""
+        return Ragged.of(sources)
+
     def draw_key(self, row: Row[E], number: int) -> int:
         """Return what decides the random numbers of an output, besides the seed: the number of the input."""
         return number
@@ -170,7 +178,7 @@ class GeneratedText(Task[E, Text]):
         if not filled:
             return found
         own = [numbers[i] if numbers else i for i in filled]
-        sources = [self.read_part(rows[i].columns["source"], limit) for i in filled]
+        sources = [self.read_source(rows[i], limit) for i in filled]
         drawn = [self.draw_key(rows[i], n) for i, n in zip(filled, own, strict=True)]
         outputs = self.search(model, sources, self._prefixes(request.prefix, own), request.options, drawn)
         for i, hypotheses in zip(filled, outputs, strict=True):
@@ -240,7 +248,7 @@ class GeneratedText(Task[E, Text]):
             prefill=model.prefill,
             **symbols,
         )
-        return model.start(self.source_of(Ragged.of(sources))), start
+        return model.start(self.source_of(self.gathered(sources))), start
 
     def drafts(
         self, model: Model, rows: Sequence[Row[E]], request: TextRequest, numbers: Sequence[int]
@@ -266,7 +274,7 @@ class GeneratedText(Task[E, Text]):
             alike.setdefault((draft.options, own), []).append(draft)
         legs, limit = [], self.input_limit(model)
         for group in alike.values():
-            sources = [self.read_part(draft.row.columns["source"], limit) for draft in group]
+            sources = [self.read_source(draft.row, limit) for draft in group]
             numbers, options = [draft.number for draft in group], group[0].options
             prefixes = self._prefixes(group[0].request.prefix, numbers)
             drawn = [self.draw_key(draft.row, draft.number) for draft in group]
@@ -346,7 +354,8 @@ class GeneratedText(Task[E, Text]):
         scores = np.zeros(len(rows))
         order = sorted(range(len(rows)), key=lambda i: (rows[i].length, self.source_length(rows[i])))
         for numbers in cut_by_tokens(order, [row.length + 1 for row in rows], TOKENS):
-            sources, targets = (Ragged.of([rows[i].columns[side] for i in numbers]) for side in SIDES)
+            sources = self.gathered([self.read_source(rows[i], LONGEST) for i in numbers])
+            targets = Ragged.of([rows[i].columns["target"] for i in numbers])
             with evaluating(model):
                 scores[numbers] = log_probs(model, self.collated(sources, targets, np.array(numbers)))
         return scores.tolist()
