@@ -14,6 +14,7 @@ from seqwright.data.checks.statistics import Statistics, TextColumn
 from seqwright.data.read_report import Pair
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
+from seqwright.tasks.text_to_text import ONE_TOKENIZER
 
 SPEED = 8000  # target tokens per second of `tiny` on two cores, roughly
 GREEDY = 3000  # tokens per second of greedy search with one thread, roughly
@@ -58,8 +59,9 @@ def choose_for(
     epochs = _epochs(report.examples * length, ends)
     model = requested.get("model", {})
     named = PRESETS.get(model.get("preset"))
-    alone = model.get("kind", named and named.kind) == ALONE
-    tokenizer = _tokenizer_of_one_text(kinds, report) if alone else _tokenizer(kinds, report)
+    kind = model.get("kind", named and named.kind)
+    alone, joint = kind == ALONE, ONE_TOKENIZER.get(kind)
+    tokenizer = _tokenizer(kinds, report) if joint is None else _joint_tokenizer(kinds, report, joint)
     # options of parts are those of Transformers, and an RNN alone forgets its source
     free = not alone and not model.keys() - OTHER_OPTIONS
     many = report.examples >= LONG[0] and epochs >= LONG[1] and not requested.get("start")
@@ -136,12 +138,12 @@ def _tokenizer(kinds: Sequence[str], report: Statistics) -> Choice:
     return Choice(what, {"tokenizer": {"joint": joint, "source": source, "target": target}}, reason)
 
 
-def _tokenizer_of_one_text(kinds: Sequence[str], report: Statistics) -> Choice:
-    """Choose one tokenizer for a decoder that reads source and target as one text."""
+def _joint_tokenizer(kinds: Sequence[str], report: Statistics, reason: str) -> Choice:
+    """Choose one tokenizer for a model that needs the same ids on both sides."""
     kind = kinds[0] if kinds[0] == kinds[1] else "bpe" if "bpe" in kinds else "characters"
     table = _tokenizer([kind, kind], report).table["tokenizer"]
     name = NAMES[kind][0].format(table["source"]["max_size"] if kind == "bpe" else 0)
-    reason = "a decoder alone reads source and target as one text"
+    reason = f"the model {reason}"
     return Choice(f"one tokenizer: {name}", {"tokenizer": {**table, "joint": True}}, reason)
 
 

@@ -67,6 +67,10 @@ Source = str | tuple[str, ...]
 JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 ONE_TEXT: tuple[FieldKind, ...] = ("text",)
 NOWHERE = Place("", 0)
+ONE_TOKENIZER = {  # kinds of models that need one, and why
+    "decoder_only": "reads source and target as one text",
+    "pointer_generator": "copies tokens of the source",
+}
 TREES = ("nodes", "heads")  # columns of dependency trees
 SUMMARY = 3  # times the words of targets from which on sources are texts to summarise
 USUAL = {  # the metrics of a validation, by the way targets are written
@@ -109,7 +113,7 @@ class TextToText(GeneratedText[Pair]):
     parsed: bool = False
 
     roles = (Role("source", Kind.TEXT), Role("target", Kind.TEXT, needed="train"))
-    models = ("encoder_decoder", "ensemble", "decoder_only")
+    models = ("encoder_decoder", "ensemble", "decoder_only", "pointer_generator")
     nouns = Nouns("pair", group="source")
     learning = Learning(transfers=True, correctable=True, takes_trees=True)
     usage = Usage(
@@ -249,10 +253,10 @@ class TextToText(GeneratedText[Pair]):
                 "positions from syntax need the same tokens in each epoch; set tokenizer.sampled = false"
             )
         model, together = resolve(config.model), config.tokenizer.joint or config.start is not None
-        if model["kind"] == "decoder_only" and not together:
+        why = ONE_TOKENIZER.get(model["kind"])
+        if why is not None and not together:
             raise ConfigError(
-                "a decoder_only model reads source and target as one text, but tokenizer.joint is false; set "
-                "tokenizer.joint = true"
+                f"a {model['kind']} model {why}, but tokenizer.joint is false; set tokenizer.joint = true"
             )
         if model.get("share") and not together:
             raise ConfigError(
