@@ -1,4 +1,5 @@
-"""Summaries: the defaults on AESLC and SAMSum, and five kinds of models with the same data and minutes.
+"""Summaries: the defaults on AESLC and SAMSum, five kinds of models with the same data and minutes, and what
+copying from the source is worth.
 
 python -m bench.summaries DATA [--only NAME ...]   # trains them and appends to bench/results/summaries.jsonl
 python -m bench.summaries --table                  # writes the tables of docs/benchmarks.md from it
@@ -9,7 +10,8 @@ that were interrupted. With `--minutes` the result is printed and not recorded.
 `aeslc` and `samsum` receive files, time and seed; the recipe chooses everything else. The models of the
 second table read SAMSum with one BPE of 3,000 pieces for both sides and the same dropout. A token uses about
 2 million parameters of each; the one with experts has more. Perplexity is that of a piece of the first
-reference summary, its end included.
+reference summary, its end included. The third table compares a Transformer with and without a pointer to the
+source (See et al. 2017). It is a choice between models, so it is judged on the validation data.
 """
 
 from __future__ import annotations
@@ -47,13 +49,17 @@ COMPRESSED = (*ALONE, "model.window=64", 'model.growth=["last", "compressed"]')
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training. published: figures next to which the score stands. aim: least ROUGE-1, -2 and -L."""
+    """One training. published: figures next to which the score stands. aim: least ROUGE-1, -2 and -L.
+
+    judged: the part of the data that is summarised.
+    """
 
     title: str
     data: str
     options: tuple[str, ...] = ()
     published: str = ""
     aim: tuple[float, float, float] | None = None
+    judged: str = "test"
 
 
 DEFAULTS = {
@@ -78,43 +84,52 @@ MODELS = {
         "the same, with 4 experts", "samsum", (*EQUAL, *COMPRESSED, "model.feed_forward=experts")
     ),
 }
-EXPERIMENTS = {**DEFAULTS, **MODELS}
+COPYING = {
+    f"{name}_{data}": Experiment(
+        f"{title}, {kind}", data, (*EQUAL, "model.preset=tiny", f"model.kind={kind}"), judged="valid"
+    )
+    for data, title in (("samsum", "SAMSum"), ("aeslc", "AESLC"))
+    for name, kind in (("plain", "encoder_decoder"), ("pointer", "pointer_generator"))
+}
+EXPERIMENTS = {**DEFAULTS, **MODELS, **COPYING}
 
 
 def run(experiment: Experiment, data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
-    """Train into `out`, and evaluate on the test part."""
-    train, valid, test = (
-        str(data / "summaries" / experiment.data / f"{part}.jsonl.gz") for part in ("train", "valid", "test")
+    """Train into `out`, and evaluate on the part that is judged."""
+    train, valid, judging = (
+        str(data / "summaries" / experiment.data / f"{part}.jsonl.gz")
+        for part in ("train", "valid", experiment.judged)
     )
     fixed = [f"--valid={valid}", f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
     printed_by("train", train, *fixed, *experiment.options)
-    judged = json.loads(printed_by("evaluate", str(out), test, "--metrics", "rouge", "--json"))
+    judged = json.loads(printed_by("evaluate", str(out), judging, "--metrics", "rouge", "--json"))
     return {
         "metrics": judged["metrics"],
         "intervals": judged["intervals"],
         "lead": judged["baselines"]["lead"],
         "copied": dict(judged["tables"]["copies"]["rows"]),
-        "perplexity": perplexity(out, test),
+        "perplexity": perplexity(out, judging),
         "minutes": minutes,
         **training_facts(out),
         "seed": seed,
     }
 
 
-def perplexity(out: Path, test: str) -> float:
+def perplexity(out: Path, file: str) -> float:
     """Return exp(−log p / n) of the first reference summaries, in n pieces with their ends."""
     predictor = seqwright.load(out)
     task: Any = predictor.task
-    pairs = list(task.reader([test], DataConfig()).read(ReadReport()))
+    pairs = list(task.reader([file], DataConfig()).read(ReadReport()))
     total = sum(predictor.score(pairs))
     pieces = sum(len(task.target.encode(pair.target)) + 1 for pair in pairs)
     return math.exp(-total / pieces)
 
 
 def table() -> str:
-    """Return both tables, each with the latest result of each experiment."""
+    """Return the tables, each with the latest result of each experiment."""
     found = latest(RESULTS)
-    parts = [_defaults(found), _models(found)]
+    pointers = "With and without a pointer to the source, on the validation data"
+    parts = [_defaults(found), _models(found, MODELS, "SAMSum"), _models(found, COPYING, pointers)]
     if missing := [name for name in EXPERIMENTS if name not in found]:
         parts.append(f"Not run yet: {', '.join(missing)}.")
     return "\n\n".join(part for part in parts if part)
@@ -147,17 +162,17 @@ def _defaults(found: dict[str, Any]) -> str:
     return markdown(head, rows) if rows else ""
 
 
-def _models(found: dict[str, Any]) -> str:
+def _models(found: dict[str, Any], experiments: dict[str, Experiment], caption: str) -> str:
     head = ("model", "perplexity", "ROUGE-L", "95 %", "ROUGE-1 / 2", "copied", "parameters", "steps")
     rows = []
-    for name in MODELS:
+    for name in experiments:
         if name not in found:
             continue
         record = found[name]
         low, high = record["intervals"]["rouge_l"]
         rows.append(
             [
-                MODELS[name].title,
+                experiments[name].title,
                 f"{record['perplexity']:.1f}",
                 f"**{record['metrics']['rouge_l']:.1f}**",
                 f"{low:.1f}–{high:.1f}",
@@ -169,9 +184,9 @@ def _models(found: dict[str, Any]) -> str:
         )
     if not rows:
         return ""
-    minutes = {found[name]["minutes"] for name in MODELS if name in found}
-    caption = f"SAMSum, {', '.join(f'{each:g}' for each in sorted(minutes))} minutes each:"
-    return f"{caption}\n\n{markdown(head, rows)}"
+    minutes = {found[name]["minutes"] for name in experiments if name in found}
+    times = ", ".join(f"{each:g}" for each in sorted(minutes))
+    return f"{caption}, {times} minutes each:\n\n{markdown(head, rows)}"
 
 
 def _slashes(values: Iterable[float]) -> str:
