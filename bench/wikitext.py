@@ -43,8 +43,9 @@ SOURCE = "gluon-nlp, 750 epochs on a GPU, whole words"
 
 
 def unpacked(data: Path, folder: Path) -> dict[str, Path]:
-    """Return the parts of the data as plain text."""
+    """Return the parts of the data as plain text in `folder`, where a training that resumes finds them."""
     found = {}
+    folder.mkdir(parents=True, exist_ok=True)
     for part in PARTS:
         found[part] = folder / f"{part}.txt"
         with (
@@ -63,12 +64,11 @@ def per_word(nats_per_character: float, text: str) -> float:
 
 def run(options: tuple[str, ...], data: Path, out: Path, *, seed: int, minutes: float) -> dict[str, Any]:
     """Train into `out`, and evaluate on the test part."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = unpacked(data, Path(folder))
-        fixed = [f"--valid={files['valid']}", f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
-        printed_by("train", str(files["train"]), *fixed, "--task=language_modeling", *options)
-        judged = json.loads(printed_by("evaluate", str(out), str(files["test"]), "--json"))
-        text = files["test"].read_text(encoding="utf-8")
+    files = unpacked(data, out.parent / "wikitext2")
+    fixed = [f"--valid={files['valid']}", f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
+    printed_by("train", str(files["train"]), *fixed, "--task=language_modeling", *options)
+    judged = json.loads(printed_by("evaluate", str(out), str(files["test"]), "--json"))
+    text = files["test"].read_text(encoding="utf-8")
     return {
         "perplexity": per_word(judged["metrics"]["nats_per_character"], text),
         "metrics": judged["metrics"],
