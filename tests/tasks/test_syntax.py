@@ -17,7 +17,7 @@ from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.parses import Parse, ParsedSource, read_conllu, tree_of
 from seqwright.data.readers.tagged import Tagged
 from seqwright.data.task import task_class
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.evaluate import evaluate_files
 from seqwright.prediction.predictor import load
 from seqwright.tasks.token_classification import Cut
@@ -216,6 +216,9 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     task, config = task_class("text_to_text"), translator(tmp_path)
     with pytest.raises(ConfigError, match=r"set model.encoder.position = syntax"):
         task.check(translator(tmp_path, model="tiny"))
+    missing = translator(tmp_path, data={"train": list(config.data.train), "syntax": ["no.conllu"]})
+    with pytest.raises(InputError, match=r"no.conllu does not exist"):
+        next(iter(task.reader(missing.data.train, missing.data).read(ReadReport())))
     with pytest.raises(ConfigError, match=r"set tokenizer.sampled = false"):
         task.check(parse({**config.to_dict(), "tokenizer": {"sampled": True}}))
 

@@ -89,13 +89,14 @@ class ParsedPairs:
         return self.pairs.named_twice
 
     def read(self, report: ReadReport) -> Iterator[Pair]:
-        known = _known(tuple((path, os.stat(path).st_mtime_ns) for path in self.syntax))
+        changed = (os.path.getmtime(path) if os.path.exists(path) else 0.0 for path in self.syntax)
+        known = _known(tuple(zip(self.syntax, changed, strict=True)))
         for pair in self.pairs.read(report):
             yield pair._replace(source=ParsedSource(pair.source, known.get(squeezed(pair.source))))
 
 
 @lru_cache(maxsize=1)
-def _known(files: tuple[tuple[str, int], ...]) -> Mapping[str, Parse]:
+def _known(files: tuple[tuple[str, float], ...]) -> Mapping[str, Parse]:
     """Return the sentences of files by their text without spaces. Data are read several times."""
     return {squeezed(parse.text): parse for path, _ in files for parse in read_conllu(path)}
 
