@@ -9,6 +9,7 @@ from typing import Any
 from seqwright.data.text_display import pluralize
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.runs.folder import DIAGNOSED_FROM
+from seqwright.runs.report.bars import Bar, bar_chart
 from seqwright.runs.report.curves import Clock, Curve, Point, curve_table, line_chart, running_median, thinned
 from seqwright.runs.report.differences import cutter, marked
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
@@ -23,7 +24,7 @@ def curves(record: Record) -> Markup | str:
     """Draw the charts of a training, or return why there are none."""
     rates, speeds = (_series(record.steps, key) for key in ("rate", "tokens_per_second"))
     speed = "Input and output tokens per second, time of validations included."
-    drawn = [*_losses(record), *_scores(record)]
+    drawn = [*_losses(record), *_scores(record), *_experts(record)]
     if rates:
         found = [Curve("rate", thinned(rates), "one")]
         drawn.append(_chart(record, "Learning rate", "As scheduled.", found, zero=True))
@@ -90,6 +91,28 @@ def _scores(record: Record) -> list[Markup]:
         found = [Curve("validation", points, "two", "marked")]
         charts.append(_chart(record, titled(label), text, found, zero=grown))
     return charts
+
+
+def _experts(record: Record) -> list[Markup]:
+    """Draw the share of the tokens that each expert of each mixture receives, at the latest validation."""
+    found = next((each["experts"] for each in reversed(record.validations) if "experts" in each), None)
+    bars = [
+        Bar(f"{_layer(str(name))}, expert {number}", share, f"{share:.0%}")
+        for name, shares in (found.items() if isinstance(found, dict) else ())
+        for number, share in enumerate(map(finite, shares if isinstance(shares, list) else ()), start=1)
+        if share is not None and 0 <= share <= 1
+    ]
+    if not bars:
+        return []
+    text = "Share of the tokens that each expert receives, at the last validation."
+    drawn = bar_chart(f"Experts. {text}", bars, max(bar.value for bar in bars))
+    rows = [(bar.name, bar.note) for bar in bars]
+    return [figure("Experts", text, drawn, table(("expert", "tokens"), rows, "Experts"))]
+
+
+def _layer(name: str) -> str:
+    """Return `decoder 0` for decoder.stack.blocks.0.feed_forward."""
+    return name.removesuffix(".feed_forward").replace(".stack.blocks.", " ")
 
 
 def _chart(record: Record, title: str, text: str, found: list[Curve], *, zero: bool = False) -> Markup:

@@ -368,3 +368,15 @@ def test_the_page_states_whether_training_is_reproducible(tmp_path, changed, sen
     folder = make_run(tmp_path / "run")
     Run.open(folder).configure({**CONFIG, "threads": None, **changed})
     assert sentence in write_report(folder).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("odd", [None, [1], {"a": 3}, {"a": [None, "x", -1.0, 2.0]}])
+def test_the_tokens_of_each_expert_are_shown(folder, odd):
+    run, name = Run.open(folder), "decoder.stack.blocks.0.feed_forward"
+    run.log({**validation(40, "pairs"), "experts": {name: [0.75, 0.25]}})
+    page = page_of(folder)
+    Reader(page)
+    assert "Share of the tokens that each expert receives" in page
+    assert [each in page for each in ("decoder 0, expert 1", "75%", "25%")] == [True] * 3
+    run.log({**validation(50, "pairs"), "experts": odd})
+    assert "each expert receives" not in page_of(folder)
