@@ -27,6 +27,8 @@ Side = Literal["encoder", "decoder"]
 LayerKey = tuple[Kind, int]  # the kind and the layer of an attention
 KINDS: tuple[Kind, ...] = ("enc", "dec", "cross")
 SIDES: tuple[Side, ...] = ("encoder", "decoder")
+# an encoder that reads no source; a pointer, whose weights are probabilities, and whose output is not used
+NO_SITES = ("target_encoder.", "pointer")
 
 
 class Head(NamedTuple):
@@ -90,7 +92,7 @@ def sites(model: nn.Module) -> list[Site]:
     in_blocks = {block.attention for block in blocks if not block.growth.windowed}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
     for name, part in model.named_modules():
-        if isinstance(part, Attention) and not name.startswith("target_encoder."):  # reads no source
+        if isinstance(part, Attention) and not name.startswith(NO_SITES):
             kind: Kind = "enc" if name.startswith("encoder.") else "dec" if part.mask.causal else "cross"
             site = Site(kind, len(found[kind]), name, part, part in stacked, part not in in_blocks)
             found[kind].append(site)
