@@ -40,9 +40,7 @@ class DataConfig:
     field: Annotated[
         str | None, Doc("Field of the tags: upos, xpos … of CoNLL-U, a column number, or a key of JSON.")
     ] = None
-    syntax: Annotated[
-        Files, Doc("CoNLL-U files with the dependency trees of sources, for positions from syntax.")
-    ] = ()
+    syntax: Annotated[str | Files, Doc("CoNLL-U file, or files, with the dependency trees of sources.")] = ()
     quoting: Annotated[bool | None, Doc("Whether double quotes enclose cells; default: only in CSV.")] = None
     encoding: Annotated[str, Doc("Character encoding of the files.")] = "utf-8"
     on_bad_bytes: Annotated[

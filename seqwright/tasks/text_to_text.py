@@ -144,11 +144,11 @@ class TextToText(GeneratedText[Pair]):
     @classmethod
     def reader(cls, paths: Sequence[str], data: DataConfig) -> PairFiles | ParsedPairs:
         pairs = open_pairs(paths, data)
-        return ParsedPairs(pairs, data.syntax) if data.syntax else pairs
+        return ParsedPairs(pairs, syntax_files(data)) if data.syntax else pairs
 
     @classmethod
     def files(cls, paths: Sequence[str], data: DataConfig) -> list[str]:
-        return [*super().files(paths, data), *data.syntax]
+        return [*super().files(paths, data), *syntax_files(data)]
 
     @classmethod
     def group(cls, example: Pair) -> str:
@@ -530,6 +530,10 @@ class TextToText(GeneratedText[Pair]):
         words = sum(len(self.baseline(example).split()) for example in examples)
         running = writing_of(self.target.kind, targets) == "text"
         return running and words >= SUMMARY * sum(len(target.split()) for target in targets)
+
+
+def syntax_files(data: DataConfig) -> tuple[str, ...]:
+    return (data.syntax,) if isinstance(data.syntax, str) else tuple(data.syntax)
 
 
 def tree_in(source: str) -> Sequence[int]:

@@ -180,6 +180,8 @@ def test_sources_find_their_parses(tmp_path):
     config = translator(tmp_path)
     pairs = list(task_class("text_to_text").reader(config.data.train, config.data).read(ReadReport()))
     assert [pair.source.parse is None for pair in pairs] == [False] * 150 + [True]
+    one = parse({**config.to_dict(), "data": {**config.to_dict()["data"], "syntax": config.data.syntax[0]}})
+    assert task_class("text_to_text").files((), one.data) == list(config.data.syntax)
     assert set(task_class("text_to_text").files(config.data.train, config.data)) >= set(config.data.syntax)
 
 
