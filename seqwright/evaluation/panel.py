@@ -120,7 +120,7 @@ def _cell(value: float | None) -> str:
 
 def _metric(evaluation: Evaluation, metric: Metric[Any]) -> str:
     """Return the name of a metric, with an arrow in the direction that is better."""
-    shown = f"{evaluation.label(metric.name)} {'↑' if metric.better == 'higher' else '↓'}"
+    shown = f"{evaluation.label(metric.name)} {metric.arrow}"
     return f"{shown:{NAME}}"
 
 
@@ -132,7 +132,7 @@ def _buckets(evaluation: Evaluation) -> list[str]:
         values = [each.value(bucket.items) for bucket in buckets]
         most = max(*values, 1e-9, 100.0 if each.metric.better == "higher" else 0.0)
         for bucket, value in zip(buckets, values, strict=True):
-            figures = f"{value:6.2f} {_count(bucket)}  {bar(value, most, 40)}"
+            figures = f"{value:6.{max(2, each.metric.decimals)}f} {_count(bucket)}  {bar(value, most, 40)}"
             lines.append(f"  {bucket.name:>{NAME - 2}} {figures}")
     return lines
 

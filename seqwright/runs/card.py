@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from seqwright.data.text_display import pluralize
+from seqwright.evaluation.metrics import built_in
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.evaluation.wording import percent
 from seqwright.files import write_text
@@ -76,6 +77,12 @@ def _word(text: str) -> str:
     return text if re.fullmatch(r"[a-z][a-z0-9_-]*", text) else json.dumps(show_invisible(text))
 
 
+def _better(evaluation: Evaluation, metric: str) -> str:
+    known = built_in(metric)
+    target = None if known is None else known.target
+    return evaluation.better(metric) or "–" if target is None else f"near {target:g}"
+
+
 def _scores(record: Record) -> list[str]:
     evaluation = record.evaluation
     if evaluation is None:
@@ -88,7 +95,7 @@ def _scores(record: Record) -> list[str]:
             score(name, value),
             "–" if interval is None else " – ".join(f"{end:.{decimals(name)}f}" for end in interval),
             score(name, evaluation.numbers("baseline").get(name)),
-            plain(evaluation.better(name) or "–"),
+            plain(_better(evaluation, name)),
             code(signature).replace("|", "\\|") if signature else "–",
         ]
         rows.append(f"| {' | '.join(cells)} |")

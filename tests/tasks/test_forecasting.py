@@ -179,6 +179,8 @@ def test_metrics_against_their_formulas():
     assert METRICS.build("mae").score(outputs, references).value == pytest.approx(
         np.nanmean(np.abs(output - truth) / scale)
     )
+    assert METRICS.build("coverage_80").direction() == "80 is right"
+    assert [METRICS.build(name).arrow for name in ("mse", "coverage_80")] == ["↓", "→ 80"]
 
 
 # The commands --------------------------------------------------------------------------------------------
@@ -255,6 +257,7 @@ def test_a_better_baseline_is_named(trained, capsys):
     assert cli.main(["evaluate", str(trained / "naive")]) == 0
     assert "! the baseline nlinear is better: MSE" in (out := capsys.readouterr().out)
     assert "! the baseline seasonal naive is better: MSE" in out
+    assert "coverage → 80" in out
     assert cli.main(["compare", str(trained / "naive"), str(trained / "run"), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
     assert compared["metrics"]["mse"]["difference"] < 0

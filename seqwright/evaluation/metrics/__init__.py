@@ -43,9 +43,11 @@ class Metric(ABC, Generic[T]):
     """Statistics per item, and the score of their sum.
 
     `label`, `unit`, `decimals` and `meaning` are for people; without a label it is the name with spaces.
+    `target` is the right value of a metric where neither more nor less is better.
     """
 
     better: ClassVar[Better]
+    target: ClassVar[float | None] = None
     label: ClassVar[str] = ""
     unit: ClassVar[str] = " %"
     decimals: ClassVar[int] = 1
@@ -54,6 +56,18 @@ class Metric(ABC, Generic[T]):
     @property
     def name(self) -> str:
         return snake_case(type(self).__name__)
+
+    @classmethod
+    def direction(cls) -> str:
+        """The values that are better, for people."""
+        return f"{cls.better} is better" if cls.target is None else f"{cls.target:g} is right"
+
+    @property
+    def arrow(self) -> str:
+        """The direction that is better."""
+        if self.target is not None:
+            return f"→ {self.target:g}"
+        return "↑" if self.better == "higher" else "↓"
 
     @property
     def title(self) -> str:

@@ -12,10 +12,11 @@ class Coverage80(ErrorOfSteps):
     """Outcomes inside the intervals that are to hold 80 % of them, over all outcomes."""
 
     better = "higher"
+    target = 80.0
     label = "coverage"
     unit = " %"
     decimals = 1
-    meaning = "of the outcomes are inside the 80 % intervals; 80 is right"
+    meaning = "of the outcomes are inside the 80 % intervals"
 
     def errors(self, output: Trajectory, expected: Trajectory) -> np.ndarray:
         low, high = output.interval

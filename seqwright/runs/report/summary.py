@@ -79,7 +79,8 @@ def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     if None not in ends:
         interval = f"{percent(evaluation.level)} interval {low:.{digits}f} – {high:.{digits}f}"
     label, known, better = metric_label(name, evaluation.item), built_in(name), evaluation.better(name)
-    meaning = [known.meaning if known else "", f"{better} is better" if better else ""]
+    direction = known.direction() if known else f"{better} is better" if better else ""
+    meaning = [known.meaning if known else "", direction]
     signature = evaluation.document("signatures").text(name)
     baseline = evaluation.numbers("baseline").get(name)
     return element(
