@@ -218,7 +218,7 @@ def test_false_positives_are_as_rare_as_the_p_value():
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"))))
 def test_grouping_keeps_every_pair_once(pairs):
-    task = SimpleNamespace(group=itemgetter(0), truth=itemgetter(1), merges=True)
+    task = SimpleNamespace(group=itemgetter(0), truth=itemgetter(1), judging=SimpleNamespace(merges=True))
     firsts, references, order = group_items(task, pairs)
     sources = [source for source, _ in firsts]
     assert [sources[number] for number in order] == [source for source, _ in pairs]
