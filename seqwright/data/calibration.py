@@ -19,6 +19,12 @@ def log_loss(scores: np.ndarray, right: np.ndarray, temperature: float) -> float
     return float(np.mean(np.logaddexp.reduce(scaled, axis=1) - chosen))
 
 
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Return log-probabilities along the last axis; faster than `logaddexp.reduce`."""
+    shifted: np.ndarray = scores - scores.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
 def fitted_temperature(scores: np.ndarray, right: np.ndarray) -> float:
     """Return the temperature with the lowest log-loss (Guo et al. 2017, 4.2), by golden-section search.
 

@@ -30,6 +30,7 @@ PARTS: dict[str, Part] = {  # names of files and folders
     **dict.fromkeys(("valid", "validation", "dev", "val"), "valid"),
     **dict.fromkeys(("test", "eval", "t10k"), "test"),
 }
+FEW = 20  # groups of a stratum; the shares of more groups are exact enough
 ENOUGH = 20  # distinct groups: with fewer, a part of the split may be empty
 
 
@@ -131,7 +132,8 @@ class Strata:
     """Places of groups such that each stratum, such as the texts of one label, is divided by the same shares.
 
     A group is placed by the rank of its hash among the groups of its stratum: the only group of a stratum is
-    for training. A group that occurs in several strata belongs to the first one.
+    for training. The places of few groups are shifted by the hash of their stratum, so that many small strata
+    together are divided by the same shares. A group that occurs in several strata belongs to the first one.
     """
 
     def __init__(self, split: int):
@@ -150,7 +152,9 @@ class Strata:
         counts = np.bincount(strata, minlength=len(self._numbers))
         ranks = np.empty(len(hashes))
         ranks[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return StratifiedPlaces(self.split, hashes, (ranks + 0.5) / counts[strata])
+        drawn = np.array([place_of(stratum, self.split) for stratum in self._numbers])
+        shifts = np.where((counts > 1) & (counts < FEW), drawn, 0.5)
+        return StratifiedPlaces(self.split, hashes, (ranks + shifts[strata]) / counts[strata])
 
 
 @dataclass(frozen=True)

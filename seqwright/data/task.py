@@ -134,6 +134,7 @@ class Nouns:
     example: str = "example"
     group: str = "input"  # the examples that stay in one part of the split
     speed: str = "token"  # what training speed is counted in
+    epochs: str = "epochs"  # in which the length of a training is counted
 
 
 @dataclass(frozen=True)

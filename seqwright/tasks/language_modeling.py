@@ -30,8 +30,6 @@ from seqwright.data.task import Claim, Item, Judge, Mistake, Row, Usage
 from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Piece
 from seqwright.errors import ConfigError
-from seqwright.evaluation.metrics import METRICS
-from seqwright.evaluation.text_outputs import metric_label
 from seqwright.files import uncompressed
 from seqwright.tasks.bases.running_text import RunningText, Scoring
 
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 
 LENGTH = 200  # tokens of a continuation, unless the search of the run allows fewer
 TOKENS = 8192  # tokens that are scored together, padding included
-USUAL = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
 TABLES = (".tsv", ".csv", ".jsonl", ".json")  # the endings of files that should have columns
 PROSE = 3  # words of a line, on average, from which on a file of another ending is a text
 
@@ -139,6 +136,8 @@ class LanguageModeling(RunningText[Any]):
     models = ("decoder_only",)
     usage = Usage(prompted=True, streams=True, chat={"stop": ("\n\n",)}, traced=models)
     part = "decoder"
+    usual = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
+    validated = ("nats_per_character",)
 
     # The user's files ------------------------------------------------------------------------------
 
@@ -398,21 +397,9 @@ class LanguageModeling(RunningText[Any]):
     def truth(self, example: Passage) -> Surprise:
         return Surprise(example.text)
 
-    def judge(
-        self,
-        examples: Sequence[Passage],
-        references: Sequence[Sequence[Any]],
-        *,
-        metrics: Sequence[Any] = (),
-        validation: bool = False,
-        **options: Any,
-    ) -> Judge:
-        usual = ("nats_per_character",) if validation else USUAL
-        specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
-        built = tuple(METRICS.build(spec) for spec in specs)
-        evaluated = f"windows of {self.window} tokens, {self.window - self.window // 2} of them scored"
-        labels = {metric.name: metric_label(metric.name) for metric in built}
-        return Judge(built, {"context": evaluated}, labels)
+    @property
+    def evaluated(self) -> str:
+        return f"windows of {self.window} tokens, {self.window - self.window // 2} of them scored"
 
     def mistakes(self, judge: Judge, items: Sequence[Item[Passage, Scored]]) -> list[Mistake]:
         """Rank passages by surprise: a share of 1 is that of a model that knows nothing."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from seqwright.config import SearchConfig
 from seqwright.config.validation import Count, check
+from seqwright.data.calibration import log_softmax
 from seqwright.data.glance import Glance
 from seqwright.data.masked_results import Candidate, Filled, Guessed, Guesses
 from seqwright.data.masking import BLANK, MARKER, masked
@@ -29,7 +30,6 @@ from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Item, Judge, Mistake, Row, Usage
 from seqwright.data.tokenizer import FIRST, PAD, UNK, Piece
 from seqwright.errors import ConfigError, InputError
-from seqwright.evaluation.metrics import METRICS
 from seqwright.tasks.bases.running_text import RunningText, Scoring
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 TOKENS = 8192  # tokens that are read together, padding included
 CANDIDATES = 5  # shown for each blank
-USUAL = ("masked_accuracy", "loss")
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +58,8 @@ class MaskedLanguageModeling(RunningText[Any]):
     models = ("encoder_only",)
     usage = Usage(prompted=True, traced=models)
     part = "encoder"
+    usual = ("masked_accuracy", "loss")
+    validated = ("masked_accuracy",)
     markers = (MARKER,)
 
     @classmethod
@@ -181,7 +182,7 @@ class MaskedLanguageModeling(RunningText[Any]):
         for before, each in zip(row.example.text.split(BLANK), scores, strict=False):
             fits = self._fitting[before.endswith(" ")]
             each = np.where(fits, each, -np.inf)
-            chances = np.exp(each - np.logaddexp.reduce(each))
+            chances = np.exp(log_softmax(each))
             best = np.argsort(-chances, kind="stable")[: min(request.candidates, int(fits.sum()))].tolist()
             fills.append(best[0])
             candidates.append(tuple(Candidate(self._shown(token), float(chances[token])) for token in best))
@@ -289,8 +290,7 @@ class MaskedLanguageModeling(RunningText[Any]):
         for owner, own, scores in zip(owners, wanted, self._scores(model, asked), strict=True):
             right[owner] += own
             best[owner] += scores.argmax(-1).tolist()
-            all_logs = scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
-            logs[owner] += all_logs[np.arange(len(own)), own].tolist()
+            logs[owner] += log_softmax(scores)[np.arange(len(own)), own].tolist()
         return [self._guessed(*each) for each in zip(rows, right, best, logs, strict=True)]
 
     def _windows(self, row: Row[Passage]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -318,20 +318,9 @@ class MaskedLanguageModeling(RunningText[Any]):
     def truth(self, example: Passage) -> Guesses:
         return Guesses(example.text)
 
-    def judge(
-        self,
-        examples: Sequence[Passage],
-        references: Sequence[Sequence[Any]],
-        *,
-        metrics: Sequence[Any] = (),
-        validation: bool = False,
-        **options: Any,
-    ) -> Judge:
-        usual = USUAL[:1] if validation else USUAL  # a validation has a loss of its own
-        specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
-        built = tuple(METRICS.build(spec) for spec in specs)
-        context = f"15 % of the tokens hidden, in windows of up to {self.window} tokens"
-        return Judge(built, {"context": context}, {metric.name: metric.title for metric in built})
+    @property
+    def evaluated(self) -> str:
+        return f"15 % of the tokens hidden, in windows of up to {self.window} tokens"
 
     def mistakes(self, judge: Judge, items: Sequence[Item[Passage, Guessed]]) -> list[Mistake]:
         """Rank passages by the share of wrong guesses."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig
+from seqwright.data.calibration import log_softmax
 from seqwright.data.corrections import cell
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
@@ -606,4 +607,4 @@ def _shortened(pieces: list[P]) -> list[P]:
 def _log_softmax(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
         raise ModelError("a tag has a score that is not a number; the weights are damaged: restore them")
-    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+    return log_softmax(scores)

@@ -48,6 +48,7 @@ class Forecast:
     memory: int | None  # the peak in bytes, if the system reports it
     left_out: tuple[Finding, ...] = ()  # findings about pairs that are not used
     noun: str = "token"  # what the speed is counted in
+    epoch_noun: str = "epochs"  # what the length is counted in
     used: int | None = None  # parameters that a token passes through, if not all
     quadratic: float = 0.0  # the share of the operations of Transformer layers that scores of all tokens take
     limited: bool = False  # whether the number of epochs ends the training before its minutes
@@ -65,7 +66,7 @@ class Forecast:
         few = self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
         cost = (
             f"{size}; {self.tokens_per_second:,.0f} {self.noun}s/s with {workers}: "
-            f"about {self.steps:,} steps ({self.epochs:.1f} epochs) in {_minutes(self.seconds)}, then a test"
+            f"about {self.steps:,} steps ({self.epochs:.1f} {self.epoch_noun}) in {_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
             + ("; so few steps teach little: raise --minutes" if few and not self.limited else "")
         )
@@ -120,6 +121,7 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         memory=memory,
         left_out=prepared.left_out,
         noun=prepared.task.nouns.speed,
+        epoch_noun=prepared.task.nouns.epochs,
         used=used if used < parameters else None,
         quadratic=probe.operations.quadratic_share,
         limited=limited,

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqwright import cli
-from seqwright.config import parse
+from seqwright.config import DataConfig, parse
 from seqwright.data.corpus import Corpus
 from seqwright.data.masked_results import Guesses
 from seqwright.data.masking import BLANK, masked
+from seqwright.data.read_report import ReadReport
 from seqwright.data.tokenizer import END, FIRST, PAD, UNK
 from seqwright.errors import ConfigError
 from seqwright.evaluation.metrics import METRICS
@@ -274,3 +275,17 @@ def test_unknown_and_end_are_never_expected(file):
     for seed in range(50):
         _, expected = task._hidden(ids, seed)
         assert set(expected[[0, 1, -1]]) == {PAD}
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.csv"])
+def test_the_texts_of_a_labelled_table_are_read_without_labels(name, tmp_path):
+    mark = "\t" if name.endswith("tsv") else ","
+    rows = [f"a film number {number}{mark}{'good' if number % 3 else 'bad'}\n" for number in range(60)]
+    path = tmp_path / name
+    path.write_text("".join(rows), encoding="utf-8")
+    reader = MaskedLanguageModeling.reader([str(path)], DataConfig())
+    passages = list(reader.read(ReadReport()))
+    assert [passage.text for passage in passages] == [f"a film number {number}" for number in range(60)]
+    assert all(passage.ends and not passage.before for passage in passages)
+    assert passages[7].place == (str(path), 8)
+    assert "labels are not read" in " ".join(reader.form)

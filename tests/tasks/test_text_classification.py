@@ -392,3 +392,15 @@ def test_a_single_label_is_refused_without_naming_the_task(tmp_path, capsys):
 def test_a_text_is_required():
     with pytest.raises(InputError, match="not a text"):
         next(task_class("text_classification").inputs(None, [3]))
+
+
+def test_many_labels_of_three_texts_keep_most_of_them_for_training(tmp_path):
+    rows = [f"word{number} text{number},label{number // 3}" for number in range(900)]
+    path = write(tmp_path / "many.csv", ["text,label", *rows])
+    corpus = Corpus(task_class("text_classification"), DataConfig(train=(path,), held_out=0.1))
+    parts = {
+        part: [example.label for example in corpus.examples(part)] for part in ("train", "valid", "test")
+    }
+    assert 690 <= len(parts["train"]) <= 750
+    assert min(len(parts["valid"]), len(parts["test"])) >= 60
+    assert len(set(parts["train"])) == 300

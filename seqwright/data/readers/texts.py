@@ -13,22 +13,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from seqwright.config import DataConfig
+from seqwright.data.glance import look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import TEXTS, Input, files_in
 from seqwright.data.readers.jsonl import cells_of, parse_object
+from seqwright.data.readers.labelled import LabelTable, label_columns
 from seqwright.data.readers.lines import Decoding, cleaned, read_blocks, read_text
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import InputError
 from seqwright.files import uncompressed
 
-if TYPE_CHECKING:
-    from seqwright.config import DataConfig
-
 PASSAGE = 1000  # characters, at most
 BREAKS = ("\n\n", "\n", " ")  # where a passage ends, the best place first
 JSONL = (".jsonl", ".json")
+TABLES = (".tsv", ".csv")
 FIELD = "text"  # of a JSON object
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -44,7 +45,11 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Files, and folders of them, as passages; of a folder only the files that end like a text."""
+    """Files, and folders of them, as passages; of a folder only the files that end like a text.
+
+    A table with a column of labels gives its texts, so that a model can learn from them before it learns the
+    labels.
+    """
 
     paths: tuple[str, ...]
     decoding: Decoding
@@ -74,15 +79,26 @@ class TextFiles:
         several = [] if self.files == list(self.paths) else [pluralize(len(self.files), "file")]
         ignored = len(files_in(self.paths)) - len(self.files)
         several += [f"{pluralize(ignored, 'file')} of other kinds ignored"] if ignored else []
+        if all(self.tables.values()):
+            return (*several, "a table of texts and labels: each text is a document, labels are not read")
         return (*several, f"{documents} is a document; {kept} part of the text")
 
     @property
     def named_twice(self) -> str | None:
         return next((path for path in self.paths if self.paths.count(path) > 1), None)
 
+    @cached_property
+    def tables(self) -> dict[str, LabelTable | None]:
+        """The reader of each file that is a table of texts and labels."""
+        return {file: _table(file, self.decoding) for file in self.files}
+
     def read(self, report: ReadReport) -> Iterator[Passage]:
         for file in self.files:
-            if _has_objects(file):
+            table = self.tables[file]
+            if table is not None:
+                for text, _, place in table.read(report):
+                    yield from _passages([(place.line, text)], file, report)
+            elif _has_objects(file):
                 yield from self._objects(Input(file), report)
             else:
                 blocks = read_text(Input(file), self.decoding, report)
@@ -120,6 +136,17 @@ def _has_objects(file: str) -> bool:
     if suffix in (*TEXTS, *JSONL):
         return suffix in JSONL
     return next(Input(file).peek(), b"").lstrip()[:2] in (b'{"', b"{ ")
+
+
+def _table(file: str, decoding: Decoding) -> LabelTable | None:
+    """Return the reader of a table of texts and labels, recognised by its ending and its columns."""
+    if uncompressed(file).suffix.lower() not in TABLES:
+        return None
+    data = DataConfig(
+        encoding=decoding.encoding, on_bad_bytes=decoding.on_bad_bytes, max_line=decoding.max_line
+    )
+    glance = look_at((file,), data)
+    return LabelTable((file,), data) if glance is not None and label_columns(glance) is not None else None
 
 
 def _documents(blocks: Iterable[tuple[int, str]]) -> Iterator[Iterator[tuple[int, str]]]:

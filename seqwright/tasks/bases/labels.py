@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from seqwright.data.calibration import fitted_temperature, threshold
+from seqwright.data.calibration import fitted_temperature, log_softmax, threshold
 from seqwright.data.labels import Labels
 from seqwright.data.results import Label, Reading
 from seqwright.data.task import Item, Judge, Mistake, Row, Table, Task
@@ -115,7 +115,7 @@ class LabelTask(Task[E, Label]):
         """Return log p(label | input) of each example."""
         rows = self.encode(examples)
         scores = self.scores(model, rows) / self.labels.temperature
-        logs = scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+        logs = log_softmax(scores)
         return [float(log[row.columns["label"][0]]) for log, row in zip(logs, rows, strict=True)]
 
     # Judging ---------------------------------------------------------------------------------------

@@ -24,9 +24,23 @@ from seqwright.data.read_report import Place
 from seqwright.data.readers.texts import Passage, TextFiles, open_texts
 from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Store
-from seqwright.data.task import Check, Judging, Kind, Learning, Nouns, P, Role, Row, Task, fit_tokenizer
+from seqwright.data.task import (
+    Check,
+    Judge,
+    Judging,
+    Kind,
+    Learning,
+    Nouns,
+    P,
+    Role,
+    Row,
+    Task,
+    fit_tokenizer,
+)
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.text_outputs import metric_label
 from seqwright.files import read_json, write_json
 
 TOKENIZER, COUNTS = "tokenizer.json", "tokenizer.counts.json"
@@ -44,7 +58,8 @@ class RunningText(Task[Passage, P]):
     """Texts as ids of one tokenizer. window: the tokens that the model sees; counts: how often each id occurs
     in the training split, from which a baseline is computed.
 
-    part: the part of the model that reads. markers: entries of the tokenizer that no text has.
+    part: the part of the model that reads. markers: entries of the tokenizer that no text has. usual,
+    validated: the metrics of an evaluation and of a validation, which has a loss of its own.
     """
 
     tokenizer: Tokenizer
@@ -52,11 +67,13 @@ class RunningText(Task[Passage, P]):
     counts: tuple[int, ...]
 
     roles = (Role("text", Kind.TEXT, needed="train"),)
-    nouns = Nouns("passage", group="passage")
+    nouns = Nouns("passage", group="passage", epochs="windows per passage")
     learning = Learning(SplitRule.IN_ORDER, transfers=True)
     judging = Judging(options={"scored": True})
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8}
     part: ClassVar[str]
+    usual: ClassVar[tuple[str, ...]]
+    validated: ClassVar[tuple[str, ...]]
     markers: ClassVar[tuple[str, ...]] = ()
 
     # The user's files ------------------------------------------------------------------------------
@@ -71,7 +88,7 @@ class RunningText(Task[Passage, P]):
 
     @classmethod
     def texts(cls, example: Passage) -> Sequence[str]:
-        return (example.text,)
+        return (example.text.strip(" "),)  # a passage may end at a space
 
     @classmethod
     def toy(cls, seed: int) -> list[dict[str, str]]:
@@ -240,6 +257,27 @@ class RunningText(Task[Passage, P]):
     @abstractmethod
     def scored(self, model: Any, rows: Sequence[Row[Passage]]) -> list[P]:
         """Score encoded texts, in order."""
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def evaluated(self) -> str:
+        """What an evaluation looks at."""
+
+    def judge(
+        self,
+        examples: Sequence[Passage],
+        references: Sequence[Sequence[Any]],
+        *,
+        metrics: Sequence[Any] = (),
+        validation: bool = False,
+        **options: Any,
+    ) -> Judge:
+        specs = dict.fromkeys((*self.validated, *metrics)) if validation else metrics or self.usual
+        built = tuple(METRICS.build(spec) for spec in specs)
+        labels = {metric.name: metric_label(metric.name) for metric in built}
+        return Judge(built, {"context": self.evaluated}, labels)
 
     def draft(self, model: Any, items: Sequence[tuple[Passage, Sequence[Any]]], check: Check) -> list[P]:
         check()
