@@ -66,7 +66,8 @@ class Forecast:
         few = self.steps < FEW or (self.steps < MORE and self.epochs < FEW_EPOCHS)
         cost = (
             f"{size}; {self.tokens_per_second:,.0f} {self.noun}s/s with {workers}: "
-            f"about {self.steps:,} steps ({self.epochs:.1f} {self.epoch_noun}) in {_minutes(self.seconds)}, then a test"
+            f"about {self.steps:,} steps ({self.epochs:.1f} {self.epoch_noun}) in "
+            f"{_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
             + ("; so few steps teach little: raise --minutes" if few and not self.limited else "")
         )
