@@ -44,11 +44,14 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.data.corpus import task_class
     from seqwright.data.glance import recognise
     from seqwright.data.readers.files import Input
+    from seqwright.data.readers.images import tables_and_home
     from seqwright.data.split import parts_in
 
     paths, changes = _paths_and_changes(options)
     if len(paths) == 1 and (parts := parts_in(paths[0])):
         paths, options.test = parts["train"], options.test or parts.get("test", [])
+    if len(paths) > 1 and (named := tables_and_home(paths, _data_config(changes))):
+        paths, changes = named[0], [*changes, f"data.images={named[1]}"]
     data, drop, pipe = _data_config(changes), _drop(options), any(Input(path).single_pass for path in paths)
     task = recognise(paths, data, "text_to_text").task if options.task is None else options.task
     found = diagnose(paths, data, options.test, task_class(task))

@@ -101,6 +101,10 @@ class Home(ABC):
     def stamp(self, member: str) -> object:
         """Return what changes when the image changes."""
 
+    def has(self, member: str) -> bool:
+        """Return whether there is such a file."""
+        return member in self.numbers
+
     def label(self, member: str) -> str | None:
         """Return the label of an image in a packed file."""
         return None
@@ -121,6 +125,9 @@ class Folder(Home):
     @property
     def names(self) -> list[str]:
         return [os.path.relpath(file, self.path) for file in files_in([self.path])]
+
+    def has(self, member: str) -> bool:
+        return os.path.isfile(os.path.join(self.path, member))
 
     def read(self, member: str) -> bytes:
         path = os.path.join(self.path, member)

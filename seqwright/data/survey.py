@@ -95,6 +95,7 @@ class Survey:
             "form": list(self.form),
             "unit": self.corpus.task.nouns.example,
             "group": self.corpus.task.nouns.group,
+            "counted": self.corpus.task.nouns.speed,
             "pairs": report.examples,
             "sources": report.distinct,
             **{name: column.to_json() for name, column in report.columns.items()},

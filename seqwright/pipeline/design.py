@@ -19,6 +19,7 @@ from seqwright.config.registry import unknown, unknown_each
 from seqwright.data.checks.findings import Finding
 from seqwright.data.fingerprints import fingerprints
 from seqwright.data.glance import recognise
+from seqwright.data.readers.images import tables_and_home
 from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
 from seqwright.data.text_display import pluralize
@@ -159,11 +160,20 @@ def design(
 
 
 def _with_parts(requested: dict[str, Any]) -> tuple[dict[str, Any], tuple[Choice, ...]]:
-    """Replace a folder that holds the parts of a data set by these; parts that are requested stay."""
+    """Replace a folder that holds the parts of a data set by these; parts that are requested stay. Of a
+    folder of images and tables that name them, the tables are the data.
+    """
     data = requested.get("data", {})
     files = data.get("train") if isinstance(data, dict) else None
-    if not isinstance(files, list | tuple) or len(files) != 1:
+    if not isinstance(files, list | tuple) or not files:
         return requested, ()
+    if len(files) > 1:
+        named = None if data.get("images") else tables_and_home(files, DataConfig())
+        if named is None:
+            return requested, ()
+        tables, home = named
+        choice = Choice(f"images in {home}", {}, f"{', '.join(tables)} names them; data.images overrides")
+        return merged(requested, {"data": {"train": tables, "images": home}}), (choice,)
     parts = parts_in(files[0])
     found = {part: paths for part, paths in parts.items() if part == "train" or not data.get(part)}
     if not found:

@@ -17,7 +17,15 @@ from seqwright.runs.report.dataset import rare
 from seqwright.runs.report.markup import show_invisible
 from seqwright.runs.report.reader import Document, Evaluation, Record
 from seqwright.runs.report.summary import again_command, described, leaked, tested, trained
-from seqwright.runs.report.wording import decimals, duration, family, number, score, sentence
+from seqwright.runs.report.wording import (
+    decimals,
+    duration,
+    family,
+    is_stored_image,
+    number,
+    score,
+    sentence,
+)
 
 CARD = "README.md"
 HUB_TASKS = {  # the tasks that model hubs call by another name (https://huggingface.co/tasks)
@@ -107,10 +115,12 @@ def _use(record: Record) -> list[str]:
     stored = record.examples
     source = stored[0].text("source") if stored else "a text"
     output = f"  # {json.dumps(stored[0].text('output'), ensure_ascii=False)}" if stored else ""
+    image = is_stored_image(source)
+    source, output = ("photo.jpg", "") if image else (source, output)
     loading = f"import seqwright\n\nmodel = seqwright.load({json.dumps(record.name)})"
     python = f"{loading}\nmodel.predict({json.dumps(source)})[0].text{output}"
     run = shlex.quote(" ".join(record.name.splitlines()))
-    shell = f"seqwright predict {run} < input.txt > output.txt"
+    shell = f"seqwright predict {run} {'photo.jpg folder' if image else '< input.txt'} > output.txt"
     if record.setting("task") == "forecasting":
         python = (
             f"{loading}\nmodel.predict({json.dumps(source[:200])})[0].mean  # an array, and .low and .high"
@@ -163,10 +173,17 @@ def _limits(record: Record) -> list[str]:
         lines.append(f"No {name} in its data is longer than {longest}. {known}")
         if scarce := rare(column):
             lines.append(f"Rare in its data: {' '.join(scarce[:40])}")
+    if record.data is not None and record.setting("task") == "image_classification":
+        labels = pluralize(len(record.data.counts("labels")), "label")
+        lines.append(f"Every image gets one of {labels}, also if none of them fits.")
     if record.evaluation is not None:
         lines += _worst_buckets(record.evaluation, record.judge)
     if not lines:
-        return ["None are recorded: the run folder has no usable data.json and evaluation.json."]
+        missing = record.data is None and record.evaluation is None
+        why = (
+            "the run folder has no usable data.json and evaluation.json" if missing else "nothing stands out"
+        )
+        return [f"None are recorded: {why}."]
     return ["\n".join(f"- {plain(line)}" for line in lines)]
 
 

@@ -110,6 +110,7 @@ class Conversation(GeneratedText[Exchange]):
     nouns = Nouns("exchange", group="conversation")
     usage = Usage(generates=True, chat={}, traced=models)
     judging = Judging(merges=False, options={"checked": True})
+    shortest = 1
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,
@@ -365,8 +366,8 @@ class Conversation(GeneratedText[Exchange]):
         beam = requested.keys() & {"beam", "n_best", "length_penalty", "options"}
         drawn = {"temperature": TALK["temperature"], "top_p": TALK["top_p"], **requested}
         found = super().request(search, count=count, **(requested if beam else drawn))
-        marker = tuple(self.source.encode(FIELD))  # a reply is one turn, and not an empty one
-        options = replace(found.options, banned=marker, min_length=max(1, found.options.min_length))
+        marker = tuple(self.source.encode(FIELD))  # a reply is one turn
+        options = replace(found.options, banned=marker)
         if not beam:
             options = replace(options, no_repeat=int(TALK["no_repeat"]))
         return TalkRequest(options, found.prefix, checked)

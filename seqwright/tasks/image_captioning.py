@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from pydantic import BaseModel, PositiveInt, ValidationError
 
-from seqwright.config import Config
+from seqwright.config import Config, SearchConfig
 from seqwright.config.registry import parse
 from seqwright.data.augmentation import augmented
 from seqwright.data.glance import Glance
@@ -76,6 +76,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
     nouns = Nouns("caption", group="image")
     learning = Learning(block=512)
     usage = Usage(file="item", generates=True, traced=models)
+    shortest = 1
     sample_facts: ClassVar[Mapping[str, Any]] = {"channels": 3, "image_size": 32, "target_vocabulary": 8}
 
     # The user's files ------------------------------------------------------------------------------
@@ -246,10 +247,9 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         from seqwright.lens.trace import steps
         from seqwright.lens.trace.pieces import symbol_text
         from seqwright.lens.trace.readout import Readout
-        from seqwright.search import BeamOptions
 
         (row,) = self.encode([example._replace(text=None)])
-        options = BeamOptions(size=1) if request is None else request.options
+        options = (request or self.request(SearchConfig(beam=1))).options
         (found,) = self.search(model, [row.columns["source"]], [[]], options)
         images = self.source_of(Ragged.of([row.columns["source"]]))
         source, image = self.picture_of(model, images)

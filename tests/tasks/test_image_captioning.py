@@ -20,6 +20,7 @@ from seqwright.config import parse
 from seqwright.data.corpus import Corpus
 from seqwright.data.images import to_uri
 from seqwright.data.task import group_items
+from seqwright.data.tokenizer import END
 from seqwright.errors import ConfigError, InputError
 from seqwright.pipeline.design import design
 from seqwright.tasks.image_captioning import most_typical
@@ -98,9 +99,30 @@ def test_a_table_of_paths_and_captions_is_recognised_and_designed(tmp_path):
     text = "\n".join(designed.lines())
     assert "120 captions of 40 images" in text
     assert "column 1 names images, column 2 has captions" in text
+    assert "no header: recognised by the names of images; columns 1:2: the image and its text" in text
     assert "augmentation: crop, flip" in text  # no caption names a side
     assert "with another target" not in text  # an image may have several captions
     assert designed.config.training.metric == "cider"
+
+
+@pytest.mark.parametrize("prefix", ["", "photos/"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_folder_and_the_table_that_names_its_images(prefix, order, tmp_path, monkeypatch, capsys):
+    """Paths are relative to the folder, or to the table; other folders next to them are not read."""
+    draw, lines = np.random.default_rng(0), []
+    (tmp_path / "photos").mkdir()
+    for number in range(40):
+        (tmp_path / "photos" / f"{number}.png").write_bytes(encoded(pixels(number % 2 == 0, draw)))
+        lines += [f"{prefix}{number}.png\t{caption}\n" for caption in CAPTIONS[number % 2 == 0]]
+    (tmp_path / "captions.tsv").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    given = ["photos/", "captions.tsv"][::order]
+    designed = design({"data": {"train": given}})
+    assert designed.config.data.train == ("captions.tsv",)
+    assert designed.config.data.images == ("." if prefix else "photos/")
+    assert "120 captions of 40 images" in "\n".join(designed.lines())
+    assert cli.main(["doctor", *given]) == 0
+    assert "40 distinct images" in capsys.readouterr().out
 
 
 def test_sides_in_captions_forbid_flips_and_short_captions_are_compared_by_words(tmp_path):
@@ -209,6 +231,30 @@ def test_a_caption_can_be_scored_and_begun(run):
     long, short = model.score([(image, "a bright sky above the sea"), (image, "stars")])
     assert np.isfinite([long, short]).all()
     assert model.predict([image], prefix="the night")[0].text.startswith("the night")
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_caption_is_never_empty(run, beam, monkeypatch):
+    model = seqwright.load(run)
+    step = model.model.step
+
+    def ending(tokens, state):
+        scores, state = step(tokens, state)
+        scores[:, END] += 100
+        return scores, state
+
+    monkeypatch.setattr(model.model, "step", ending)
+    (found,) = model.predict([pixels(True, np.random.default_rng(7))], beam=beam)
+    assert found.text
+
+
+@pytest.mark.parametrize("point", ["prepare:train", "train:validated"])
+def test_a_killed_training_resumes_exactly(point, tmp_path):
+    config = configured(beach(tmp_path), validate_every=4, save_seconds=1e6)
+    tiny.train(config, tmp_path / "whole")
+    assert tiny.train_and_die(config, tmp_path / "killed", tiny.at(point, 1, tiny.die)) < 0
+    tiny.train(config, tmp_path / "killed")
+    assert tiny.digest(tmp_path / "killed") == tiny.digest(tmp_path / "whole")
 
 
 # An encoder of another run --------------------------------------------------------------------------

@@ -176,13 +176,14 @@ def test_inputs_of_every_kind_give_the_same_label(trained):
     stream = io.BytesIO()
     Image.open(path).save(stream, "WEBP", lossless=True)
     same = [str(path), path, path.read_bytes(), stream.getvalue(), Image.open(path), pixels, pixels / 255]
-    same += [to_uri(pixels), {"image": path.read_bytes()}]
+    same += [torch.tensor(pixels), to_uri(pixels), {"image": path.read_bytes()}]
     found = [model.predict(given)[0] for given in same]
     assert {each.label for each in found} == {"night"}
     assert len({round(each.probability, 5) for each in found}) == 1
     assert model(str(path)) == model(pixels) == "night"
     assert model([str(path), pixels]) == ["night", "night"]
     assert model(np.stack([pixels, pixels])) == ["night", "night"]
+    assert model(torch.tensor(np.stack([pixels, pixels]))) == ["night", "night"]
     assert len(model(folder)) == 80
 
 
@@ -194,6 +195,7 @@ def test_inputs_of_every_kind_give_the_same_label(trained):
         (7, "7 is not an image; give a path, the bytes of a file, a PIL image or an array"),
         (np.zeros((3, 3, 7)), "3 × 3 × 7 is not an image"),
         (["data:image/png;base64,xx"], "data URI"),
+        (torch.zeros(3, 12, 12), "3 × 12 × 12 is not an image"),  # one image, not three grey ones
     ],
 )
 def test_bad_inputs_are_named(given, message, trained):
@@ -225,6 +227,13 @@ def test_the_worst_images_are_named_by_the_end_of_their_paths(trained, tmp_path,
     assert lines[start + 1].split()[0].endswith(".png")
     (speed,) = (line for line in lines if "items/s" in line)
     assert "tokens/s" not in speed
+
+
+def test_the_report_counts_the_speed_of_training_in_images(trained):
+    page = (trained[0] / "report.html").read_text(encoding="utf-8")
+    assert "Images per second, time of validations included." in page
+    assert "images/s" in page
+    assert "tokens/s" not in page
 
 
 def test_images_of_the_training_are_found_by_their_content(trained, tmp_path):
@@ -276,6 +285,18 @@ def test_the_commands_take_images_folders_and_lists(trained, tmp_path, capsys):
     assert cli.main(["doctor", folder]) == 0
 
 
+def test_images_of_a_folder_that_cannot_be_used_are_named(trained, tmp_path, capsys):
+    folder = Path(photos(tmp_path / "new", 8)) / "day"
+    (folder / "2.png").write_bytes(b"junk")
+    assert cli.main(["predict", str(trained[0]), str(folder), "--json"]) == 0
+    shown = capsys.readouterr()
+    sources = [Path(json.loads(line)["source"]).name for line in shown.out.splitlines()]
+    assert sources == ["0.png", "4.png", "6.png"]
+    assert "1 image of" in shown.err
+    assert "2.png is not an image, or is damaged" in shown.err
+    assert cli.main(["predict", str(trained[0]), str(folder / "2.png")]) == 2  # named by itself
+
+
 def test_a_run_verifies_without_its_images(tmp_path, capsys):
     folder = photos(tmp_path / "p", 40)
     seqwright.train(folder, out=tmp_path / "run", quiet=True, model=SMALL, training=FAST, threads=1)
@@ -295,6 +316,17 @@ def test_the_report_has_a_contact_sheet_and_labels_stay_text(tmp_path):
     assert page.count("<img") == len(sheet)
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
+
+
+def test_the_commands_of_report_and_card_name_a_file(trained):
+    """The images of stored examples are data URIs of a few thousand characters."""
+    run = trained[0]
+    page, card = ((run / name).read_text(encoding="utf-8") for name in ("report.html", "README.md"))
+    assert "seqwright predict run photo.jpg folder" in page
+    assert "seqwright look run photo.jpg -o look.html" in page
+    assert 'model.predict("photo.jpg")[0].text' in card
+    assert "base64" not in card
+    assert "Every image gets one of 2 labels" in card
 
 
 def test_a_sheet_that_holds_no_image_draws_none():

@@ -18,8 +18,9 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -59,6 +60,7 @@ NAMES = ("file_name", "filename", "file", "path", "image", "img", "image_path", 
 CAPTIONS = ("text", "caption", "captions", "description", "title", "comment", "sentence")
 NUMBERED = re.compile(r"(\.\w+)#\d+$")  # x.jpg#0: the captions of an image in Flickr8k
 SHARE = 0.9  # of cells that name images, or of images that have a text
+LOOKED = 20  # images of a table that show which folder it means
 WORDS = 3  # on average, below which texts that come again and again are labels
 ENDLESS = 1 << 62  # code points of a caption: it is cut when it is encoded
 
@@ -360,7 +362,9 @@ class _Table(_Files):
             columns = ":".join(column.name for column in found)
             if header is None and glance.shape != "jsonl":
                 header = _heading(glance, found[0]) in NAMES or not names_image(found[0].sample[0])
-        options = FormatOptions(data.format, data.delimiter, header, columns, data.quoting)
+        evidence = "requested" if data.columns else "the image and its text"
+        known = "requested" if header == data.header else "recognised by the names of images"
+        options = FormatOptions(data.format, data.delimiter, header, columns, data.quoting, evidence, known)
         rules = SkipRules(data.skip_bad_rows, ENDLESS)
         return PairFiles([self.path], options=options, decoding=self.decoding, rules=rules)
 
@@ -409,6 +413,27 @@ def _json(path: str) -> Any:
 def _is_coco(path: str) -> bool:
     document, keys = _json(path), ("images", "annotations")
     return isinstance(document, dict) and all(isinstance(document.get(key), list) for key in keys)
+
+
+def tables_and_home(paths: Sequence[str], data: DataConfig) -> tuple[list[str], str] | None:
+    """Return the tables of a list like `photos captions.tsv`, and where the images are that they name."""
+    homes = [path for path in paths if os.path.isdir(path) or is_archive(path)]
+    tables = [path for path in paths if path not in homes]
+    if len(homes) != 1 or not all(map(os.path.isfile, tables)) or data.images is not None:
+        return None
+    glance = look_at(tables, data) if tables else None
+    if glance is None or image_layout(glance) is None or not any(map(is_image, open_home(homes[0]).names)):
+        return None
+    near = os.path.dirname(tables[0]) or "."  # a table may name photos/1.jpg
+    return tables, max((homes[0], near), key=lambda home: _known(tables[0], replace(data, images=home)))
+
+
+def _known(table: str, data: DataConfig) -> int:
+    """Return how many of the first images of a table exist."""
+    (layout,) = ImageFiles((table,), data).layouts
+    first = islice(layout.entries(ReadReport()), LOOKED)
+    found = [(entry.home, entry.member) for entry in first if entry.home is not None]
+    return sum(home.has(os.path.normpath(member)) for home, member in found)
 
 
 def files_of(paths: Sequence[str], data: DataConfig) -> list[str]:

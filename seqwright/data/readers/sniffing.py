@@ -59,7 +59,7 @@ class FormatOptions:
     """The options of the user about the format of a file; None means: detect it.
 
     Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character. evidence:
-    why these are the columns.
+    why these are the columns, header_evidence: why there is a header or none.
     """
 
     format: Format | None = None
@@ -68,6 +68,7 @@ class FormatOptions:
     columns: str | None = None
     quoting: bool | None = None
     evidence: str = "requested"
+    header_evidence: str = "requested"
 
     def __post_init__(self) -> None:
         if self.format not in (None, *get_args(Format)):
@@ -179,12 +180,12 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
     """Take the first row for a header only if all cells are well-known names, or if the user names them."""
     cells = [cell.strip() for cell in first]
     if options.header is False:
-        return detected.because("no header: requested")
+        return detected.because(f"no header: {options.header_evidence}")
     keys = parse_columns(options.columns).keys if options.columns else []
     requested = {key for key in keys if not key.isdecimal()}
     lowered = [cell.lower() for cell in cells]
     if options.header:
-        reason = "header: requested"
+        reason = f"header: {options.header_evidence}"
     elif requested and requested <= set(cells):
         reason = "header: the first row has the names of these columns"
     elif len(set(lowered)) == len(lowered) > 1 and set(lowered) <= _HEADER_NAMES:

@@ -13,7 +13,7 @@ from seqwright.runs.report.bars import Bar, bar_chart
 from seqwright.runs.report.curves import Clock, Curve, Point, curve_table, line_chart, running_median, thinned
 from seqwright.runs.report.differences import cutter, marked
 from seqwright.runs.report.markup import Markup, element, figure, join, quoted, table
-from seqwright.runs.report.reader import Document, Record, finite, shown
+from seqwright.runs.report.reader import Data, Document, Record, finite, shown
 from seqwright.runs.report.summary import validation_metrics
 from seqwright.runs.report.wording import duration, number, score, titled
 
@@ -23,13 +23,15 @@ MOST_ROWS = 24  # validations in the table of probes
 def curves(record: Record) -> Markup | str:
     """Draw the charts of a training, or return why there are none."""
     rates, speeds = (_series(record.steps, key) for key in ("rate", "tokens_per_second"))
-    speed = "Input and output tokens per second, time of validations included."
+    counted = (record.data or Data()).counted
+    what = "Input and output tokens" if counted == "token" else f"{counted.capitalize()}s"
+    speed = f"{what} per second, time of validations included."
     drawn = [*_losses(record), *_scores(record), *_experts(record)]
     if rates:
         found = [Curve("rate", thinned(rates), "one")]
         drawn.append(_chart(record, "Learning rate", "As scheduled.", found, zero=True))
     if speeds:
-        drawn.append(_chart(record, "Speed", speed, smoothed("tokens/s", speeds), zero=True))
+        drawn.append(_chart(record, "Speed", speed, smoothed(f"{counted}s/s", speeds), zero=True))
     if not drawn:
         return record.absent.get("metrics.jsonl", "no training step and no validation was logged")
     return join([element("p", _story(record)), element("div", *drawn, class_="charts")])

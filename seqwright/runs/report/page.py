@@ -20,7 +20,7 @@ from seqwright.runs.report.mistakes import errors, examples
 from seqwright.runs.report.reader import Record
 from seqwright.runs.report.series import forecasts
 from seqwright.runs.report.summary import facts, header
-from seqwright.runs.report.wording import files_like, sentence, shell_word
+from seqwright.runs.report.wording import files_like, is_stored_image, sentence, shell_word
 
 REPORT = "report.html"
 # Nothing is loaded and nothing runs, whatever the texts in the data contain.
@@ -77,8 +77,10 @@ def configuration(record: Record) -> Markup:
 
 def commands(record: Record) -> Markup:
     run, test = shlex.quote(record.name), files_like(record.training_files)
-    text = shell_word(record.examples[0].text("source") if record.examples else "a text")
-    predict = (f"seqwright predict {run} < input.txt", "one output per input line")
+    source = record.examples[0].text("source") if record.examples else "a text"
+    text, reads = ("photo.jpg", "image") if is_stored_image(source) else (shell_word(source), "input line")
+    given = f"{text} folder" if reads == "image" else "< input.txt"
+    predict = (f"seqwright predict {run} {given}", f"one output per {reads}")
     look = [(f"seqwright look {run} {text} -o look.html", "attention for one input, as a page")]
     if record.setting("task") == "forecasting":
         predict = (f"seqwright predict {run} history.csv > forecast.csv", "what follows a history")

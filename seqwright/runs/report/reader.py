@@ -85,6 +85,11 @@ class Data(Document):
         return self.text("unit", "pair")
 
     @property
+    def counted(self) -> str:
+        """The noun for what training speed is counted in."""
+        return self.text("counted", "token")
+
+    @property
     def examples(self) -> int:
         return self.count(f"{self.unit}s") or self.count("pairs")
 

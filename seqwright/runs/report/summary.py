@@ -174,7 +174,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("parameters", f"{record.parameters:,}" if record.parameters else ""),
         ("steps", f"{record.last_step:,}" if record.last_step else ""),
         ("time", duration(record.seconds) if record.seconds else ""),
-        ("training speed", f"{median(rates):,.0f} tokens/s" if rates else ""),
+        ("training speed", f"{median(rates):,.0f} {data.counted}s/s" if rates else ""),
         ("prediction speed", f"{number(per_second)} items/s" if per_second else ""),
         ("latency", f"{number(usual)} ms (median), {number(slow)} ms (95 %)" if usual and slow else ""),
         ("peak memory", f"{peak:,.0f} MB, in the evaluation" if peak else ""),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seqwright.config.presets import PINNED, PRESETS
+from seqwright.data.images import URI
 from seqwright.evaluation.metrics import built_in
 from seqwright.files import uncompressed
 
@@ -96,6 +97,11 @@ def _kind(given: Any, known: Any, otherwise: str = "transformer") -> str:
     kinds = [spec.get("kind") if isinstance(spec, Mapping) else spec for spec in (given, known)]
     kind = next((str(kind) for kind in kinds if kind is not None), otherwise)
     return {"transformer": "Transformer", "rnn": "RNN", "ngrams": "n-gram"}.get(kind, kind)
+
+
+def is_stored_image(source: str) -> bool:
+    """Return whether the input of a stored example is an image, which commands name by its file."""
+    return source.startswith(URI)
 
 
 def shell_word(text: str) -> str:

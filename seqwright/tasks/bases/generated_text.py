@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ LONGEST = 4095  # tokens of one source that are read: with its end it is a batch
 TOGETHER = 64  # sources decoded at a time in a validation, of targets about as long
 TOKENS = 4096  # source tokens that are decoded or scored together, padding included
 SIDES = ("source", "target")
+
+Options = TypeVar("Options", bound="BeamOptions | SamplingOptions")
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class GeneratedText(Task[E, Text]):
 
     source: Tokenizer
     target: Tokenizer
+    shortest: ClassVar[int] = 0  # tokens that every output has at least
 
     @abstractmethod
     def is_blank(self, example: E) -> bool:
@@ -158,7 +161,11 @@ class GeneratedText(Task[E, Text]):
                 f"{len(prefix)} prefixes for {pluralize(count or 0, 'input')}; give one for each, or one "
                 "for all"
             )
-        return TextRequest(options or SearchRequest.of(requested).options(search), prefix)
+        found = options or SearchRequest.of(requested).options(search)
+        return TextRequest(self._long_enough(found), prefix)
+
+    def _long_enough(self, options: Options) -> Options:
+        return replace(options, min_length=max(self.shortest, options.min_length))
 
     def width(self, request: TextRequest) -> int:
         return getattr(request.options, "size", 1)
@@ -331,7 +338,8 @@ class GeneratedText(Task[E, Text]):
         for start in range(0, len(order), TOGETHER):
             check()
             places = order[start : start + TOGETHER]
-            request = TextRequest(BeamOptions(size=1, max_length=2 * longest[places[-1]] + 10))
+            greedy = BeamOptions(size=1, max_length=2 * longest[places[-1]] + 10)
+            request = TextRequest(self._long_enough(greedy))
             rows = self.encode([items[place][0] for place in places])
             lengths = [self.source_length(row) + 1 for row in rows]
             for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):

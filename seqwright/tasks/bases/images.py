@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from pydantic import BaseModel, PositiveInt, ValidationError
 
 from seqwright.config import DataConfig
 from seqwright.data.images import (
+    ImageFault,
     Picture,
     as_array,
     checked,
@@ -30,11 +32,14 @@ from seqwright.data.readers.images import ImageExample, ImageFiles, files_of, im
 from seqwright.data.results import Prediction
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import Item, Task
+from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError, ModelError
 from seqwright.files import check_format, read_json, write_json
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Images
+
+logger = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=Prediction)
 
@@ -42,6 +47,7 @@ FORMAT, IMAGES = 1, "images.json"
 NOWHERE = Place("", 0)
 CELL = 8  # pixels: an image counts as many tokens as it has cells of 8 × 8 pixels
 MOST_CELLS = 256
+NAMED = 5  # images that cannot be used are named
 SHEET = 12  # images of each kind in the contact sheet
 CLASS_TOKEN = "class"  # the piece of a vector that stands for the whole image
 
@@ -172,7 +178,7 @@ class ImageTask(Task[ImageExample, P]):
         return (
             isinstance(given, bytes | Mapping | ImageExample)
             or not isinstance(given, Iterable)
-            or (isinstance(given, np.ndarray) and given.ndim < 4)
+            or getattr(given, "ndim", 0) in (2, 3)  # an array of any library
         )
 
     def inputs(self, given: Any) -> Iterator[ImageExample]:
@@ -183,7 +189,7 @@ class ImageTask(Task[ImageExample, P]):
                 continue
             image = each.get("image") if isinstance(each, Mapping) else each
             if isinstance(image, str | os.PathLike) and _holds_images(os.fspath(image)):
-                yield from (ImageExample(checked(found), None, NOWHERE) for found in images_in(str(image)))
+                yield from _usable(os.fspath(image))
             else:
                 yield ImageExample(checked(_picture(image)), None, NOWHERE)
 
@@ -205,6 +211,19 @@ class ImageTask(Task[ImageExample, P]):
 
     def portable_line(self, example: ImageExample) -> str:
         return to_uri(self.pixels(example))
+
+
+def _usable(path: str) -> Iterator[ImageExample]:
+    """Yield the images of a folder or an archive; those that cannot be used are counted and named."""
+    faults = []
+    for found in images_in(path):
+        try:
+            yield ImageExample(checked(found), None, NOWHERE)
+        except ImageFault as fault:
+            faults.append(str(fault))
+    if faults:
+        named = "; ".join(faults[:NAMED]) + ("; …" if len(faults) > NAMED else "")
+        logger.warning("%s of %s cannot be used: %s", pluralize(len(faults), "image"), path, named)
 
 
 def _holds_images(path: str) -> bool:
