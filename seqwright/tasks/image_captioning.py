@@ -33,7 +33,7 @@ from seqwright.evaluation.mistakes import mistakes_of
 from seqwright.evaluation.text_outputs import build_metric, metric_label
 from seqwright.files import check_format, read_json, write_json
 from seqwright.tasks.bases.generated_text import GeneratedText
-from seqwright.tasks.bases.images import SHEET, ImageTask
+from seqwright.tasks.bases.images import SHEET, ImageTask, channels_of, dark_noise
 from seqwright.tasks.text_to_text import TARGET
 
 if TYPE_CHECKING:
@@ -97,10 +97,9 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         """
         draw, records = np.random.default_rng(seed), []
         for number in range(240):
-            pixels = draw.integers(0, 60, (8, 8, 3), dtype=np.uint8)
             right, colour = number % 2, number // 2 % 2
-            row, column = draw.integers(0, 6), draw.integers(0, 2) + 5 * right
-            pixels[row : row + 2, column : column + 2, colour] = draw.integers(200, 255)
+            pixels, square = dark_noise(draw, bool(right))
+            square[..., colour] = draw.integers(200, 255)
             name, side = ("red", "green")[colour], ("left", "right")[right]
             captions = [f"a {name} square on the {side}"]
             if number % 4 == 0:
@@ -124,7 +123,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         else:
             kind, options = parse("tokenizer", config.tokenizer.target)
             target, size = train_tokenizer(kind, captions, **options), config.data.image_size
-            channels = 3 if any(example.image.facts.colour for example in examples()) else 1
+            channels = channels_of(examples())
         longest = max(map(len, target.encode_batch(captions)))
         return cls(target, size, channels, max(longest, 1), most_typical(captions), config.data.augment)
 

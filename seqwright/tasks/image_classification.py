@@ -24,7 +24,7 @@ from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import Bucket, Claim, Item, Kind, Learning, Nouns, Role, Row, Usage
 from seqwright.evaluation.buckets import by_tenth
-from seqwright.tasks.bases.images import SHEET, ImageTask
+from seqwright.tasks.bases.images import SHEET, ImageTask, channels_of, dark_noise
 from seqwright.tasks.bases.labels import LABELS, USUAL, LabelTask
 
 if TYPE_CHECKING:
@@ -66,10 +66,9 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
         draw = np.random.default_rng(seed)
         records = []
         for number in range(240):
-            pixels = draw.integers(0, 80, (8, 8, 3), dtype=np.uint8)
-            right = number % 2
-            row, column = draw.integers(0, 6), draw.integers(0, 2) + 5 * right
-            pixels[row : row + 2, column : column + 2] = draw.integers(180, 255, 3)
+            right = bool(number % 2)
+            pixels, square = dark_noise(draw, right)
+            square[:] = draw.integers(180, 255, 3)
             records.append({"image": to_uri(pixels), "label": "right" if right else "left"})
         random.Random(seed).shuffle(records)
         return records
@@ -86,8 +85,7 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
         counts, size = cls.counted(examples), config.data.image_size
         if start is not None:
             return cls(start.labels.grown(counts), start.size, start.channels, config.data.augment)
-        colour = any(example.image.facts.colour for example in examples())
-        return cls(Labels.of(counts), size, 3 if colour else 1, config.data.augment)
+        return cls(Labels.of(counts), size, channels_of(examples()), config.data.augment)
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> ImageClassification:

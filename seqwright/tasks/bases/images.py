@@ -213,6 +213,17 @@ class ImageTask(Task[ImageExample, P]):
         return to_uri(self.pixels(example))
 
 
+def dark_noise(draw: np.random.Generator, right: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return an image for a toy, and the part of it, at the left or at the right, that a square fills."""
+    pixels = draw.integers(0, 60, (8, 8, 3), dtype=np.uint8)
+    row, column = draw.integers(0, 6), draw.integers(0, 2) + 5 * right
+    return pixels, pixels[row : row + 2, column : column + 2]
+
+
+def channels_of(examples: Iterable[ImageExample]) -> int:
+    return 3 if any(example.image.facts.colour for example in examples) else 1
+
+
 def _usable(path: str) -> Iterator[ImageExample]:
     """Yield the images of a folder or an archive; those that cannot be used are counted and named."""
     faults = []
