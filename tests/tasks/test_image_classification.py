@@ -24,6 +24,7 @@ from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design
 from seqwright.runs.report.contact_sheet import contact_sheet
+from seqwright.runs.report.page import write_report
 from seqwright.runs.report.reader import Document
 from seqwright.tasks.image_classification import ImageClassification
 
@@ -229,8 +230,13 @@ def test_the_worst_images_are_named_by_the_end_of_their_paths(trained, tmp_path,
     assert "tokens/s" not in speed
 
 
-def test_the_report_counts_the_speed_of_training_in_images(trained):
-    page = (trained[0] / "report.html").read_text(encoding="utf-8")
+def test_the_report_counts_the_speed_of_training_in_images(trained, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained[0], run)
+    step = {"step": 30, "loss": 0.5, "rate": 0.01, "tokens_per_second": 700.0, "seconds": 1.0}
+    logged = (run / "metrics.jsonl").read_text(encoding="utf-8")
+    (run / "metrics.jsonl").write_text(f"{json.dumps(step)}\n{logged}", encoding="utf-8")
+    page = write_report(run).read_text(encoding="utf-8")
     assert "Images per second, time of validations included." in page
     assert "images/s" in page
     assert "tokens/s" not in page
@@ -285,15 +291,15 @@ def test_the_commands_take_images_folders_and_lists(trained, tmp_path, capsys):
     assert cli.main(["doctor", folder]) == 0
 
 
-def test_images_of_a_folder_that_cannot_be_used_are_named(trained, tmp_path, capsys):
+def test_images_of_a_folder_that_cannot_be_used_are_named(trained, tmp_path, capsys, caplog):
     folder = Path(photos(tmp_path / "new", 8)) / "day"
     (folder / "2.png").write_bytes(b"junk")
     assert cli.main(["predict", str(trained[0]), str(folder), "--json"]) == 0
-    shown = capsys.readouterr()
-    sources = [Path(json.loads(line)["source"]).name for line in shown.out.splitlines()]
+    lines = capsys.readouterr().out.splitlines()
+    sources = [Path(json.loads(line)["source"]).name for line in lines]
     assert sources == ["0.png", "4.png", "6.png"]
-    assert "1 image of" in shown.err
-    assert "2.png is not an image, or is damaged" in shown.err
+    assert "1 image of" in caplog.text
+    assert "2.png is not an image, or is damaged" in caplog.text
     assert cli.main(["predict", str(trained[0]), str(folder / "2.png")]) == 2  # named by itself
 
 
