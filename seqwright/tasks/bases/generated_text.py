@@ -165,7 +165,8 @@ class GeneratedText(Task[E, Text]):
         return TextRequest(self._long_enough(found), prefix)
 
     def _long_enough(self, options: Options) -> Options:
-        return replace(options, min_length=max(self.shortest, options.min_length))
+        short = options.min_length < self.shortest
+        return replace(options, min_length=self.shortest) if short else options
 
     def width(self, request: TextRequest) -> int:
         return getattr(request.options, "size", 1)
