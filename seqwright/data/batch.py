@@ -289,6 +289,20 @@ def segments(texts: Ragged, sentences: Ragged) -> Segments:
     return Segments(padded(Ragged(texts.flat, sentences.flat)), counts)
 
 
+def between(rows: Ragged, marker: int, *, empty: int) -> tuple[Ragged, Ragged]:
+    """Return texts without the markers between their parts, and the lengths of the parts, for `segments`.
+
+    A part without tokens is left out; a text without any becomes the token `empty`.
+    """
+    texts, lengths = [], []
+    for ids in np.split(rows.flat, np.cumsum(rows.lengths)[:-1]):
+        parts = [part[part != marker] for part in np.split(ids, np.flatnonzero(ids == marker))]
+        filled = [part for part in parts if len(part)] or [np.array([empty], ids.dtype)]
+        texts.append(np.concatenate(filled))
+        lengths.append(np.array([len(part) for part in filled]))
+    return Ragged.of(texts), Ragged.of(lengths)
+
+
 def padded(rows: Ragged, *, begin: bool = False, end: bool = False) -> Tokens:
     """Return rows as one matrix, optionally with `BEGIN` before and `END` after each."""
     lengths = rows.lengths.astype(np.int64) + begin + end  # (B,)

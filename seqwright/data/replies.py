@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from seqwright.data.language_results import Surprise
+from seqwright.data.plan import item_seed
 from seqwright.data.results import Text
+
+
+def last_turn(line: str) -> str:
+    """Return the last of the turns on a line, after a mark for those before it."""
+    before, _, last = line.rstrip("\t").rpartition("\t")
+    return f"… {last}" if before else last
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,5 +31,20 @@ class Reply(Text):
     ranks: Mapping[int, int] = field(default_factory=dict)
     fits: bool = True
 
+    @classmethod
+    def of(cls, text: Text) -> Reply:
+        """Return a generated text as a reply."""
+        return cls(**{each.name: getattr(text, each.name) for each in fields(text)})
+
+    @property
+    def shown_source(self) -> str:
+        return last_turn(self.source)
+
     def _output_json(self) -> dict[str, Any]:
         return {**super()._output_json(), "fits": self.fits}
+
+
+def wrong_replies(pool: Sequence[str], right: str, number: int, count: int) -> list[str]:
+    """Draw replies of a pool other than the right one; the item's number decides which."""
+    others = [reply for reply in pool if reply != right]
+    return random.Random(item_seed(0, 0, number)).sample(others, min(count, len(others)))

@@ -22,7 +22,7 @@ UNSURE = "214, 120, 20"  # background colour of a token: the less probable, the 
 
 @dataclass(frozen=True)
 class Reading:
-    """Token counts of a source: all, those unknown to the tokenizer, and those cut off at its end.
+    """Token counts of a source: all, those unknown to the tokenizer, and those that are not read.
 
     unparsed: it has no dependency tree, which the positions of the model read.
     """
@@ -58,6 +58,11 @@ class Prediction(ABC):
     def all(self) -> tuple[Self, ...]:
         """This prediction and its alternatives, the best first."""
         return (self,)
+
+    @property
+    def shown_source(self) -> str:
+        """The input as a table of examples shows it."""
+        return self.source
 
     @property
     def complete(self) -> bool:

@@ -135,6 +135,7 @@ class Nouns:
     group: str = "input"  # the examples that stay in one part of the split
     speed: str = "token"  # what training speed is counted in
     epochs: str = "epochs"  # in which the length of a training is counted
+    unread: str = "the rest"  # the part of a long input that is not read
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Evaluation:
     def row(self, number: int) -> tuple[str, str, str]:
         """Return an item for people: its input, the closest reference, and the output."""
         item = self.items[number]
-        return item.output.source, str(self.mistakes[number].reference), str(item.output.value)
+        return item.output.shown_source, str(self.mistakes[number].reference), str(item.output.value)
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON, described in docs/evaluation.md."""

@@ -99,8 +99,8 @@ class Predictor:
         found = Predictions(self.stream(inputs, **options))
         if cut := sum(prediction.reading.unread > 0 for prediction in found):
             logger.warning(
-                "%d of %d inputs are longer than the %d tokens that are read; the rest of them is ignored",
-                *(cut, len(found), self.longest),
+                "%d of %d inputs are longer than the %d tokens that are read; %s is ignored",
+                *(cut, len(found), self.longest, self.task.nouns.unread),
             )
         if linear := sum(prediction.reading.unparsed for prediction in found):
             logger.warning(

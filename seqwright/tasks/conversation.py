@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,17 +20,19 @@ from seqwright.config.registry import parse as parse_spec
 from seqwright.data.fields import FIELD, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.language_results import Surprise
-from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
+from seqwright.data.plan import RowLengths
 from seqwright.data.read_report import Place
 from seqwright.data.readers.conversations import (
     KEYS,
     ConversationFiles,
     Exchange,
+    context_in,
+    context_of,
     open_conversations,
     speaks,
-    turns_of,
+    turns_once,
 )
-from seqwright.data.replies import Reply
+from seqwright.data.replies import Reply, last_turn, wrong_replies
 from seqwright.data.results import Text
 from seqwright.data.split import text_hash
 from seqwright.data.store import ColumnSpec, Ragged, Store
@@ -53,9 +55,10 @@ from seqwright.errors import InputError, ModelError, brief
 from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import read_json, write_json
-from seqwright.tasks.bases.generated_text import SIDES, TOKENS, GeneratedText, TextRequest
+from seqwright.tasks.bases.generated_text import SIDES, GeneratedText, TextRequest
 from seqwright.tasks.bases.reply_index import ReplyIndex
-from seqwright.tasks.bases.talk_readouts import ReadContext, read_context, reply_readout, retrieval_readout
+from seqwright.tasks.bases.retrieval import RANKS, Retriever
+from seqwright.tasks.bases.talk_readouts import read_context, reply_readout
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
@@ -68,9 +71,7 @@ POOLED = 1000  # replies of the training split from which an evaluation draws wr
 RANKED = 500  # items of an evaluation whose candidates are ranked
 CANDIDATES = 10
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
-RANKS = (10, 100)  # candidates of a retrieval model, whose ranks cost little
 KEPT_TURNS = 3  # turns before each reply of the index that are kept for people to read
-UNFIT = 0.05  # share of right replies that count as unfit
 METRICS_OF_RETRIEVAL = (
     *("recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100", "recall_at_5_of_100"),
     *("distinct_1", "distinct_2", "most_frequent_reply", "reply_length"),
@@ -92,13 +93,15 @@ class TalkRequest(TextRequest):
 class Conversation(GeneratedText[Exchange]):
     """Exchanges as ids of one tokenizer.
 
-    longest: the tokens of a context that are read, the most recent ones. pool: some replies of the training
-    split. counts: how often each id occurs in replies, for the baseline. segmented: the encoder reads turns.
-    retrieves: replies are chosen from the `index`, which exists when the model is trained.
+    longest: the tokens of a context that are read, the most recent ones. turns: those of a context that are
+    read; None: all. pool: some replies of the training split. counts: how often each id occurs in replies,
+    for the baseline. segmented: the encoder reads turns. retrieves: replies are chosen from the `index`,
+    which exists when the model is trained.
     """
 
     source: Tokenizer
     longest: int
+    turns: int | None
     pool: tuple[str, ...]
     counts: tuple[int, ...]
     segmented: bool = False
@@ -107,7 +110,7 @@ class Conversation(GeneratedText[Exchange]):
 
     roles = (Role("context", Kind.TEXT), Role("reply", Kind.TEXT, needed="train"))
     models = ("encoder_decoder", "decoder_only", "ensemble", "dual_encoder")
-    nouns = Nouns("exchange", group="conversation")
+    nouns = Nouns("exchange", group="conversation", unread="the beginning")
     usage = Usage(generates=True, chat={}, traced=models)
     judging = Judging(merges=False, options={"checked": True})
     shortest = 1
@@ -149,7 +152,7 @@ class Conversation(GeneratedText[Exchange]):
 
     @classmethod
     def texts(cls, example: Exchange) -> Sequence[str]:
-        return (joined(example.context), example.reply or "")
+        return (example.text, example.reply or "")
 
     @classmethod
     def toy(cls, seed: int) -> list[dict[str, str]]:
@@ -167,7 +170,7 @@ class Conversation(GeneratedText[Exchange]):
         cls, config: Config, examples: Callable[[], Iterable[Exchange]], start: Conversation | None = None
     ) -> Conversation:
         def texts() -> Iterator[str]:
-            return _turns_once(examples())
+            return turns_once(examples())
 
         if start is None:
             kind, options = parse_spec("tokenizer", config.tokenizer.source)
@@ -180,7 +183,7 @@ class Conversation(GeneratedText[Exchange]):
         for ids in tokenizer.encode_batch(pool):
             np.add.at(counts, [*ids, END], 1)
         rest = tuple(pool), tuple(counts.tolist()), *model_facts(config)
-        return cls(tokenizer, config.data.max_length, *rest)
+        return cls(tokenizer, config.data.max_length, turns_read(config), *rest)
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> Conversation:
@@ -196,7 +199,7 @@ class Conversation(GeneratedText[Exchange]):
         segmented, retrieves = model_facts(config)
         index = ReplyIndex.load(folder) if retrieves else None
         rest = tuple(pool), tuple(counts), segmented, retrieves, index
-        return cls(tokenizer, config.data.max_length, *rest)
+        return cls(tokenizer, config.data.max_length, turns_read(config), *rest)
 
     def save(self, folder: Path) -> None:
         self.source.save(folder / TOKENIZER)
@@ -212,20 +215,14 @@ class Conversation(GeneratedText[Exchange]):
             if example.reply:
                 known.setdefault(example.reply, example.context[-KEPT_TURNS:])
         known |= {reply: () for reply in self.pool if reply not in known}
-        index = self._index(model, list(known))
-        return replace(self, index=replace(index, contexts=tuple(known.values())))
+        return replace(self, index=Retriever.over(self, model, known).index)
 
     def calibrated(self, model: Any, examples: Sequence[Exchange]) -> Conversation:
         """Nothing fits if the best reply is less alike than nearly all right ones of the validation split."""
         if self.index is None or not examples:
             return self
-        contexts = self._context_vectors(model, self.encode(examples))
-        replies = self._reply_vectors(model, [example.reply or "" for example in examples])
-        least = float(np.quantile((contexts * replies).sum(1), UNFIT))
+        least = Retriever.of(self, model).least(examples)
         return replace(self, index=replace(self.index, least=least))
-
-    def _index(self, model: Any, replies: Sequence[str]) -> ReplyIndex:
-        return ReplyIndex(tuple(replies), self._reply_vectors(model, replies))
 
     @property
     def fingerprint(self) -> str:
@@ -250,16 +247,20 @@ class Conversation(GeneratedText[Exchange]):
         return (*ids, *texts) if readable else ids
 
     def encode(self, examples: Sequence[Exchange]) -> list[Row[Exchange]]:
-        sources = self.source.encode_batch([joined(example.context) for example in examples])
+        sources = self.source.encode_batch([self.read_turns(example).text for example in examples])
         replies = self.source.encode_batch([example.reply or "" for example in examples])
         rows = []
         for example, source, reply in zip(examples, sources, replies, strict=True):
             columns: dict[str, Any] = {"source": self.read_part(source, self.longest), "all": len(source)}
             if example.reply is not None:
-                texts = {"context_text": joined(example.context), "reply_text": example.reply}
+                texts = {"context_text": example.text, "reply_text": example.reply}
                 columns |= {"target": reply, **texts, "conversation_text": example.conversation}
             rows.append(Row(example, columns, max(len(columns["source"]), len(columns.get("target", ())))))
         return rows
+
+    def read_turns(self, example: Exchange) -> Exchange:
+        """Return the exchange with the turns that are read: a chat may have had more."""
+        return example if self.turns is None else example._replace(context=example.context[-self.turns :])
 
     def read_part(self, ids: Sequence[int], limit: int) -> Sequence[int]:
         return ids[-limit:]
@@ -282,22 +283,12 @@ class Conversation(GeneratedText[Exchange]):
         return text_hash(self.to_line(row.example))
 
     def source_of(self, rows: Ragged) -> Any:
-        from seqwright.data.batch import segments
+        from seqwright.data.batch import between, segments
 
         if not self.segmented:
             return super().source_of(rows)
-        return segments(*self._turns(rows))
-
-    def _turns(self, rows: Ragged) -> tuple[Ragged, Ragged]:
-        """Return the ids without the markers between turns, and the lengths of the turns of each row."""
         (marker,) = self.source.encode(FIELD)
-        texts, lengths = [], []
-        for ids in np.split(rows.flat, np.cumsum(rows.lengths)[:-1]):
-            turns = [turn[turn != marker] for turn in np.split(ids, np.flatnonzero(ids == marker))]
-            filled = [turn for turn in turns if len(turn)] or [np.array([END], ids.dtype)]
-            texts.append(np.concatenate(filled))
-            lengths.append(np.array([len(turn) for turn in filled]))
-        return Ragged.of(texts), Ragged.of(lengths)
+        return segments(*between(rows, marker, empty=END))
 
     @property
     def chance_loss(self) -> float:
@@ -314,10 +305,8 @@ class Conversation(GeneratedText[Exchange]):
         """A text is the last turn, or several with tabs between them; a tuple has one text for each turn."""
         if isinstance(given, Exchange):
             return given
-        if isinstance(given, Mapping) and isinstance(given.get("context"), str | tuple | list):
-            given = given["context"]
         if isinstance(given, Mapping):
-            given = [turn.text for turn in turns_of(given, "the input")]
+            given = context_of(given, "the input")
         if isinstance(given, str):
             return self.from_line(given)
         if not isinstance(given, tuple | list) or not all(isinstance(turn, str) for turn in given):
@@ -341,10 +330,13 @@ class Conversation(GeneratedText[Exchange]):
         return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
 
     def from_line(self, line: str) -> Exchange:
-        return Exchange(tuple(plain(turn) for turn in line.split("\t") if turn.strip()), None, "", NOWHERE)
+        return Exchange(tuple(map(plain, context_in(line))), None, "", NOWHERE)
 
     def to_line(self, example: Exchange) -> str:
         return "\t".join(turn.replace("\t", " ").replace("\n", " ") for turn in example.context)
+
+    def caption(self, example: Exchange) -> str:
+        return last_turn(self.to_line(example))
 
     def is_blank(self, example: Exchange) -> bool:
         return not any(turn.strip() for turn in example.context)
@@ -382,7 +374,8 @@ class Conversation(GeneratedText[Exchange]):
     ) -> list[Text]:
         if self.index is not None or not self.retrieves:
             return super().draft(model, items, check)
-        return replace(self, index=self._index(model, self.pool)).draft(model, items, check)
+        known = Retriever.of(self, model).index
+        return replace(self, index=known).draft(model, items, check)
 
     def answer(
         self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] = ()
@@ -391,7 +384,7 @@ class Conversation(GeneratedText[Exchange]):
         checked = checked and not any(row.example.reply is None for row in rows)
         if self.retrieves:
             return self._retrieve(model, rows, request, (numbers or range(len(rows))) if checked else None)
-        found = [_as_reply(text) for text in super().answer(model, rows, request, numbers)]
+        found = [Reply.of(text) for text in super().answer(model, rows, request, numbers)]
         if not checked:
             return list(found)
         scores = self.score(model, [row.example for row in rows])
@@ -408,73 +401,22 @@ class Conversation(GeneratedText[Exchange]):
     def _retrieve(
         self, model: Any, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] | None
     ) -> list[Text]:
-        """Return the nearest replies; with `numbers` the rank of the expected one among wrong ones, too."""
-        index = self.index or self._index(model, self.pool)
-        contexts, limit = self._context_vectors(model, rows), self.input_limit(model)
-        best, cosines = index.nearest(contexts, getattr(request.options, "n_best", 1))
-        scores = float(model.scale.detach()) * cosines
-        log_probs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        found = []
-        for i, row in enumerate(rows):
-            nothing = _as_reply(self._nothing(row, limit))
-            shown = [
-                replace(
-                    nothing,
-                    text=index.texts[n],
-                    score=float(cosines[i, n]),
-                    log_prob=float(log_probs[i, n]),
-                    fits=bool(cosines[i, n] >= index.least),
-                )
-                for n in best[i].tolist()
-            ]
-            first = nothing if self.is_blank(row.example) else shown[0]
-            found.append(replace(first, alternatives=tuple(shown[1:])))
-        if numbers is not None:
-            right = self._reply_vectors(model, [row.example.reply or "" for row in rows])
-            for i, (row, number) in enumerate(zip(rows, numbers, strict=True)):
-                wrong = self.wrong_replies(row.example, number, max(RANKS) - 1)
-                alike, own = index.vectors_of(wrong) @ contexts[i], right[i] @ contexts[i]
-                ranks = {count: 1 + int((alike[: count - 1] >= own).sum()) for count in RANKS}
-                found[i] = replace(found[i], ranks=ranks)
-        return list(found)
-
-    def _context_vectors(self, model: Any, rows: Sequence[Row[Exchange]]) -> np.ndarray:
-        limit = self.input_limit(model)
-        ids = [self.read_part(row.columns["source"], limit) for row in rows]
-        return self._vectors(model, model.source_vectors, self.source_of, ids)
-
-    def _reply_vectors(self, model: Any, replies: Sequence[str]) -> np.ndarray:
-        from seqwright.data.batch import padded
-
-        ids = self.source.encode_batch(list(replies))
-        return self._vectors(model, model.target_vectors, lambda rows: padded(rows, begin=True), ids)
-
-    def _vectors(
-        self, model: Any, encode: Callable[[Any], Any], read: Callable[[Ragged], Any], ids: Sequence[Any]
-    ) -> np.ndarray:
-        """Encode texts in batches of similar length, (N, D) float32."""
-        from seqwright.models import evaluating
-
-        found: dict[int, np.ndarray] = {}
-        lengths = [len(each) + 1 for each in ids]
-        with evaluating(model):
-            for numbers in cut_by_tokens(sorted(range(len(ids)), key=lengths.__getitem__), lengths, TOKENS):
-                vectors = encode(read(Ragged.of([ids[i] for i in numbers])))
-                found |= zip(numbers, vectors.float().numpy(), strict=True)
-        return np.stack([found[i] for i in range(len(ids))])
+        """Return the nearest replies; with `numbers` the ranks of the expected ones, too."""
+        retriever, limit = Retriever.of(self, model), self.input_limit(model)
+        nothing = [Reply.of(self._nothing(row, limit)) for row in rows]
+        found = retriever.nearest(rows, nothing, getattr(request.options, "n_best", 1))
+        if numbers is None:
+            return list(found)
+        ranks = retriever.ranks(rows, numbers)
+        return [replace(reply, ranks=own) for reply, own in zip(found, ranks, strict=True)]
 
     def _rank(self, model: Model, example: Exchange, score: float, number: int) -> int:
         """Return the place of the right reply among candidates, by the log-probability of a token."""
-        others = self.wrong_replies(example, number, CANDIDATES - 1)
+        others = wrong_replies(self.pool, example.reply or "", number, CANDIDATES - 1)
         scores = self.score(model, [example._replace(reply=other) for other in others])
         own, *lengths = (len(ids) + 1 for ids in self.source.encode_batch([example.reply or "", *others]))
         means = [each / length for each, length in zip(scores, lengths, strict=True)]
         return 1 + sum(mean >= score / own for mean in means)
-
-    def wrong_replies(self, example: Exchange, number: int, count: int) -> list[str]:
-        """Draw replies of the training split; the item's number decides which."""
-        others = [reply for reply in self.pool if reply != example.reply]
-        return random.Random(item_seed(0, 0, number)).sample(others, min(count, len(others)))
 
     # Looking inside --------------------------------------------------------------------------------
 
@@ -482,25 +424,18 @@ class Conversation(GeneratedText[Exchange]):
         """The context turn by turn, and the reply: that of the example, or the one that the model gives."""
         from seqwright.lens.trace.readout import check_text
 
-        check_text(joined(example.context).replace(FIELD, ""))
+        example = self.read_turns(example)
+        check_text(example.text.replace(FIELD, ""))
         (row,) = self.encode([example._replace(reply=None)])
         ids = self.read_part(row.columns["source"], self.input_limit(model))
         context = read_context(self.source, example.context, len(ids))
         if self.retrieves:
-            return self._retrieval_readout(model, context, example.reply)
+            return Retriever.of(self, model).readout(context, example.reply)
         options = (request or self.request(SearchConfig())).options
         found = None
         if example.reply is None:
             ((found, *_),) = self.search(model, [ids], [[]], options, [self.draw_key(row, 0)])
         return reply_readout(self, model, context, self.source_of(Ragged.of([ids])), example.reply, found)
-
-    def _retrieval_readout(self, model: Any, context: ReadContext, reply: str | None) -> Readout:
-        index = self.index or self._index(model, self.pool)
-
-        def vectors(contexts: Sequence[tuple[str, ...]]) -> np.ndarray:
-            return self._context_vectors(model, self.encode([*map(self._input, contexts)]))
-
-        return retrieval_readout(context, self.source_of(Ragged.of([context.ids])), index, vectors, reply)
 
     # Judging ---------------------------------------------------------------------------------------
 
@@ -559,25 +494,9 @@ class Conversation(GeneratedText[Exchange]):
         return Surprise(example.reply or "", log_prob, len(ids))
 
 
-def joined(context: Sequence[str]) -> str:
-    """Return turns as one text with markers between them."""
-    return FIELD.join(context)
-
-
-def _turns_once(examples: Iterable[Exchange]) -> Iterator[str]:
-    """Yield each turn of a conversation once, after a marker, however many turns a context has.
-
-    The tokenizer is therefore the same for every `data.context`, and perplexities compare.
-    """
-    known: set[str] = set()
-    conversation = None
-    for example in examples:
-        if example.conversation != conversation:
-            known, conversation = set(), example.conversation
-        for turn in (*example.context, example.reply or ""):
-            if turn not in known:
-                known.add(turn)
-                yield FIELD + turn
+def turns_read(config: Config) -> int | None:
+    """Return how many turns of a context are read; None for all."""
+    return None if config.data.context == "all" else config.data.context
 
 
 def model_facts(config: Config) -> tuple[bool, bool]:
@@ -585,7 +504,3 @@ def model_facts(config: Config) -> tuple[bool, bool]:
     from seqwright.models.building import reads_sentences, resolve
 
     return reads_sentences(config.model), resolve(config.model)["kind"] == "dual_encoder"
-
-
-def _as_reply(text: Text) -> Reply:
-    return Reply(**{each.name: getattr(text, each.name) for each in fields(text)})

@@ -23,6 +23,7 @@ from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
 from seqwright.recipes.conversation import choose
 from seqwright.tasks.bases.generated_text import SIDES
+from seqwright.tasks.bases.retrieval import context_vectors
 from seqwright.tasks.conversation import Conversation
 
 SMALL = {"preset": "tiny", "layers": 1, "size": 16, "hidden": 16, "heads": 2, "dropout": 0.0}
@@ -79,6 +80,55 @@ def test_a_short_training_on_much_data_reads_less_of_a_context(tmp_path):
 
     assert choice(minutes=0.02) == (96, 0.1)
     assert choice(minutes=5.0) == (256, 0.3)
+
+
+def test_a_model_of_one_turn_reads_one_turn_of_a_longer_chat():
+    config = parse(
+        {
+            "task": "conversation",
+            "model": SMALL,
+            "data": {"max_length": 12, "context": 1},
+            "training": {"steps": 1},
+        }
+    )
+    task = Conversation.fit(config, lambda: EXCHANGES)
+    model = predictor(task)
+    long, short = model.predict([("bye", "hi"), ("hi",)], beam=2)
+    assert long.text == short.text
+    assert long.log_prob == pytest.approx(short.log_prob, abs=1e-5)
+    assert long.source == "bye\thi"
+    request = task.request(SearchConfig())
+    shown = task.readout(model.model, Exchange(("bye", "hi"), None, "", Place("", 0)), request)
+    assert "bye" not in shown.text
+
+
+@pytest.mark.parametrize(
+    ("line", "turns"),
+    [
+        ('{"turns": ["hi", {"speaker": "b", "text": "bye"}]}', ("hi", "bye")),
+        ('{"messages": [{"role": "user", "content": "hi"}, {"role": "user", "content": "you"}]}', ("hi you",)),
+        ('{"context": "hi\\tbye"}', ("hi", "bye")),
+        ('{"context": ["hi", "bye"]}', ("hi", "bye")),
+        ("hi\t\tbye", ("hi", "bye")),
+        ('{"other": 1}', ('{"other": 1}',)),
+        ("{hi", ("{hi",)),
+    ],
+)
+def test_a_line_of_input_may_be_an_object_as_in_a_file(line, turns):
+    assert fitted().from_line(line).context == turns
+
+
+def test_an_object_without_a_list_of_turns_is_no_input():
+    with pytest.raises(InputError, match="needs a list"):
+        fitted().from_line('{"turns": 5}')
+
+
+def test_the_last_turn_of_a_context_is_shown_to_people():
+    model = predictor(fitted())
+    found = model.evaluate([EXCHANGES[0]])
+    assert found.row(0)[0] == "… hi"
+    assert found.items[0].output.source == "well\thi"
+    assert model.task.caption(EXCHANGES[0]._replace(context=("hi",))) == "hi"
 
 
 def test_a_reply_is_one_turn():
@@ -154,7 +204,7 @@ def test_the_nearest_reply_is_found_by_comparing_with_all():
     task, index = model.task, model.task.index
     assert set(index.texts) == {reply for _, reply in TALK}
     (found,) = model.predict([("hi",)], n_best=3)
-    context = task._context_vectors(model.model, task.encode(list(task.inputs([("hi",)]))))[0]
+    context = context_vectors(task, model.model, task.encode(list(task.inputs([("hi",)]))))[0]
     cosines = {text: float(vector @ context) for text, vector in zip(index.texts, index.vectors, strict=True)}
     assert [each.text for each in found.all] == sorted(cosines, key=cosines.__getitem__, reverse=True)[:3]
     assert found.score == pytest.approx(max(cosines.values()), abs=1e-5)

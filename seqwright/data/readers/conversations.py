@@ -7,13 +7,14 @@ to by the assistant alone. Consecutive turns of one speaker are one turn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from seqwright.data.fields import split_parts
+from seqwright.data.fields import FIELD, split_parts
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import parse_object
@@ -54,6 +55,28 @@ class Exchange(NamedTuple):
     reply: str | None
     conversation: str
     place: Place
+
+    @property
+    def text(self) -> str:
+        """The context as one text, with a marker between its turns."""
+        return FIELD.join(self.context)
+
+
+def turns_once(exchanges: Iterable[Exchange]) -> Iterator[str]:
+    """Yield each turn of a conversation once, after a marker, however many turns a context has.
+
+    A tokenizer that is trained on them is therefore the same for every `data.context`, and perplexities
+    compare.
+    """
+    known: set[str] = set()
+    conversation = None
+    for exchange in exchanges:
+        if exchange.conversation != conversation:
+            known, conversation = set(), exchange.conversation
+        for turn in (*exchange.context, exchange.reply or ""):
+            if turn not in known:
+                known.add(turn)
+                yield FIELD + turn
 
 
 def speaks(lines: Sequence[str]) -> bool:
@@ -122,7 +145,7 @@ class ConversationFiles(OpenedFiles):
 
     def _exchanges(self, turns: Sequence[Turn], place: Place, report: ReadReport) -> Iterator[Exchange]:
         """Equal conversations have equal keys, also but for case and spaces."""
-        joined = [Turn(who, " ".join(turn.text for turn in run)) for who, run in _runs(turns)]
+        joined = _joined(turns)
         speakers = {turn.speaker for turn in joined}
         roles = ASSISTANT in speakers and speakers <= set(ROLES)
         key = str(text_hash(folded(" \0 ".join(turn.text for turn in joined))))
@@ -174,6 +197,29 @@ class ConversationFiles(OpenedFiles):
         return sum(bool(line.strip()) for line in before) >= 0.5 * max(len(before), 1)
 
 
+def context_of(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Return the turns so far of an object: a text or texts under `context`, otherwise as a file has them."""
+    context = value.get("context")
+    if isinstance(context, str):
+        return _between_tabs(context)
+    if isinstance(context, list | tuple) and all(isinstance(turn, str) for turn in context):
+        return tuple(context)
+    return tuple(turn.text for turn in _joined(turns_of(value, where)))
+
+
+def context_in(line: str) -> tuple[str, ...]:
+    """Return the turns so far of a line of input: those of a JSON object, or texts with tabs between them."""
+    value: Mapping[str, Any] = {}
+    if line.lstrip().startswith("{"):
+        with suppress(InputError):  # a text may begin like this, too
+            value = parse_object(line, Place("", 0))
+    return context_of(value, "the input") if value.keys() & {"context", *KEYS} else _between_tabs(line)
+
+
+def _between_tabs(line: str) -> tuple[str, ...]:
+    return tuple(turn for turn in line.split("\t") if turn.strip())
+
+
 def turns_of(value: Mapping[str, Any], where: str) -> list[Turn]:
     """Return the turns of a conversation given as an object; turns without any text are left out."""
     key = next((key for key in KEYS if key in value), None)
@@ -193,6 +239,11 @@ def _turn(given: Any, number: int, where: str) -> Turn:
     if not isinstance(text, str):
         raise InputError(f"{where}: turn {number} has no text; it needs a string under text or content")
     return Turn(str(next((given[key] for key in SPEAKERS if key in given), "")), text)
+
+
+def _joined(turns: Sequence[Turn]) -> list[Turn]:
+    """Return the turns with consecutive ones of a speaker as one."""
+    return [Turn(who, " ".join(turn.text for turn in run)) for who, run in _runs(turns)]
 
 
 def _runs(turns: Sequence[Turn]) -> Iterator[tuple[str, list[Turn]]]:

@@ -159,10 +159,11 @@ class InputWarnings:
         symbols = ", ".join(excerpt(symbol) for symbol in list(self.symbols)[:UNKNOWN_SHOWN])
         such_as = f", such as {symbols}" if symbols else ""
         trained = f"{self.predictor.trained_length or 0:,} tokens"
+        unread = self.predictor.task.nouns.unread
         kinds = (
             (self.with_tab, "with a tab, but the model takes one text: is this a file of pairs?"),
             (self.with_unknown, f"with symbols that are unknown to the model{such_as}"),
-            (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: the rest was not read"),
+            (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: {unread} was not read"),
             (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
             (self.unparsed, "without a dependency tree: their positions are linear"),
         )
