@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seqwright.prediction.chat import Chat
 
 PAGE = "chat.html"
+UNFINISHED = "\ufffd"  # in place of a character whose bytes are not all there yet
 HELP = "/reset forgets the conversation, /retry replies again, /why writes a page about the last reply, /quit"
 
 
@@ -93,18 +94,20 @@ def _obey(line: str, chat: Chat) -> bool:
 
 def _type(chat: Chat, growing: Iterator[str]) -> None:
     """Print a reply; on a terminal as it grows. A retrieved reply that does not fit is marked."""
-    from seqwright.data.text_display import printable
+    from seqwright.data.text_display import printable_lines
 
     shown, text = "", ""
     for text in growing:
         if not chat.fits:
             print("(nothing fits) ", end="")
-        if sys.stdout.isatty():
-            if not text.startswith(shown):  # the tokens so far read differently together
-                continue
-            print(printable(text[len(shown) :]), end="", flush=True)
-            shown = text
-    print(printable(text[len(shown) :]), flush=True)
+        whole = text.rstrip(UNFINISHED)
+        if sys.stdout.isatty() and whole.startswith(shown):
+            print(printable_lines(whole[len(shown) :]), end="", flush=True)
+            shown = whole
+    if not text.startswith(shown):  # later tokens changed how earlier ones read
+        print()
+        shown = ""
+    print(printable_lines(text[len(shown) :]), flush=True)
 
 
 def _reset(chat: Chat) -> None:

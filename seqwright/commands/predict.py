@@ -157,7 +157,7 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
     """Write the answers to a prompt or a text, on a terminal as they grow."""
     import json
 
-    from seqwright.data.text_display import printable
+    from seqwright.data.text_display import printable_lines
     from seqwright.files import write_text
 
     growing = predictor.task.usage.streams and sys.stdout.isatty()
@@ -167,7 +167,7 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
         print(options.input, end="", flush=True)
         for text in predictor.typed(options.input, **given):
             new = text[len(shown) :]
-            print("\n".join(map(printable, new.split("\n"))), end="", flush=True)
+            print(printable_lines(new), end="", flush=True)
             shown = text
         print()
         return

@@ -48,6 +48,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def printable_lines(text: str) -> str:
+    """Return a text of several lines with escapes for the characters that a terminal would obey."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def pluralize(count: int, one: str, several: str | None = None) -> str:
     """Return a count with its noun: 1 step; 1,228 steps."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from seqwright.config.presets import PRESETS
+from seqwright.config.presets import KIND, PRESETS
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
@@ -19,7 +19,7 @@ LEAST, LONGEST = 96, 256  # tokens of a context that are read; a longer reply is
 PASSES = 4  # through the data, for which a context is shortened: unread turns cost less than unseen replies
 CORES = 2
 FEW = 5_000  # replies
-RETRIEVAL = "dual_encoder"
+RETRIEVAL, RETRIEVER = "dual_encoder", "tiny-retriever"
 DECODED = 200  # replies that a validation generates
 
 
@@ -38,7 +38,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _tokenizer(replies),
         context,
         _model(epochs, requested.get("model", {})),
-        _batch(replies, requested.get("model", {}).get("kind") == RETRIEVAL),
+        _batch(replies, _kind(requested.get("model", {})) == RETRIEVAL),
         *time,
         _validation(ends),
     ]
@@ -77,12 +77,23 @@ def _epochs(replies: int, length: float, context: float, ends: Mapping[str, Any]
 
 def _model(epochs: float, model: Mapping[str, Any]) -> Choice:
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    name = model.get("preset", "tiny")
+    kind = _kind(model)
+    detects = kind == RETRIEVAL and not model.keys() - {"kind", "dropout"}
+    usual = RETRIEVER if detects else "tiny"
+    name = model.get("preset", usual)
     named = PRESETS.get(name)
-    shares = model.get("kind") not in ("decoder_only", RETRIEVAL) and named and named.model.get("share")
-    table: dict[str, Any] = {"preset": "tiny", "dropout": dropout} | ({"share": True} if shares else {})
+    shares = kind not in ("decoder_only", RETRIEVAL) and named and named.model.get("share")
+    table: dict[str, Any] = {"preset": usual, "dropout": dropout} | ({"share": True} if shares else {})
     reason = f"each reply is seen about {pluralize(max(round(epochs), 1), 'time')}"
+    if detects:
+        reason += "; n-grams find the right reply after a fraction of the time that attention takes"
     return Choice(f"model {name}, dropout {dropout}", {"model": table}, reason)
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    """Return the kind of a requested model: its own, or that of its preset."""
+    named = PRESETS.get(model.get("preset", "tiny"))
+    return str(model.get("kind") or (named.kind if named else KIND))
 
 
 def _batch(replies: int, retrieval: bool) -> Choice:
