@@ -12,11 +12,13 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import tiny
 
 from seqwright import cli, pipeline
+from seqwright.commands import chat as chat_command
 from seqwright.errors import ConfigError
 from seqwright.prediction.chat import Chat
 from seqwright.prediction.predictor import load
@@ -166,3 +168,24 @@ def test_a_retrieval_model_marks_what_does_not_fit_and_retries_with_the_next_nea
     monkeypatch.setattr(sys, "stdin", io.StringIO("i am ann\n"))
     assert cli.main(["chat", str(tmp_path / "run")]) == 0
     assert capsys.readouterr().out == f"(nothing fits) {nearest[0]}\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize(
+    ("growing", "printed"),
+    [
+        (["one", "one\ntwo"], "one\ntwo\n"),  # a language model writes several lines
+        (["caf\ufffd", "café ☕"], "café ☕\n"),  # the bytes of a character come one by one
+        (["a\x1b[2J"], "a\\x1b[2J\n"),
+    ],
+)
+def test_a_reply_is_printed_once_and_whole(growing, printed, terminal, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    chat_command._type(SimpleNamespace(fits=True), iter(growing))
+    assert capsys.readouterr().out == printed
+
+
+def test_a_reply_whose_beginning_changes_is_printed_again(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    chat_command._type(SimpleNamespace(fits=True), iter(["don", "do n't"]))
+    assert capsys.readouterr().out == "don\ndo n't\n"

@@ -106,7 +106,10 @@ def test_a_model_of_one_turn_reads_one_turn_of_a_longer_chat():
     ("line", "turns"),
     [
         ('{"turns": ["hi", {"speaker": "b", "text": "bye"}]}', ("hi", "bye")),
-        ('{"messages": [{"role": "user", "content": "hi"}, {"role": "user", "content": "you"}]}', ("hi you",)),
+        (
+            '{"messages": [{"role": "user", "content": "hi"}, {"role": "user", "content": "you"}]}',
+            ("hi you",),
+        ),
         ('{"context": "hi\\tbye"}', ("hi", "bye")),
         ('{"context": ["hi", "bye"]}', ("hi", "bye")),
         ("hi\t\tbye", ("hi", "bye")),
