@@ -13,6 +13,7 @@ from seqwright.data.text_display import pluralize
 
 PIECES = 1.3  # subwords per word
 SPEED = 16_000  # tokens of contexts and replies per second on two cores, roughly
+DETECTED = 300_000  # the same by detectors of n-grams
 DROPOUT = ((5, 0.1), (15, 0.2), (math.inf, 0.3))  # below so many epochs
 SUBWORDS = ((5_000, 1_000), (20_000, 3_000), (math.inf, 8_000))  # pieces for so many replies
 LEAST, LONGEST = 96, 256  # tokens of a context that are read; a longer reply is left out, too
@@ -30,15 +31,17 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     ending = requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(replies)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
-    mean = PIECES * columns["context"].words.mean
-    context = _context(mean, _readable(ends) / (PASSES * max(replies, 1)) - length)
+    mean, model = PIECES * columns["context"].words.mean, requested.get("model", {})
+    kind, preset = _kind_and_preset(model)
+    readable = _readable(ends, DETECTED if preset == RETRIEVER else SPEED)
+    context = _context(mean, readable / (PASSES * max(replies, 1)) - length)
     read = min(mean, requested.get("data", {}).get("max_length", context.table["data"]["max_length"]))
-    epochs = _epochs(max(replies, 1), length, read, ends)
+    epochs = _epochs(max(replies, 1), length, read, ends, readable)
     choices = [
         _tokenizer(replies),
         context,
-        _model(epochs, requested.get("model", {})),
-        _batch(replies, _kind(requested.get("model", {})) == RETRIEVAL),
+        _model(epochs, kind, preset),
+        _batch(replies, kind == RETRIEVAL),
         *time,
         _validation(ends),
     ]
@@ -52,9 +55,20 @@ def _tokenizer(replies: int) -> Choice:
     return Choice(f"BPE with {size:,} pieces", table, "contexts and replies are the same language")
 
 
-def _readable(ends: Mapping[str, Any]) -> float:
+def _kind_and_preset(model: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the kind of a requested model, and its preset or the one to choose."""
+    preset = model.get("preset")
+    if preset is None:
+        kind = str(model.get("kind", KIND))
+        alone = not model.keys() - {"kind", "dropout"}
+        return kind, RETRIEVER if kind == RETRIEVAL and alone else "tiny"
+    named = PRESETS.get(preset)
+    return str(model.get("kind") or (named.kind if named else KIND)), preset
+
+
+def _readable(ends: Mapping[str, Any], speed: int) -> float:
     """Return how many tokens of contexts and replies the time allows; without a time, any number."""
-    return ends["minutes"] * 60 * SPEED if "minutes" in ends else math.inf
+    return ends["minutes"] * 60 * speed if "minutes" in ends else math.inf
 
 
 def _context(tokens: float, affordable: float) -> Choice:
@@ -66,34 +80,24 @@ def _context(tokens: float, affordable: float) -> Choice:
     return Choice(f"the last {longest} tokens of a context", {"data": {"max_length": longest}}, reason)
 
 
-def _epochs(replies: int, length: float, context: float, ends: Mapping[str, Any]) -> float:
+def _epochs(replies: int, length: float, context: float, ends: Mapping[str, Any], readable: float) -> float:
     """Return how often each reply is seen; a step counts the tokens of replies alone."""
     if "epochs" in ends:
         return float(ends["epochs"])
     if "steps" in ends:
         return float(ends["steps"] * ends.get("tokens", 2048) / (replies * length))
-    return _readable(ends) / (replies * (context + length))
+    return readable / (replies * (context + length))
 
 
-def _model(epochs: float, model: Mapping[str, Any]) -> Choice:
+def _model(epochs: float, kind: str, preset: str) -> Choice:
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
-    kind = _kind(model)
-    detects = kind == RETRIEVAL and not model.keys() - {"kind", "dropout"}
-    usual = RETRIEVER if detects else "tiny"
-    name = model.get("preset", usual)
-    named = PRESETS.get(name)
+    named = PRESETS.get(preset)
     shares = kind not in ("decoder_only", RETRIEVAL) and named and named.model.get("share")
-    table: dict[str, Any] = {"preset": usual, "dropout": dropout} | ({"share": True} if shares else {})
+    table: dict[str, Any] = {"preset": preset, "dropout": dropout} | ({"share": True} if shares else {})
     reason = f"each reply is seen about {pluralize(max(round(epochs), 1), 'time')}"
-    if detects:
-        reason += "; n-grams find the right reply after a fraction of the time that attention takes"
-    return Choice(f"model {name}, dropout {dropout}", {"model": table}, reason)
-
-
-def _kind(model: Mapping[str, Any]) -> str:
-    """Return the kind of a requested model: its own, or that of its preset."""
-    named = PRESETS.get(model.get("preset", "tiny"))
-    return str(model.get("kind") or (named.kind if named else KIND))
+    if preset == RETRIEVER:
+        reason += "; n-grams find the right reply in a fraction of the time that attention takes"
+    return Choice(f"model {preset}, dropout {dropout}", {"model": table}, reason)
 
 
 def _batch(replies: int, retrieval: bool) -> Choice:

@@ -82,6 +82,21 @@ def test_a_short_training_on_much_data_reads_less_of_a_context(tmp_path):
     assert choice(minutes=5.0) == (256, 0.3)
 
 
+def test_a_retrieval_model_detects_ngrams_unless_another_model_is_named(tmp_path):
+    file = tmp_path / "talk.tsv"
+    file.write_text("context\treply\n" + "".join(f"well {i}\tyes {i}\n" for i in range(300)))
+    found = survey(parse({"task": "conversation", "data": {"train": [str(file)]}, "training": {"steps": 1}}))
+
+    def chosen(**model):
+        table = choose(found, {"model": model, "training": {"minutes": 1.0}}).table()
+        return table["model"]["preset"], table["training"]["tokens"]
+
+    assert chosen(kind="dual_encoder") == ("tiny-retriever", 4096)
+    assert chosen(preset="tiny-retriever")[1] == 4096
+    assert chosen(kind="dual_encoder", layers=1) == ("tiny", 4096)
+    assert chosen(kind="decoder_only") == ("tiny", 512)
+
+
 def test_a_model_of_one_turn_reads_one_turn_of_a_longer_chat():
     config = parse(
         {
