@@ -21,7 +21,7 @@ PASSES = 4  # through the data, for which a context is shortened: unread turns c
 CORES = 2
 FEW = 5_000  # replies
 RETRIEVAL, RETRIEVER = "dual_encoder", "tiny-retriever"
-DECODED = 200  # replies that a validation generates
+DECODED = 100  # replies that a validation generates, which takes most of its time
 
 
 def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
@@ -122,7 +122,7 @@ def _time(replies: int) -> Choice:
 
 
 def _validation(ends: Mapping[str, Any]) -> Choice:
-    validations = min(max(round(ends.get("minutes", 5)), 3), 20)
+    validations = min(max(round(ends.get("minutes", 5) / 2), 3), 10)
     table = {"metric": "loss", "validations": validations, "decode": DECODED, "traces": 0}
     reason = "many replies are right, so the surprise at real ones is the best measure"
     return Choice(f"about {validations} validations, by the loss", {"training": table}, reason)

@@ -24,6 +24,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "xing2018": {"preset": "xing2018", "size": 16},
     "tiny-turns": {"preset": "tiny-turns", "size": 16},
     "dual_encoder": {"kind": "dual_encoder", "preset": "tiny", **_SMALL},
+    "dual_encoder of n-grams": {"preset": "tiny-retriever", "size": 16, "embedding_size": 16, "dropout": 0.0},
     "dual_encoder of turns": {
         "kind": "dual_encoder",
         "encoder": {"kind": "hierarchical", "size": 16, "dropout": 0.0},
