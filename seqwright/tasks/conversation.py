@@ -23,11 +23,13 @@ from seqwright.data.language_results import Surprise
 from seqwright.data.plan import RowLengths
 from seqwright.data.read_report import Place
 from seqwright.data.readers.conversations import (
+    COLUMNS,
     KEYS,
     ConversationFiles,
     Exchange,
     context_in,
     context_of,
+    contexts_in_table,
     open_conversations,
     speaks,
     turns_once,
@@ -62,6 +64,7 @@ from seqwright.tasks.bases.talk_readouts import read_context, reply_readout
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
+    from seqwright.data.readers.lines import Decoding
     from seqwright.lens.trace.readout import Readout
     from seqwright.models import Model
 
@@ -134,7 +137,7 @@ class Conversation(GeneratedText[Exchange]):
         if glance.shape == "text" and glance.width == 1 and speaks(glance.columns[0].sample[:1000]):
             return Claim(9, f"{glance.name}: lines that name their speakers")
         heads = {next(iter(column.sample), "").strip().lower() for column in glance.columns} | set(names)
-        if glance.shape in ("tsv", "csv", "jsonl") and {"context", "reply"} <= heads:
+        if glance.shape in ("tsv", "csv", "jsonl") and heads >= COLUMNS:
             return Claim(3, f"{glance.name}: columns context and reply")
         return None
 
@@ -329,11 +332,15 @@ class Conversation(GeneratedText[Exchange]):
     def last_reply(self, turns: Sequence[str]) -> Exchange:
         return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
 
+    def table_inputs(self, path: str, decoding: Decoding) -> list[str] | None:
+        found = contexts_in_table(path, decoding)
+        return None if found is None else [_line(context) for context in found]
+
     def from_line(self, line: str) -> Exchange:
         return Exchange(tuple(map(plain, context_in(line))), None, "", NOWHERE)
 
     def to_line(self, example: Exchange) -> str:
-        return "\t".join(turn.replace("\t", " ").replace("\n", " ") for turn in example.context)
+        return _line(example.context)
 
     def caption(self, example: Exchange) -> str:
         return last_turn(self.to_line(example))
@@ -492,6 +499,10 @@ class Conversation(GeneratedText[Exchange]):
         ids, total = [*self.source.encode(example.reply or ""), END], sum(self.counts) + len(self.counts)
         log_prob = math.fsum(math.log((self.counts[i] + 1) / total) for i in ids)
         return Surprise(example.reply or "", log_prob, len(ids))
+
+
+def _line(context: Sequence[str]) -> str:
+    return "\t".join(turn.replace("\t", " ").replace("\n", " ") for turn in context)
 
 
 def turns_read(config: Config) -> int | None:

@@ -10,7 +10,8 @@ from seqwright import cli
 from seqwright.config import DataConfig, parse
 from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason
-from seqwright.data.readers.conversations import open_conversations, speaks
+from seqwright.data.readers.conversations import contexts_in_table, open_conversations, speaks
+from seqwright.data.readers.lines import Decoding
 from seqwright.data.survey import survey
 from seqwright.errors import InputError
 
@@ -170,3 +171,16 @@ def test_the_doctor_offers_no_repair_of_conversations(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "duplicate pairs" in out + err
     assert "--fix" not in out + err
+
+
+def test_the_contexts_of_a_table_are_inputs(tmp_path):
+    """One for each row, also of one without a reply; a file of another form is read by lines."""
+    table, lines = tmp_path / "talk.tsv", tmp_path / "lines.txt"
+    table.write_text("context\treply\nhi\thello\nbye\t\n")
+    assert contexts_in_table(str(table), Decoding()) == [("hi",), ("bye",)]
+    commas = tmp_path / "talk.csv"
+    commas.write_text('context,reply\n"hi, you",hello\n')
+    assert contexts_in_table(str(commas), Decoding()) == [("hi, you",)]
+    lines.write_text("hi\tthere\n")
+    assert contexts_in_table(str(lines), Decoding()) is None
+    assert contexts_in_table(str(tmp_path / "none"), Decoding()) is None

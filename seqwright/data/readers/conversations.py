@@ -6,6 +6,7 @@ to by the assistant alone. Consecutive turns of one speaker are one turn.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,9 +19,9 @@ from seqwright.data.fields import FIELD, split_parts
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import parse_object
-from seqwright.data.readers.lines import cleaned, first_lines
+from seqwright.data.readers.lines import Decoding, cleaned, first_lines
 from seqwright.data.readers.opened import OpenedFiles
-from seqwright.data.readers.pairs import PairFiles, open_pairs
+from seqwright.data.readers.pairs import FormatOptions, PairFiles, open_pairs
 from seqwright.data.split import folded, text_hash
 from seqwright.errors import ConfigError, InputError, brief
 from seqwright.files import uncompressed
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Layout = Literal["objects", "table", "lines"]
 
 KEYS = ("turns", "messages")
+COLUMNS = {"context", "reply"}
 TEXTS = ("text", "content")  # keys of the text of a turn
 SPEAKERS = ("speaker", "role", "name", "from")
 ASSISTANT = "assistant"
@@ -214,6 +216,26 @@ def context_in(line: str) -> tuple[str, ...]:
         with suppress(InputError):  # a text may begin like this, too
             value = parse_object(line, Place("", 0))
     return context_of(value, "the input") if value.keys() & {"context", *KEYS} else _between_tabs(line)
+
+
+def contexts_in_table(path: str, decoding: Decoding) -> list[tuple[str, ...]] | None:
+    """Return the context in each row of a table with the columns context and reply; None for other files."""
+    if not os.path.isfile(path):
+        return None
+    _, lines = first_lines(Input(path), decoding)
+    names = [{name.strip(' "').lower() for name in lines[0].split(mark)} for mark in "\t,"] if lines else []
+    if not any(each >= COLUMNS for each in names):
+        return None
+    pairs = PairFiles(path, options=FormatOptions(columns="context:reply"), decoding=decoding)
+    rows, place = list[tuple[str, ...]](), pairs.layout.indices[0]
+    for _, cells, fault in pairs.rows(ReadReport()):
+        if fault is None:
+            rows.append(_between_tabs(cells[place]))
+        elif fault.reason is Reason.BAD_ROW:
+            raise InputError(fault.message)
+        elif fault.reason is not None:  # without a context, or without a reply
+            rows.append(_between_tabs(cells[place]) if place < len(cells) else ())
+    return rows
 
 
 def _between_tabs(line: str) -> tuple[str, ...]:
