@@ -468,8 +468,8 @@ _CONVERSATION: dict[str, Preset] = {
         },
     ),
     "tiny-retriever": Preset(
-        "ours: the dual encoder of Henderson et al. 2017, section 4, with the n-gram detectors of Kim 2014 in "
-        "place of sums of n-grams",
+        "ours: the dual encoder of Henderson et al. 2017, section 4, with the n-gram detectors of Kim 2014 "
+        "in place of sums of n-grams",
         {
             "kind": "dual_encoder",
             "encoder": {"kind": "ngrams", "size": 128, "embedding_size": 128, "dropout": 0.2},
