@@ -37,6 +37,10 @@ class Reply(Text):
         return cls(**{each.name: getattr(text, each.name) for each in fields(text)})
 
     @property
+    def output_tokens(self) -> int:
+        return super().output_tokens or 1  # a retrieved reply is one step
+
+    @property
     def shown_source(self) -> str:
         return last_turn(self.source)
 

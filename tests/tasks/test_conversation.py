@@ -231,8 +231,10 @@ def test_the_nearest_reply_is_found_by_comparing_with_all():
 
 def test_a_retrieval_model_has_recall_and_says_when_nothing_fits():
     model = retriever()
-    metrics = model.evaluate(EXCHANGES[:4]).metrics
+    found = model.evaluate(EXCHANGES[:4])
+    metrics = found.metrics
     assert {"recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100"} <= metrics.keys()
+    assert found.speed.tokens == found.speed.sentences  # the speed counts replies, not tokens
     assert "perplexity" not in metrics
     strict = replace(model.task, index=replace(model.task.index, least=1.1))
     model.task = strict
