@@ -13,6 +13,7 @@ from seqwright.recipes.language_modeling import CORES, DECODED, PIECE, held_out,
 SPEED = 25_000  # tokens per second of `tiny-mlm` on two cores, roughly
 SUBWORDS = ((300_000, 1_000), (3_000_000, 4_000), (30_000_000, 8_000), (math.inf, 16_000))  # by characters
 WINDOW, ROWS, RATE = 128, 32, 3e-3
+EMBEDDINGS = 4.0  # times the rate: rare pieces of words get few updates
 DROPOUT = ((20, 0.0), (60, 0.1), (math.inf, 0.2))  # below so many readings of the text
 
 
@@ -60,10 +61,11 @@ def _batch() -> Choice:
         "accumulate": CORES,
         "smoothing": 0.0,
         "average": 0.0,  # the rate falls to zero, which averages as well
-        "optimizer": {"kind": "adamw", "rate": RATE},
+        "optimizer": {"kind": "adamw", "rate": RATE, "embedding_rate": EMBEDDINGS},
         "schedule": {"kind": "linear", "warmup": 100, "flat": 0.3},
     }
     what = f"{ROWS} windows per batch, in {CORES} parts for up to {CORES} cores, rate {RATE:g}"
+    what += f", {EMBEDDINGS:g} times that for embeddings"
     return Choice(what, {"training": table}, "in little time many small steps teach more")
 
 
