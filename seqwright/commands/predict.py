@@ -85,8 +85,8 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.prediction.ranking import with_ranking
     from seqwright.runs.folder import check_order
 
-    named = options.inputs[0] if options.inputs else None
-    options.input = "-" if named is None else named
+    first = options.inputs[0] if options.inputs else None
+    options.input = "-" if first is None else first
     check_order(options.folder, options.input)
     output = None if options.output is None else Path(options.output)
     if output is not None:
@@ -96,9 +96,9 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigError(f"predict got {len(options.inputs)} inputs; name one file, or quote the text")
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
     given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
-    if predictor.task.usage.file == "whole" and not _is_jsonl(named):
+    if predictor.task.usage.file == "whole" and not _is_jsonl(first):
         try:
-            return _answer_file(predictor, named, options, given)
+            return _answer_file(predictor, first, options, given)
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     if _is_text(predictor, options.input):
@@ -108,7 +108,9 @@ def run(options: argparse.Namespace) -> None:
             raise error.renamed(_flags(*given)) from error
     try:
         source, json = _named(predictor, options.inputs, decoding) or Input(options.input), options.json
-        job = Job(predictor, source, given, json=json, decoding=decoding, shard=shard, report=_report)
+        named = any(map(os.path.isdir, options.inputs))  # the order of a folder is not the user's own
+        ways: dict[str, Any] = {"json": json, "named": named, "decoding": decoding, "shard": shard}
+        job = Job(predictor, source, given, **ways, report=_report)
         if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")
         job.run(job.output(output))

@@ -228,9 +228,10 @@ def _limit(preset: str, ends: Mapping[str, Any], epochs: float) -> list[Choice]:
 
 def _validation(ends: Mapping[str, Any], preset: str) -> Choice:
     if preset == FEW:
-        table = {"training": {"metric": "loss", "validations": 40, "decode": DECODED}}
+        validations = min(max(round(14 * ends.get("minutes", 3)), 8), 40)
+        table = {"training": {"metric": "loss", "validations": validations, "decode": DECODED}}
         reason = "few texts are memorised soon, and the loss shows it first"
-        return Choice("40 validations, by the loss", table, reason)
+        return Choice(f"about {validations} validations, by the loss", table, reason)
     validations = min(max(round(3 * ends.get("minutes", 3)), 5), 20)
     table = {"training": {"metric": "accuracy", "validations": validations, "decode": DECODED}}
     return Choice(f"about {validations} validations, by accuracy", table, "a label is right or wrong")

@@ -117,7 +117,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         examples: Callable[[], Iterable[ImageExample]],
         start: ImageCaptioning | None = None,
     ) -> ImageCaptioning:
-        captions = [cls.caption(example) for example in examples()]
+        captions = [written_caption(example) for example in examples()]
         if start is not None:
             target, size, channels = start.target.grown(captions), start.size, start.channels
         else:
@@ -184,7 +184,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         if any(example.text is None for example in examples):
             pairs = zip(examples, sources, strict=True)
             return [Row(example, columns, self.cells) for example, columns in pairs]
-        captions = [self.caption(example) for example in examples]
+        captions = [written_caption(example) for example in examples]
         rows, ids = [], self.target.encode_batch(captions)
         for example, source, caption, target in zip(examples, sources, captions, ids, strict=True):
             columns = {**source, "target": target, "caption": caption}
@@ -268,13 +268,8 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
 
     # Judging ---------------------------------------------------------------------------------------
 
-    @staticmethod
-    def caption(example: ImageExample) -> str:
-        assert example.text is not None
-        return " ".join(example.text.split())
-
     def truth(self, example: ImageExample) -> str:
-        return self.caption(example)
+        return written_caption(example)
 
     def judge(
         self,
@@ -339,3 +334,9 @@ def most_typical(captions: Sequence[str]) -> str:
 def _grams(caption: str) -> set[tuple[str, ...]]:
     words = caption_words(caption)
     return {tuple(words[i : i + order]) for order in ORDERS for i in range(len(words) - order + 1)}
+
+
+def written_caption(example: ImageExample) -> str:
+    """Return the caption that a person wrote, on one line."""
+    assert example.text is not None
+    return " ".join(example.text.split())

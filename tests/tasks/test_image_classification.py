@@ -281,7 +281,9 @@ def test_the_commands_take_images_folders_and_lists(trained, tmp_path, capsys):
     assert [(row["source"], row["label"]) for row in rows] == [(images[0], "day"), (images[1], "night")]
     out = tmp_path / "labels.txt"
     assert cli.main(["predict", str(run), str(Path(folder) / "day"), "--output", str(out)]) == 0
-    assert out.read_text().split() == ["day"] * 40
+    rows = [line.split("\t") for line in out.read_text().splitlines()]  # the order is not the user's own
+    assert [label for _, label in rows] == ["day"] * 40
+    assert sorted(path for path, _ in rows) == sorted(map(str, (Path(folder) / "day").iterdir()))
     capsys.readouterr()
     assert cli.main(["predict", str(run), images[0], "gone.png"]) == 2
     assert "gone.png does not exist" in capsys.readouterr().err

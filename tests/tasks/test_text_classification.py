@@ -202,6 +202,14 @@ def run(tmp_path_factory) -> Path:
     return folder / "run"
 
 
+def test_a_blank_line_has_a_blank_answer(run, tmp_path, capsys):
+    assert cli.main(["predict", str(run), write(tmp_path / "in.txt", ["good good", "", "bad bad"])]) == 0
+    first, blank, last = capsys.readouterr().out.splitlines()
+    assert first
+    assert last
+    assert blank == ""
+
+
 def test_a_classifier_learns_and_answers_with_probabilities(run, tmp_path, capsys):
     test = write(tmp_path / "t.tsv", [f"{text}\t{label}" for text, label in reviews(100, seed=9)])
     assert cli.main(["evaluate", str(run), test, "--json"]) == 0

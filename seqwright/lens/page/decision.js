@@ -11,6 +11,7 @@ const SHOWN = 24; // items drawn as bars, the largest ones
 const [LEFT, NUMBER, ROW, TOP, GAP] = [104, 56, 26, 30, 16]; // pixels: labels, numbers, a bar, heading, space
 const ROOM = 620; // pixels from which two charts fit side by side
 const STRONGEST = 0.85; // of the difference scale: text on it is still readable
+const FAINT = 0.02; // nats: smaller effects are drawn as small, although none is larger
 
 export const decision = {
   name: "decision",
@@ -107,7 +108,7 @@ export function verdict(trace, t) {
 
 /** The text with each item in its colour: from 0, or from negative to positive. */
 function shaded(items, { values, scale }, colours) {
-  const most = Math.max(...values.map(Math.abs)) || 1;
+  const most = largestSize(values, scale);
   return element("p", { class: "tokens", dir: "auto" }, items.flatMap(({ label, sink }, at) => {
     const share = values[at] / most;
     const place = scale === "ramp" ? 235 * share : 127.5 + 127.5 * STRONGEST * share;
@@ -118,6 +119,11 @@ function shaded(items, { values, scale }, colours) {
       title: `${label}: ${short(values[at], 4)}`,
     }, label)];
   }));
+}
+
+/** The value that has the full colour and the longest bar. */
+function largestSize(values, scale) {
+  return Math.max(scale === "difference" ? FAINT : 0, ...values.map(Math.abs)) || 1;
 }
 
 /** Why neither measure is an explanation, and how far they agree. */
@@ -150,7 +156,7 @@ function bars({ state }, items, rows) {
 
 /** A bar per item; those of signed values start at a middle line. */
 function chart({ name, values, scale }, items, shown, width) {
-  const most = Math.max(...shown.map((at) => Math.abs(values[at]))) || 1;
+  const most = largestSize(shown.map((at) => values[at]), scale);
   const signed = scale === "difference";
   const room = width - LEFT - NUMBER;
   const zero = signed && values.some((value) => value < 0) ? LEFT + room / 2 : LEFT;

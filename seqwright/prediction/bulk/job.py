@@ -26,7 +26,10 @@ UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
 
 
 class Job:
-    """Reads lines, predicts them with the options of `Predictor.predict`, and reports faults of the input."""
+    """Reads lines, predicts them with the options of `Predictor.predict`, and reports faults of the input.
+
+    named: each output follows its input and a tab.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Job:
         options: Mapping[str, Any],
         *,
         json: bool = False,
+        named: bool = False,
         decoding: Decoding | None = None,
         shard: Shard | None = None,
         report: Callable[[str], None] = lambda text: None,
@@ -42,6 +46,7 @@ class Job:
         if shard is not None and source.single_pass:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
         self.predictor, self.source, self.options, self.json = predictor, source, options, json
+        self.named = named
         self.decoding, self.shard, self.report = decoding or Decoding(), shard, report
         self.request = predictor.task.request(predictor.search, **options)
         self.tally, self.warnings = ReadReport(), InputWarnings(predictor, source.name)
@@ -100,12 +105,16 @@ class Job:
         progress.clear()
 
     def _line(self, prediction: Prediction) -> bytes:
-        """Return the line of a prediction; tabs separate alternatives."""
+        """Return the line of a prediction; tabs separate alternatives. A blank line has a blank one."""
         if self.json:
             return encode_json(prediction.to_json())
+        if not prediction.source.strip():
+            return b"\n"
         outputs = [str(each) for each in prediction.all]
         if len(outputs) > 1:
             outputs = [output.replace("\t", " ") for output in outputs]
+        if self.named:
+            outputs.insert(0, prediction.source)
         return "\t".join(outputs).encode() + b"\n"
 
     def _inputs(self, block: Block) -> list[Any]:
