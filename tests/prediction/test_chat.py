@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -115,11 +115,22 @@ def test_the_page_of_the_last_reply_is_written(run, tmp_path, monkeypatch, capsy
     assert out.strip() in page
 
 
+@contextmanager
+def interruptible():
+    """Programs that start inside the block receive SIGINT, even if these tests ignore it (`make test &`)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_terminal_streams_and_survives_an_interrupt(run):
     """Ctrl-C during a reply or at the prompt does not end the chat; Ctrl-D does."""
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "seqwright.cli", "chat", str(run), "--temperature", "0"]
-    child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    with interruptible():
+        child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
     seen = b""
 
@@ -133,11 +144,14 @@ def test_a_terminal_streams_and_survives_an_interrupt(run):
 
     try:
         until(b"> ")
-        while seen.count(b"> ") < 2:  # readline loses a signal that comes before it waits for a key
+        for _ in range(60):  # readline loses a signal that comes before it waits for a key
+            if seen.count(b"> ") >= 2:
+                break
             child.send_signal(signal.SIGINT)
             with suppress(AssertionError):
                 until(b"> ", times=2, seconds=1)
         prompts = seen.count(b"> ")
+        assert prompts >= 2, seen
         os.write(master, b"i am ann\n")
         until(b"hi ")
         until(b"> ", times=prompts + 1)
