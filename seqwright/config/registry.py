@@ -145,24 +145,25 @@ def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
 
 def unknown(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
     """Return one line with the wrong name, the one that is `meant` or the nearest one, and all known ones."""
-    return _with_known(_nearest(kind, name, known, meant), known)
+    near = [meant] if meant else _nearest(name, known)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown {kind} {brief(name)}; {hint}there are: {', '.join(known)}"
 
 
 def unknown_each(kind: str, names: Sequence[str], known: list[str]) -> list[str]:
     """Return a line for each of the first wrong names; the known ones are listed once, at the end."""
-    lines = [_nearest(kind, name, known) for name in names[:NAMED]]
+    if not names:
+        return []
+    *before, last = names[:NAMED]
+    hints = (f"; did you mean {near[0]!r}?" if (near := _nearest(name, known)) else "" for name in before)
+    lines = [f"unknown {kind} {brief(name)}{hint}" for name, hint in zip(before, hints, strict=True)]
     if len(names) > NAMED:
         lines.append(f"{len(names) - NAMED:,} more are unknown")
-    return [*lines[:-1], _with_known(lines[-1], known)] if lines else []
+    return [*lines, unknown(kind, last, known)]
 
 
-def _nearest(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
-    near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"unknown {kind} {brief(name)}" + (f"; did you mean {near[0]!r}?" if near else "")
-
-
-def _with_known(line: str, known: list[str]) -> str:
-    return f"{line}{'' if line.endswith('?') else ';'} there are: {', '.join(known)}"
+def _nearest(name: str, known: list[str]) -> list[str]:
+    return difflib.get_close_matches(name, known, n=1, cutoff=0.5)
 
 
 def snake_case(name: str) -> str:

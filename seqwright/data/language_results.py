@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from seqwright.data.results import UNSURE, Cell, Prediction
@@ -67,7 +67,7 @@ class Continuation(Prediction):
 
     def to_json(self) -> dict[str, Any]:
         others = [other._output_json() for other in self.alternatives]
-        reading = asdict(self.reading)
+        reading = self.reading.to_json()
         return {"source": self.source, **self._output_json(), "reading": reading, "alternatives": others}
 
     def _output_json(self) -> dict[str, Any]:

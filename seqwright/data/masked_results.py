@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from seqwright.data.results import Cell, Prediction
@@ -70,7 +70,7 @@ class Filled(Prediction):
     def to_json(self) -> dict[str, Any]:
         found = [[candidate._asdict() for candidate in each] for each in self.candidates]
         answer = {"output": self.text, "text": self.text, "tokens": list(self.tokens), "candidates": found}
-        return {"source": self.source, **answer, "log_prob": self.log_prob, "reading": asdict(self.reading)}
+        return {"source": self.source, **answer, "log_prob": self.log_prob, "reading": self.reading.to_json()}
 
     def __str__(self) -> str:
         return self.text.replace("\n", "\\n")

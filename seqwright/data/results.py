@@ -9,7 +9,7 @@ import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
@@ -31,6 +31,11 @@ class Reading:
     unknown: int = 0
     unread: int = 0
     unparsed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts, and `unparsed` only where it is true."""
+        counts = {"tokens": self.tokens, "unknown": self.unknown, "unread": self.unread}
+        return counts | ({"unparsed": True} if self.unparsed else {})
 
 
 class Cell(NamedTuple):
@@ -144,7 +149,7 @@ class Text(Prediction):
 
     def to_json(self) -> dict[str, Any]:
         others, output = [other._output_json() for other in self.alternatives], self._output_json()
-        return {"source": self.source, **output, "reading": asdict(self.reading), "alternatives": others}
+        return {"source": self.source, **output, "reading": self.reading.to_json(), "alternatives": others}
 
     def _output_json(self) -> dict[str, Any]:
         scores = {"output": self.text, "score": self.score, "log_prob": self.log_prob}
@@ -206,7 +211,7 @@ class Label(Prediction):
     def to_json(self) -> dict[str, Any]:
         shown = {label: round(probability, 6) for label, probability in self.probabilities.items()}
         answer = {"output": self.label, "label": self.label, "probabilities": shown, **self.details()}
-        return {"source": self.source, **answer, "reading": asdict(self.reading)}
+        return {"source": self.source, **answer, "reading": self.reading.to_json()}
 
     def __str__(self) -> str:
         return self.label
@@ -257,7 +262,7 @@ class Tags(Prediction):
             "output": str(self.tags),
             **answer,
             **chances,
-            "reading": asdict(self.reading),
+            "reading": self.reading.to_json(),
         }
 
     def __str__(self) -> str:

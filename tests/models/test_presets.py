@@ -14,6 +14,7 @@ from seqwright.data.batch import Tokens
 from seqwright.errors import ConfigError
 from seqwright.models import DECODERS, ENCODERS, MODELS, NETWORKS
 from seqwright.models.building import build_model, parts_of, resolve, unpinned
+from seqwright.models.dual_encoder import DualEncoder
 from seqwright.models.encoder_only import EncoderOnly
 from seqwright.models.encoders.bases.images import ImageEncoder
 from seqwright.models.forecaster import Forecaster
@@ -45,6 +46,8 @@ def scores(model) -> torch.Tensor:
             source = model.encoder.sample([1, 1], [1, 2])
         if isinstance(model, EncoderOnly):
             return model.predictions(source)
+        if isinstance(model, DualEncoder):
+            return model(model.sample([3, 2], [1, 2]))
         return model.output(model.decoder(torch.tensor([[2, 4, 5], [2, 6, 7]]), model.start(source))[0])
 
 
@@ -69,7 +72,7 @@ def test_a_shared_weight_is_saved_once(name, tmp_path):
     with safe_open(tmp_path / "model.safetensors", "pt") as file:
         saved = sum(file.get_tensor(key).numel() for key in file.keys())  # noqa: SIM118 (no mapping)
     assert saved == sum(weight.numel() for weight in model.weights().values())  # each one counts once
-    if isinstance(model, EncoderOnly | Forecaster):
+    if isinstance(model, EncoderOnly | Forecaster | DualEncoder):
         return
     tied = model.output.weight is model.decoder.embedding.weight
     assert tied == PRESETS[name].model["tie"]
