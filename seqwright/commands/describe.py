@@ -1,4 +1,4 @@
-"""`seqwright describe`: every option, with its type, default and range."""
+"""`seqwright describe`: every option, with its type, default and range; or the configuration of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    what = "A table (training), key (training.tokens), part (position.rotary) or preset (tiny); default: all."
+    what = (
+        "A table (training), key (training.tokens), part (position.rotary) or preset (tiny); default: all. "
+        "For a run folder: its configuration."
+    )
     parser.add_argument("what", nargs="?", default="", metavar="WHAT", help=what)
     parser.add_argument("--json", action="store_true", help="Print one JSON document.")
 
@@ -20,8 +23,14 @@ def run(options: argparse.Namespace) -> None:
     import json
     from dataclasses import asdict
 
+    from seqwright.config import to_toml
     from seqwright.config.help import describe
+    from seqwright.runs.folder import Run
 
+    if options.what and Run.exists(options.what):
+        config = Run.open(options.what).config
+        print(json.dumps(config, ensure_ascii=False) if options.json else to_toml(config).rstrip())
+        return
     topic = describe(options.what)
     if options.json:
         print(json.dumps(asdict(topic), ensure_ascii=False))

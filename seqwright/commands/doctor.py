@@ -46,8 +46,12 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.data.readers.files import Input
     from seqwright.data.readers.images import tables_and_home
     from seqwright.data.split import parts_in
+    from seqwright.errors import InputError
+    from seqwright.runs.folder import Run
 
     paths, changes = _paths_and_changes(options)
+    for path in filter(Run.exists, paths):
+        raise InputError(f"{path} is a run folder, not data; check it with: seqwright verify {path}")
     if len(paths) == 1 and (parts := parts_in(paths[0])):
         paths, options.test = parts["train"], options.test or parts.get("test", [])
     if len(paths) > 1 and (named := tables_and_home(paths, _data_config(changes))):

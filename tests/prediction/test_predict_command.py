@@ -464,3 +464,14 @@ def test_lines_are_predicted_at_once_in_any_locale_and_a_closed_pipe_is_quiet(ru
         assert process.wait(60) == 128 + signal.SIGPIPE
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_run_folder_is_described_and_is_not_data(run, capsys):
+    assert cli.main(["describe", str(run)]) == 0
+    assert 'task = "text_to_text"' in capsys.readouterr().out
+    assert cli.main(["describe", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "text_to_text"
+    assert cli.main(["doctor", str(run)]) == 2
+    assert (
+        f"{run} is a run folder, not data; check it with: seqwright verify {run}" in capsys.readouterr().err
+    )
