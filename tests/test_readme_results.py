@@ -28,6 +28,7 @@ ROWS = {
     ("trec", 3): ["trec"],
     ("imdb", 10): ["imdb"],
     ("tinyshakespeare", 15): ["shakespeare-15"],
+    ("mnist", 3): ["mnist"],
 }
 
 Table = list[list[str]]
