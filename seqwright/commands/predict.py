@@ -108,8 +108,8 @@ def run(options: argparse.Namespace) -> None:
             raise error.renamed(_flags(*given)) from error
     try:
         source, json = _named(predictor, options.inputs, decoding) or Input(options.input), options.json
-        named = any(map(os.path.isdir, options.inputs))  # the order of a folder is not the user's own
-        ways: dict[str, Any] = {"json": json, "named": named, "decoding": decoding, "shard": shard}
+        paths = any(map(os.path.isdir, options.inputs))  # the order of a folder is not the user's own
+        ways: dict[str, Any] = {"json": json, "named": paths, "decoding": decoding, "shard": shard}
         job = Job(predictor, source, given, **ways, report=_report)
         if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")

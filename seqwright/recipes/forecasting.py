@@ -63,7 +63,7 @@ def _check_parts(reader: SeriesFiles, horizon: int) -> None:
 
 
 def _series(reader: SeriesFiles) -> list[Choice]:
-    """Keep how series are told apart where no name says it: a history may hold a single one."""
+    """Keep the column that separates the series, if no header names it: a history may hold only one."""
     if not (ids := reader.table.ids):
         return []
     what, table = f"series by {', '.join(ids)}", {"data": {"series_id": list(ids)}}

@@ -222,7 +222,7 @@ def _limit(preset: str, ends: Mapping[str, Any], epochs: float) -> list[Choice]:
     if preset != NGRAMS or ends.get("minutes") is None:
         return []
     most = max(PASSES, math.ceil(epochs))
-    reason = "further passes would be learned by heart; the rate falls until then"
+    reason = "further passes would be memorised; the rate falls until then"
     return [Choice(f"{most} epochs at most", {"training": {"most_epochs": most}}, reason)]
 
 

@@ -182,7 +182,7 @@ def test_the_amount_of_text_decides_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr("seqwright.recipes.text_classification.STEPS", 1)
     much = design({"data": {"train": [path]}})
     assert (much.config.training.most_epochs, much.config.tokenizer.sampled) == (3, False)
-    assert any("3 epochs at most: further passes would be learned by heart" in line for line in much.lines())
+    assert any("3 epochs at most: further passes would be memorised" in line for line in much.lines())
     other = design({"data": {"train": [path]}, "model": {"preset": "lstm-classifier"}})
     assert "lstm-classifier, dropout" in "\n".join(other.lines())
 
