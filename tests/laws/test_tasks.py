@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -48,6 +49,12 @@ PARTS = {  # of models, where they are not the default ones
     "token_classification": {"head": "tags"},
     "image_classification": {"encoder": {"kind": "patches", "patch": 4}},
     "image_captioning": {"encoder": {"kind": "patches", "patch": 4}},
+}
+KILLED = {  # points at which a training is killed in turn, and after how many times there
+    "prepare:train": 1,
+    "train:step": 2,
+    "save:optimizer.safetensors:writing": 1,
+    "train:validated": 2,
 }
 TRAINING = {"tokens": 256, "validations": 2, "decode": 40, "average": 0.9, "smoothing": 0.0}
 
@@ -228,6 +235,18 @@ def test_a_stopped_training_resumes_exactly(name, tmp_path):
     assert tiny.interrupted(whole, tmp_path / "parts", "train:step", 4) > 0
     tiny.train(whole, tmp_path / "parts")
     assert tiny.digest(tmp_path / "parts") == tiny.digest(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_training_killed_again_and_again_ends_the_same(name, tmp_path):
+    """SIGKILL after data is prepared, in a step, while a checkpoint is written, and after a validation."""
+    config = configuration(name, tmp_path, validate_every=3, save_seconds=1e6)
+    tiny.train(config, tmp_path / "whole")
+    for point, times in KILLED.items():
+        code = tiny.train_and_die(config, tmp_path / "killed", tiny.at(point, times, tiny.die))
+        assert code == -signal.SIGKILL, point
+    tiny.train(config, tmp_path / "killed")
+    assert tiny.digest(tmp_path / "killed") == tiny.digest(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("name", NAMES)

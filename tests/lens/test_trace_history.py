@@ -41,11 +41,6 @@ def letters_predictor(model) -> Predictor:
     return Predictor(model, TextToText(LETTERS, LETTERS))
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory) -> Path:
     return tiny.reversals(tmp_path_factory.mktemp("pairs") / "pairs.tsv")

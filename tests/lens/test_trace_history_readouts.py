@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import tiny
 from read_off import TASKS, toy_configuration
@@ -13,11 +11,6 @@ from seqwright.lens.trace.history import MAX_OUTPUT, read_learning
 from seqwright.runs.folder import Run
 
 every_task = pytest.mark.parametrize("task", TASKS)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @every_task

@@ -74,12 +74,6 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and bits(a) == bits(b)
 
 
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch) -> None:
-    """Simulate power cuts: without one, written data survives a killed process even without fsync."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
 @pytest.fixture
 def logged() -> list[str]:
     return []

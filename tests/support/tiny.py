@@ -129,13 +129,9 @@ def die() -> None:
 
 
 def in_child(action: Callable[[], object]) -> int:
-    """Run the action in a forked copy of this process; return its exit code, negative for a signal.
-
-    Killing a process loses no written data, only a power cut does: so a child syncs nothing.
-    """
+    """Run the action in a forked copy of this process; return its exit code, negative for a signal."""
     sys.stdout.flush()
     if (child := os.fork()) == 0:
-        os.fsync = lambda descriptor: None
         try:
             action()
         except BaseException:

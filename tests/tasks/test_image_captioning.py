@@ -248,15 +248,6 @@ def test_a_caption_is_never_empty(run, beam, monkeypatch):
     assert found.text
 
 
-@pytest.mark.parametrize("point", ["prepare:train", "train:validated"])
-def test_a_killed_training_resumes_exactly(point, tmp_path):
-    config = configured(beach(tmp_path), validate_every=4, save_seconds=1e6)
-    tiny.train(config, tmp_path / "whole")
-    assert tiny.train_and_die(config, tmp_path / "killed", tiny.at(point, 1, tiny.die)) < 0
-    tiny.train(config, tmp_path / "killed")
-    assert tiny.digest(tmp_path / "killed") == tiny.digest(tmp_path / "whole")
-
-
 # An encoder of another run --------------------------------------------------------------------------
 
 

@@ -251,15 +251,6 @@ def test_images_of_the_training_are_found_by_their_content(trained, tmp_path):
     assert not any("split" in finding for finding in model.evaluate(given).findings)
 
 
-@pytest.mark.parametrize("point", ["prepare:tokenizer", "prepare:train", "train:validated"])
-def test_a_killed_training_resumes_exactly(point, tmp_path):
-    config = configured(photos(tmp_path / "p"), validate_every=4, save_seconds=1e6)
-    tiny.train(config, tmp_path / "whole")
-    assert tiny.train_and_die(config, tmp_path / "killed", tiny.at(point, 1, tiny.die)) < 0
-    tiny.train(config, tmp_path / "killed")
-    assert tiny.digest(tmp_path / "killed") == tiny.digest(tmp_path / "whole")
-
-
 def test_top_5_counts_five_labels():
     metric, labels = METRICS.build("top_5"), [str(n) for n in range(8)]
 

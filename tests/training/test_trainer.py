@@ -39,9 +39,8 @@ ONLY_STEPS = ("training.validate_every=1000",)  # only the interruption saves
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Log every step, and do not wait for the disk."""
+    """Log every step."""
     monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(scope="module")
