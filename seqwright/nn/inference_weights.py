@@ -27,6 +27,8 @@ _linear = torch._C._nn.linear  # torch.nn.functional.linear without its Python w
 # oneDNN's product with weights in its own layout; not every build of torch has it
 _onednn: Any = torch.ops.mkldnn if torch.backends.mkldnn.is_available() else None
 _packs = hasattr(_onednn, "_linear_pointwise") and hasattr(_onednn, "_reorder_linear_weight")
+# with its registers of 512 bits, oneDNN reads packed weights faster for one row, too
+_packs_for_one_row = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
 
 
 def bound(module: nn.Module) -> Callable[..., Any]:
@@ -111,8 +113,8 @@ def linear(weight: Tensor, bias: Tensor | None) -> Function:
 class FewRows:
     """W x + b without gradients on a CPU, where a product with few rows takes as long as reading the weights.
 
-    One row is fastest over weights stored by input, and so are a few rows over small weights. A few rows over
-    large weights are fastest over packed ones. Each copy is made at the first call that needs it.
+    A few rows over small weights are fastest over weights stored by input. A few rows over large weights are
+    fastest over packed ones; a single row only with AVX-512. Each copy is made at the first call that needs it.
     Measurements: docs/decisions/0006-products-with-few-rows.md.
     """
 
@@ -131,7 +133,7 @@ class FewRows:
         size = x.numel()
         if size > MANY * self.inputs:
             return _linear(x, self.weight, self.bias)
-        if size == self.inputs or not self.large:
+        if not self.large or (size == self.inputs and not _packs_for_one_row):
             if self.by_input is None:
                 weight = self.weight
                 self.by_input = weight.t().contiguous().t() if self.transposes else weight
