@@ -146,7 +146,7 @@ def temperatures() -> Demo:
     """Return the hourly temperatures of Seattle in 2010, from the package `vega_datasets`."""
     text = _package_file("vega_datasets", "seattle-temps.csv", "tides").read_text(encoding="utf-8")
     source = f"{text.count(chr(10)) - 1:,} hours of temperatures in Seattle (package vega_datasets)"
-    return Demo("how the temperature goes on", source, iter(()), (), text, "csv")
+    return Demo("the next hours of the temperature", source, iter(()), (), text, "csv")
 
 
 def tides(hours: int = 4000) -> Demo:
@@ -157,7 +157,7 @@ def tides(hours: int = 4000) -> Demo:
         level = 2 * math.sin(hour * math.tau / 12.42) + math.sin(hour * math.tau / 24.84) + draw.gauss(0, 0.1)
         lines.append(f"{first + timedelta(hours=hour)},{level:.3f}")
     source = f"{hours:,} generated hours of a tide"
-    return Demo("how the water level goes on", source, iter(()), (), "\n".join(lines) + "\n", "csv")
+    return Demo("the next hours of the water level", source, iter(()), (), "\n".join(lines) + "\n", "csv")
 
 
 DEMOS = {

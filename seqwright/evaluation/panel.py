@@ -79,11 +79,10 @@ def _scores(evaluation: Evaluation) -> list[str]:
     width = max(map(len, names), default=NAME)
     lines = [f"{'':{width}} {'score':>6} {level:>11} {'baseline':>8}"]
     for name, each, interval in zip(names, evaluation.measured, evaluation.intervals, strict=True):
-        decimals, baseline = each.metric.decimals, evaluation.baseline.get(each.metric.name)
+        decimals, baseline = each.metric.places(each.value()), evaluation.baseline.get(each.metric.name)
         ends = f"{interval.low:.{decimals}f}–{interval.high:.{decimals}f}"
-        finest = max(decimals, 2)
-        simple = "–" if baseline is None else f"{baseline:.{finest}f}"
-        figures = f"{each.value():6.{finest}f} {ends:>11} {simple:>8}"
+        simple = "–" if baseline is None else f"{baseline:.{_finest(each.metric, baseline)}f}"
+        figures = f"{each.value():6.{max(decimals, 2)}f} {ends:>11} {simple:>8}"
         lines.append(f"{name:{width}} {figures}  {each.signature}")
     return lines
 
@@ -95,9 +94,14 @@ def _baselines(evaluation: Evaluation) -> list[str]:
     shown = [each.metric for each in evaluation.measured]
     lines = [f"{'':{NAME}} {' '.join(f'{fitted(metric.title, 9).strip():>9}' for metric in shown)}"]
     for name, scores in {"model": evaluation.metrics, **evaluation.baselines}.items():
-        cells = (f"{scores[metric.name]:9.{max(metric.decimals, 2)}f}" for metric in shown)
+        cells = (f"{(value := scores[metric.name]):9.{_finest(metric, value)}f}" for metric in shown)
         lines.append(f"{fitted(name.replace('_', ' '), NAME)} {' '.join(cells)}")
     return [*lines, ""]
+
+
+def _finest(metric: Metric[Any], value: float) -> int:
+    """Return the number of decimals in a table of scores."""
+    return max(metric.places(value), 2)
 
 
 def _tables(evaluation: Evaluation) -> list[str]:
@@ -132,7 +136,7 @@ def _buckets(evaluation: Evaluation) -> list[str]:
         values = [each.value(bucket.items) for bucket in buckets]
         most = max(*values, 1e-9, 100.0 if each.metric.better == "higher" else 0.0)
         for bucket, value in zip(buckets, values, strict=True):
-            figures = f"{value:6.{max(2, each.metric.decimals)}f} {_count(bucket)}  {bar(value, most, 40)}"
+            figures = f"{value:6.{_finest(each.metric, value)}f} {_count(bucket)}  {bar(value, most, 40)}"
             lines.append(f"  {bucket.name:>{NAME - 2}} {figures}")
     return lines
 

@@ -114,7 +114,7 @@ class FewRows:
     """W x + b without gradients on a CPU, where a product with few rows takes as long as reading the weights.
 
     A few rows over small weights are fastest over weights stored by input. A few rows over large weights are
-    fastest over packed ones; a single row only with AVX-512. Each copy is made at the first call that needs it.
+    fastest over packed ones; a single row only with AVX-512. A copy is made at the first call that needs it.
     Measurements: docs/decisions/0006-products-with-few-rows.md.
     """
 

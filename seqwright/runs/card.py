@@ -101,7 +101,7 @@ def _scores(record: Record) -> list[str]:
         cells = [
             plain(metric_label(name, evaluation.item)),
             score(name, value),
-            "–" if interval is None else " – ".join(f"{end:.{decimals(name)}f}" for end in interval),
+            "–" if interval is None else " – ".join(f"{end:.{decimals(name, value)}f}" for end in interval),
             score(name, evaluation.numbers("baseline").get(name)),
             plain(_better(evaluation, name)),
             code(signature).replace("|", "\\|") if signature else "–",

@@ -32,10 +32,11 @@ class Console:
 
     def __call__(self, report: Report) -> None:
         if report.validation is not None:
-            scores = [f"validation loss {report.validation.loss:.3f}"]
+            scores = [f"validation loss {_loss(report.validation.loss)}"]
             for each in report.validation.measured:
                 label = metric_label(each.metric.name, "text")
-                scores.append(f"{label} {each.value():.{each.metric.decimals}f}")
+                value = each.value()
+                scores.append(f"{label} {value:.{each.metric.places(value)}f}")
             self.line(f"step {report.step:6,d}  {report.done:4.0%}  {'  '.join(scores)}")
             self._probes(report.validation.probes)
         elif self.moves and not report.findings:
@@ -43,7 +44,7 @@ class Console:
             bar = f"{'━' * filled}{'─' * (BAR - filled)} {report.done:4.0%}  step {report.step:,}"
             noun = self._forecast.noun if self._forecast else "token"
             speed = f"{report.tokens_per_second:,.0f} {noun}s/s  {clock(report.seconds_left)} left"
-            self.line(f"{bar}  loss {report.loss:.3f}  {speed}", end="")
+            self.line(f"{bar}  loss {_loss(report.loss)}  {speed}", end="")
         for finding in report.findings:
             kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # report it once, not again with other numbers
             if kind not in self._reported:
@@ -84,6 +85,10 @@ class Console:
         if len("   ".join(texts)) <= LINE:
             texts = ["   ".join(texts)] if texts else []
         self.lines(f"        {text}" for text in texts)
+
+
+def _loss(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.01 else f"{value:.2g}"
 
 
 def clock(seconds: float) -> str:

@@ -140,4 +140,4 @@ def test_the_temperatures_fall_back_to_generated_tides_and_are_continued(
     assert cli.main(command) == 0
     printed = capsys.readouterr()
     assert "pip install 'seqwright[demo]'" in printed.err
-    assert "how the water level goes on, after the end of the data:\nlevel " in printed.out
+    assert "the next hours of the water level, after the end of the data:\nlevel " in printed.out

@@ -25,6 +25,7 @@ from seqwright.lens.series.attention import patch_attention
 from seqwright.models.building import build_model
 from seqwright.nn.positions import Position
 from seqwright.prediction.predictor import Predictor
+from seqwright.runs.report.wording import score
 from seqwright.training.preparation import prepare
 
 FAST = ["--quiet", "threads=1", "training.validations=2", "model.size=16", "horizon=12", "lookback=48"]
@@ -181,6 +182,11 @@ def test_metrics_against_their_formulas():
     )
     assert METRICS.build("coverage_80").direction() == "80 is right"
     assert [METRICS.build(name).arrow for name in ("mse", "coverage_80")] == ["↓", "→ 80"]
+
+
+def test_small_errors_are_shown_with_two_digits():
+    shown = [score("mse", value) for value in (0.0, 0.00041, 0.0123, 0.412, 1.5)]
+    assert shown == ["0.000", "0.00041", "0.012", "0.412", "1.500"]
 
 
 # The commands --------------------------------------------------------------------------------------------

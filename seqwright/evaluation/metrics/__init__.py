@@ -62,6 +62,11 @@ class Metric(ABC, Generic[T]):
         """The values that are better, for people."""
         return f"{cls.better} is better" if cls.target is None else f"{cls.target:g} is right"
 
+    @classmethod
+    def places(cls, value: float) -> int:
+        """Return the number of decimals with which a value is shown."""
+        return cls.decimals
+
     @property
     def arrow(self) -> str:
         """The direction that is better."""

@@ -74,7 +74,7 @@ def _boxes(evaluation: Evaluation, judge: str, origin: str) -> Markup:
 
 def _box(evaluation: Evaluation, name: str, value: float) -> Markup:
     low, high = ends = evaluation.interval(name) or (None, None)
-    digits = decimals(name)
+    digits = decimals(name, value)
     interval = ""
     if None not in ends:
         interval = f"{percent(evaluation.level)} interval {low:.{digits}f} – {high:.{digits}f}"

@@ -21,12 +21,12 @@ def unit(metric: str) -> str:
 
 
 def score(metric: str, value: float | None) -> str:
-    return "–" if value is None else f"{value:.{decimals(metric)}f}{unit(metric)}"
+    return "–" if value is None else f"{value:.{decimals(metric, value)}f}{unit(metric)}"
 
 
-def decimals(metric: str) -> int:
+def decimals(metric: str, value: float | None) -> int:
     known = built_in(metric)
-    return known.decimals if known else 1
+    return known.places(value or 0.0) if known else 1
 
 
 def titled(label: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -142,6 +143,11 @@ class ErrorOfSteps(Metric[Trajectory]):
 
     def value(self, totals: np.ndarray) -> float:
         return float(totals[0] / max(totals[1], 1))
+
+    @classmethod
+    def places(cls, value: float) -> int:
+        """Show two digits of a small error, too."""
+        return max(cls.decimals, 1 - math.floor(math.log10(value))) if 0 < value < 1 else cls.decimals
 
     def signature(self, references: Sequence[Sequence[Trajectory]]) -> str:
         return f"windows:{len(references)}"
