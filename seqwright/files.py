@@ -5,7 +5,7 @@ Some file systems need each of these steps (Pillai et al. 2014, "All File System
 OSDI). What a killed process leaves behind has its pid in its name.
 
 A file that a user names for output may be a symbolic link, a pipe or a device (`follow`). A run folder may
-come from somebody else: a link in it is replaced and never written through, and only regular files are read.
+come from another person: a link in it is replaced and never written through, and only regular files are read.
 """
 
 from __future__ import annotations

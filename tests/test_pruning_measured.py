@@ -46,7 +46,7 @@ def test_the_page_has_what_was_measured(part, tmp_path):
     copy = tmp_path / "heads.md"
     copy.write_text(written, encoding="utf-8")
     part("tables").put(copy, "pruning", pruning.table(found))
-    assert copy.read_text("utf-8") == written, "write it anew with: python -m bench.pruning --write"
+    assert copy.read_text("utf-8") == written, "write it again with: python -m bench.pruning --write"
 
 
 def test_sources_to_score_are_no_others_and_from_all_over_the_file(part, tmp_path):

@@ -1,6 +1,6 @@
 """Code outside of Seqwright that a configuration names, as in `score = "my.module:Class"`.
 
-A user may name any module. A run folder may come from somebody else, and importing a module runs its code: a
+A user may name any module. A run folder may come from another person, and importing a module runs its code: a
 run folder may name only modules that this process has imported already, unless the user trusts it.
 """
 

@@ -132,7 +132,7 @@ def parity(count: int = 20_000) -> Demo:
     )
 
 
-LANGUAGES = (  # with Latin letters: others are told apart by their script
+LANGUAGES = (  # with Latin letters: other languages differ in their script
     *("da", "de", "en", "es", "et", "fi", "fr", "ga", "hu"),
     *("is", "it", "lt", "nl", "pl", "pt", "sv", "tr"),
 )

@@ -59,7 +59,7 @@ def refuse_changed(known: Fingerprints, since: str, way_out: str) -> None:
 def check_run_data(folder: Path, paths: Iterable[str]) -> None:
     """Check, before they are read, that the data files of a run are those that it was trained on.
 
-    A run folder from somebody else could name any file of this machine.
+    A run folder from another person could name any file of this machine.
     """
     recorded = _recorded(folder)
     for path in files_in(paths):

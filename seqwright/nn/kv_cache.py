@@ -260,7 +260,7 @@ class Last(Append):
             kept = (places.pos >= first) | (places.pos < self.global_tokens)
             near = kept.nonzero().squeeze(-1)
             seen = None if places.seen is None else places.seen[..., near]
-            # `first` passes over the global ones: it tells whether a query is too far away from a key
+            # `first` passes over the global ones: it decides whether a query is too far away from a key
             return near, Places(places.pos[near], seen, first, last)
 
         near, kept = context.once(("last", self.window), places, fewer)

@@ -36,7 +36,9 @@ class Metrics:
         self.inflight = gauge("inflight", "Inputs that are computed.", "model")
         self.ready = gauge("ready", "1 if the server accepts requests.")
         self.rejected = counter("rejected_total", "Refused requests.", "reason")
-        self.cancelled = counter("cancelled_total", "Inputs that nobody waits for any more.", "model")
+        self.cancelled = counter(
+            "cancelled_total", "Inputs whose client has left or whose deadline is over.", "model"
+        )
         self.tokens_in = counter("tokens_in_total", "Tokens of inputs.", "model")
         self.tokens_out = counter("tokens_out_total", "Tokens of outputs.", "model")
 

@@ -94,7 +94,7 @@ class Served:
         """Return the checked options of a prediction; what is wrong is a Refusal."""
         if any(isinstance(value, list | dict) for value in options.values()):
             return self._checked(options, count)  # they may have one value for each input
-        key = json.dumps(options)  # tells 1 from true, which are equal
+        key = json.dumps(options)  # distinguishes 1 from true, which are equal
         if key not in self._requests:
             if len(self._requests) >= REQUESTS:
                 self._requests.clear()
@@ -234,7 +234,9 @@ class Models:
         if name not in self.all:
             known = ", ".join(self.all)
             raise Refusal(
-                404, f"there is no model {name[:100]!r}; there is {known}", fields={"param": "model"}
+                404,
+                f"the model {name[:100]!r} does not exist; choose from: {known}",
+                fields={"param": "model"},
             )
         return self.all[name]
 
@@ -250,7 +252,7 @@ class Models:
 def load_models(
     folders: Sequence[str], limits: Limits, metrics: Metrics, *, threads: int | None = None, trusted: bool
 ) -> Models:
-    """Load run folders. Two folders of the same name are told apart by a number."""
+    """Load run folders. A number distinguishes folders of the same name."""
     served: dict[str, Served] = {}
     for folder in folders:
         predictor = load(folder, threads=threads, trusted=trusted)
@@ -305,7 +307,7 @@ class Mailbox:
             self._calls.append((call, value))
             if len(self._calls) > 1:
                 return  # the loop is awake, or about to be
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no client waits any more
             self.loop.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:

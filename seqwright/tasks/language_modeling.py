@@ -1,4 +1,4 @@
-"""Running text: a model of the next token, which continues a prompt and tells how surprising a text is.
+"""Running text: a model of the next token, which continues a prompt and scores how surprising a text is.
 
 Training draws windows from a stream of documents; an evaluation scores every token, each with at least half
 a window before it.

@@ -290,7 +290,7 @@ def test_a_killed_build_never_looks_finished(tmp_path, moment, number, before):
     if before == "a store":
         build(folder, key="old")
     elif moment == "rename":
-        number = 1  # with nothing to put aside, the first rename is the one that counts
+        number = 1  # without an old store to move, the first rename is the one that counts
     child = subprocess.run([sys.executable, "-c", KILLED, str(folder), moment, str(number)], check=False)
     assert child.returncode == -signal.SIGKILL
     if folder.exists():

@@ -60,7 +60,7 @@ def test_healthy_files_are_used_without_an_error(subject, home, monkeypatch):
 
 
 def test_every_file_of_a_run_folder_has_a_use_of_its_own(home):
-    """Resuming damages all files, but few times and in vain those that it does not read."""
+    """Resuming damages all files, but seldom those that it does not read, and without effect."""
     benches = [fuzzing.Bench(each, home) for each in SUBJECTS if each.folder == "make_run-text_to_text"]
     used = {name for bench in benches if "run/**/*" not in bench.subject.files for name in bench.names}
     assert {name for bench in benches for name in bench.names} == used

@@ -1,4 +1,4 @@
-"""A run folder from somebody else: it runs no code, writes nothing elsewhere, and never hangs."""
+"""A run folder from another person: it runs no code, writes nothing elsewhere, and never hangs."""
 
 from __future__ import annotations
 

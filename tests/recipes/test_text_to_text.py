@@ -1,4 +1,4 @@
-"""Recipes: what kinds of pairs are told apart, and that every recipe is a configuration that can be built."""
+"""Recipes: the kinds of pairs that they distinguish, and that each is a configuration that can be built."""
 
 from __future__ import annotations
 

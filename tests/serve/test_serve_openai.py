@@ -115,7 +115,7 @@ def test_a_chat_with_a_translator_and_with_a_language_model(server, run):
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ({"model": "none"}, 404, "there is no model 'none'"),
+        ({"model": "none"}, 404, "the model 'none' does not exist"),
         ({"model": "labels"}, 400, "labels does not write text; use /v1/predict"),
         ({"temperature": 3}, 400, "temperature: Input should be less than or equal to 2"),
         ({"max_tokens": 0}, 400, "max_tokens: Input should be greater than or equal to 1"),

@@ -180,7 +180,7 @@ def test_a_body_that_is_not_json_is_refused(server, body):
 def test_an_unknown_model_is_not_found(server):
     answer = predict(server, ["a"], model="other")
     assert answer.status_code == 404
-    assert answer.json()["error"]["message"] == "there is no model 'other'; there is capitals"
+    assert answer.json()["error"]["message"] == "the model 'other' does not exist; choose from: capitals"
 
 
 def test_one_bad_input_does_not_fail_the_others(run, monkeypatch):

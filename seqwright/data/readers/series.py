@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 5000  # rows that decide what the columns hold
 REPEATED = 0.1  # share of rows with the time of another one, from which on a file holds several series
-SHARED = 0.5  # values of a column that tells series apart, at most, as a share of the rows
+SHARED = 0.5  # values of a column that distinguishes series, at most, as a share of the rows
 
 
 class Table(NamedTuple):

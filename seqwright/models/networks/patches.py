@@ -19,9 +19,9 @@ class Patches(Network):
     """Overlapping patches of the past as tokens; the vectors of all patches together predict the future.
 
     The last value is repeated so that the last patch ends with it. The other options are those of the stack.
-    patch: steps of a patch; stride: steps between two patches. identify: a learned vector tells each series
-    and channel apart from the others. Features that are known in advance are part of each patch, and those of
-    the future are one more token.
+    patch: steps of a patch; stride: steps between two patches. identify: each series and channel has a vector
+    of its own. Features that are known in advance are part of each patch, and those of the future are one
+    more token.
     """
 
     passes_to = Stack
