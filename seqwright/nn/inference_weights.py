@@ -16,13 +16,15 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from seqwright.nn.dropout import Dropout
 
 Function = Callable[[Tensor], Tensor]
 Bound = TypeVar("Bound")
-MANY = 256  # rows
+MANY = 1024  # rows
 LARGE = 1 << 18  # weights
+WORK = 1 << 20  # rows × weights: with more, a product over packed weights is faster than any other
 _linear = torch._C._nn.linear  # torch.nn.functional.linear without its Python wrapper
 # oneDNN's product with weights in its own layout; not every build of torch has it
 _onednn: Any = torch.ops.mkldnn if torch.backends.mkldnn.is_available() else None
@@ -111,8 +113,8 @@ def linear(weight: Tensor, bias: Tensor | None) -> Function:
 class FewRows:
     """W x + b without gradients on a CPU, where a product with few rows takes as long as reading the weights.
 
-    One row is fastest over weights stored by input, and so are a few rows over small weights. A few rows over
-    large weights are fastest over packed ones. Each copy is made at the first call that needs it.
+    One row is fastest over weights stored by input, and so are a few rows over small weights. More work is
+    fastest over packed weights. Each copy is made at the first call that needs it.
     Measurements: docs/decisions/0006-products-with-few-rows.md.
     """
 
@@ -131,16 +133,31 @@ class FewRows:
         size = x.numel()
         if size > MANY * self.inputs:
             return _linear(x, self.weight, self.bias)
-        if size == self.inputs or not self.large:
+        if size == self.inputs or not (self.large or size * len(self.weight) >= WORK):
             if self.by_input is None:
                 weight = self.weight
                 self.by_input = weight.t().contiguous().t() if self.transposes else weight
             return _linear(x, self.by_input, self.bias)
         if not self.packs or torch.is_autocast_enabled("cpu"):  # the packed product ignores autocast
             return _linear(x, self.weight, self.bias)
+        return self._packed_product(x, size // self.inputs)
+
+    def _packed_product(self, x: Tensor, rows: int) -> Tensor:
+        """oneDNN compiles and keeps a program for each number of rows, so there are few numbers of rows."""
         if self.packed is None:
             self.packed = _onednn._reorder_linear_weight(self.weight)
-        return _onednn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        more = padded_rows(rows) - rows
+        if not more:
+            return _onednn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        padded = pad(x.reshape(rows, self.inputs), (0, 0, 0, more))
+        found = _onednn._linear_pointwise(padded, self.packed, self.bias, "none", [], "")
+        return found.narrow(0, 0, rows).view(*x.shape[:-1], len(self.weight))
+
+
+def padded_rows(rows: int) -> int:
+    """The next of four numbers of rows in each octave: 16, 20, 24, 28, 32, 40, …; fewer rows stay as they are."""
+    step = (1 << (rows - 1).bit_length()) // 8 if rows > 16 else 1
+    return -(-rows // step) * step
 
 
 def bias_of(linear: FewRows) -> Tensor:
