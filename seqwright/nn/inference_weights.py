@@ -155,7 +155,7 @@ class FewRows:
 
 
 def padded_rows(rows: int) -> int:
-    """The next of four numbers of rows in each octave: 16, 20, 24, 28, 32, 40, …; fewer rows stay as they are."""
+    """The next of four numbers of rows in each octave: 16, 20, 24, 28, 32, 40, …; fewer stay as they are."""
     step = (1 << (rows - 1).bit_length()) // 8 if rows > 16 else 1
     return -(-rows // step) * step
 

@@ -174,16 +174,19 @@ def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int],
 
 def join_keys(
     parts: Sequence[Past | None], groups: Sequence[int], width: int, *, by_place: bool = False
-) -> Past | None:
+) -> Any:
     """The keys of several layers for the rows of several states, each of so many groups of `width` rows.
 
+    They are of the kind of the first state that has keys; None if no state has any.
     States with fewer keys get hidden ones, one without keys, before its first token, only such: see
     `Places.join` and, for `by_place`, `Growth`. Layers that shared their places still do.
     """
     known = next((part for part in parts if part is not None and part[0] is not None), None)
     if known is None:
         return None
-    if isinstance(known, StackedCache) and all(part is None or isinstance(part, StackedCache) for part in parts):
+    if isinstance(known, StackedCache) and all(
+        part is None or isinstance(part, StackedCache) for part in parts
+    ):
         return known.join(parts, groups, width)  # type: ignore[arg-type]
     joined: dict[tuple[int, ...], Places] = {}
     layers = []
@@ -192,8 +195,8 @@ def join_keys(
         keys = [_layer(part, number, shape, own) for part, own in zip(parts, groups, strict=True)]
         longest = max(keys, key=lambda each: each.count)
         if by_place:
-            both = [F.pad(each.both, (0, 0, 0, longest.count - each.count)) for each in keys]
-            layers.append(Keys(torch.cat(both), shape.sizes, longest.places))
+            padded = [F.pad(each.both, (0, 0, 0, longest.count - each.count)) for each in keys]
+            layers.append(Keys(torch.cat(padded), shape.sizes, longest.places))
             continue
         among = tuple(id(each.places) for each in keys)
         if among not in joined:

@@ -17,6 +17,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, NamedTuple
 
+from seqwright.errors import SeqwrightError
+
 if TYPE_CHECKING:
     from seqwright.prediction.predictor import Predictor
 
@@ -88,7 +90,10 @@ def main(descriptor: int) -> None:
 
     keep_freed_memory()  # before the first tensor
     source: Source = pipe.recv()
-    predictor = load(source.folder, threads=source.threads, trusted=source.trusted)
+    try:
+        predictor = load(source.folder, threads=source.threads, trusted=source.trusted)
+    except SeqwrightError:  # the server loads the same folder and reports it
+        return
     warm_up(predictor)
     freeze_objects()  # a collection that visits the model takes as long as several requests
     Worker(predictor, pipe).run()
