@@ -5,7 +5,8 @@ python -m bench.serve RUN --seconds 60     # of each load; texts: the recorded e
 python -m bench.serve RUN --soak 300       # seconds; one request in ten is left before its answer
 python -m bench.serve --table              # writes the table of docs/benchmarks.md
 
-The server is another process on 127.0.0.1. Closed loop: so many clients, each of which waits for its answer.
+The server is another process on 127.0.0.1; its memory, files and threads include those of its children.
+Closed loop: so many clients, each of which waits for its answer.
 Open loop: requests at random times (Poisson), at a share of the capacity that the closed loop has shown,
 whatever the answers. Every load ends after its seconds or `MOST` requests. Soak: 16 clients, with
 `SLOW` connections that never complete a request; at the end SIGTERM comes while all of them wait.
@@ -181,12 +182,23 @@ async def opened(port: int, texts: Sequence[str], rate: float, seconds: float, n
     return load
 
 
+def processes(pid: int) -> list[int]:
+    """A process and its children, of which a server has one for each model."""
+    lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [pid, *(each for text in lists for child in text.split() for each in processes(int(child)))]
+
+
 def resident(pid: int) -> float:
-    """Megabytes of memory of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return math.nan
+    """Megabytes of memory of a process and its children; what they share counts for each."""
+    lines = [
+        line for each in processes(pid) for line in Path(f"/proc/{each}/status").read_text().splitlines()
+    ]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def entries(pid: int, folder: str) -> int:
+    """The number of open files ("fd") or threads ("task") of a process and its children."""
+    return sum(len(list(Path(f"/proc/{each}/{folder}").iterdir())) for each in processes(pid))
 
 
 def one_by_one(folder: str, texts: Sequence[str], seconds: float) -> Load:
@@ -276,8 +288,7 @@ async def soaked(server: Any, texts: Sequence[str], seconds: float) -> dict[str,
     found: dict[str, Any] = {}
     for moment in ("begin", "end"):
         await asyncio.sleep(seconds * (0.2 if moment == "begin" else 0.8))
-        files = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
-        threads = len(list(Path(f"/proc/{server.pid}/task").iterdir()))
+        files, threads = entries(server.pid, "fd"), entries(server.pid, "task")
         found[moment] = {"megabytes": resident(server.pid), "files": files, "threads": threads}
     for _, writer in slow:
         writer.close()

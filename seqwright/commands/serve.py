@@ -71,14 +71,11 @@ def run(options: argparse.Namespace) -> int:
         )
     metrics = Metrics()
     bound = None if options.check else listen(options.host, options.port)
-    models = load_models(
-        options.folders, limits, metrics, threads=options.threads, trusted=options.trust_code
-    )
+    loading = {"threads": options.threads, "trusted": options.trust_code, "processes": bound is not None}
+    models = load_models(options.folders, limits, metrics, **loading)
     try:
         if bound is None:
             return check(models)
-        for model in models.all.values():
-            model.warm_up()
         hosts = LOCAL if local and not key else None
         app = build(
             models, limits, metrics, keys=[key] if key else [], hosts=hosts, origins=options.allow_origin
@@ -96,12 +93,11 @@ def run(options: argparse.Namespace) -> int:
 
 def check(models: Models) -> int:
     """Let every model answer its recorded examples; 0 if all outputs are those of the end of its training."""
-    from seqwright.prediction.examples import replay
+    from seqwright.prediction.examples import recorded_inputs, replay
 
     wrong = 0
     for name, model in models.all.items():
-        model.warm_up()
-        count = len(model.examples())
+        count = len(recorded_inputs(model.predictor))
         folder = model.predictor.folder
         differences = replay(model.predictor, folder) if folder is not None else []
         wrong += len(differences)

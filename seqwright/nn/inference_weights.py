@@ -10,25 +10,27 @@ A bound form may hold copies of weights, so code that changes weights calls `inv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from seqwright.nn.dropout import Dropout
 
 Function = Callable[[Tensor], Tensor]
 Bound = TypeVar("Bound")
-MANY = 256  # rows
+WIDE = torch.backends.cpu.get_cpu_capability().startswith("AVX512")  # oneDNN gains more from it than MKL
+MANY = 1024 if WIDE else 256  # rows
 LARGE = 1 << 18  # weights
+WORK = 1 << 20  # rows × weights, from which on packed small weights are faster in wide registers
 _linear = torch._C._nn.linear  # torch.nn.functional.linear without its Python wrapper
 # oneDNN's product with weights in its own layout; not every build of torch has it
 _onednn: Any = torch.ops.mkldnn if torch.backends.mkldnn.is_available() else None
 _packs = hasattr(_onednn, "_linear_pointwise") and hasattr(_onednn, "_reorder_linear_weight")
-# with its registers of 512 bits, oneDNN reads packed weights faster for one row, too
-_packs_for_one_row = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
 
 
 def bound(module: nn.Module) -> Callable[..., Any]:
@@ -113,36 +115,58 @@ def linear(weight: Tensor, bias: Tensor | None) -> Function:
 class FewRows:
     """W x + b without gradients on a CPU, where a product with few rows takes as long as reading the weights.
 
-    A few rows over small weights are fastest over weights stored by input. A few rows over large weights are
-    fastest over packed ones; a single row only with AVX-512. A copy is made at the first call that needs it.
+    A few rows over small weights are fastest over weights stored by input, more work is fastest over packed
+    weights, and how much depends on the processor. A copy is made at the first call that needs it.
     Measurements: docs/decisions/0006-products-with-few-rows.md.
     """
 
-    __slots__ = ("bias", "by_input", "inputs", "large", "packed", "packs", "transposes", "weight")
+    __slots__ = ("bias", "by_input", "inputs", "packed", "packed_from", "packs", "transposes", "weight")
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         out, self.inputs = weight.shape
         self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
-        self.large = out * self.inputs >= LARGE
-        self.transposes = out >= self.inputs or not self.large
+        self.packed_from = _packed_from(out * self.inputs)
+        self.transposes = out >= self.inputs or out * self.inputs < LARGE
         self.by_input: Tensor | None = None
         self.packs = _packs and weight.dtype is torch.float32
         self.packed: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        size = x.numel()
-        if size > MANY * self.inputs:
+        rows = x.numel() // self.inputs
+        if rows > MANY:
             return _linear(x, self.weight, self.bias)
-        if not self.large or (size == self.inputs and not _packs_for_one_row):
+        if rows < self.packed_from:
             if self.by_input is None:
                 weight = self.weight
                 self.by_input = weight.t().contiguous().t() if self.transposes else weight
             return _linear(x, self.by_input, self.bias)
         if not self.packs or torch.is_autocast_enabled("cpu"):  # the packed product ignores autocast
             return _linear(x, self.weight, self.bias)
+        return self._packed_product(x, rows)
+
+    def _packed_product(self, x: Tensor, rows: int) -> Tensor:
+        """oneDNN compiles and keeps a program for each number of rows, so there are few numbers of rows."""
         if self.packed is None:
             self.packed = _onednn._reorder_linear_weight(self.weight)
-        return _onednn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        more = padded_rows(rows) - rows
+        if not more:
+            return _onednn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        padded = pad(x.reshape(rows, self.inputs), (0, 0, 0, more))
+        found = _onednn._linear_pointwise(padded, self.packed, self.bias, "none", [], "")
+        return found.narrow(0, 0, rows).view(*x.shape[:-1], len(self.weight))
+
+
+def _packed_from(weights: int) -> float:
+    """Return the number of rows from which on a product over packed weights is faster."""
+    if weights >= LARGE:
+        return 1 if WIDE else 2
+    return WORK / weights if WIDE else math.inf
+
+
+def padded_rows(rows: int) -> int:
+    """The next of four numbers of rows in each octave: 16, 20, 24, 28, 32, 40, …; fewer stay as they are."""
+    step = (1 << (rows - 1).bit_length()) // 8 if rows > 16 else 1
+    return -(-rows // step) * step
 
 
 def bias_of(linear: FewRows) -> Tensor:

@@ -113,7 +113,7 @@ class StackedCache(Sequence[Keys]):
     def of(cls, layers: Sequence[Keys]) -> StackedCache:
         """Stack keys of the same places."""
         first = layers[0]
-        buffer = _enlarged(torch.stack([keys.both for keys in layers]), 2 * first.count)
+        buffer = _enlarged(torch.stack([keys.both for keys in layers]), _room(first.count))
         return cls(CacheBuffer(buffer, first.count), first.count, first.sizes, first.places)
 
     def __len__(self) -> int:
@@ -129,15 +129,32 @@ class StackedCache(Sequence[Keys]):
         end = self.length + count
         if self.buffer.can_take(self.length, end):
             return self.buffer
-        return CacheBuffer(_enlarged(self.buffer.data.narrow(3, 0, self.length), 2 * end), self.length)
+        return CacheBuffer(_enlarged(self.buffer.data.narrow(3, 0, self.length), _room(end)), self.length)
 
     def select(self, groups: Sequence[int] | None, rows: Sequence[int], width: int) -> StackedCache:
         places = self.places.select(groups, rows, width)
         if groups is None:
             return StackedCache(self.buffer, self.length, self.sizes, places, self.prepared)
-        index = torch.tensor(groups, dtype=torch.long, device=self.buffer.data.device)
-        taken = self.buffer.data.narrow(3, 0, self.length).index_select(1, index)
-        return StackedCache(CacheBuffer(taken, self.length), self.length, self.sizes, places)
+        data, length = self.buffer.data, self.length
+        index = torch.tensor(groups, dtype=torch.long, device=data.device)
+        taken = self._empty(len(groups), length)
+        torch.index_select(data.narrow(3, 0, length), 1, index, out=taken.narrow(3, 0, length))
+        return StackedCache(CacheBuffer(taken, length), length, self.sizes, places)
+
+    def _empty(self, groups: int, length: int) -> Tensor:
+        """A buffer for `length` places of other groups, with free ones behind them."""
+        layers, _, heads, _, size = self.buffer.data.shape
+        return self.buffer.data.new_empty(layers, groups, heads, _room(length), size)
+
+    def join(self, parts: Sequence[StackedCache | None], groups: Sequence[int], width: int) -> StackedCache:
+        """The keys of several states, each of so many groups, in one buffer; this is one of them."""
+        places = Places.join([part.places if part else EMPTY for part in parts], groups, width)
+        data, begin = self._empty(sum(groups), places.count), 0
+        for part, own in zip(parts, groups, strict=True):
+            found = None if part is None else part.buffer.data.narrow(3, 0, part.length)
+            lay_last(found, data.narrow(1, begin, own).narrow(3, 0, places.count))
+            begin += own
+        return StackedCache(CacheBuffer(data, places.count), places.count, self.sizes, places)
 
 
 Past = Sequence[Keys | None]  # the keys of each layer; None before the first token
@@ -157,32 +174,50 @@ def select_keys(layers: Past, groups: Sequence[int] | None, rows: Sequence[int],
 
 def join_keys(
     parts: Sequence[Past | None], groups: Sequence[int], width: int, *, by_place: bool = False
-) -> tuple[Keys, ...] | None:
+) -> Any:
     """The keys of several layers for the rows of several states, each of so many groups of `width` rows.
 
+    They are of the kind of the first state that has keys; None if no state has any.
     States with fewer keys get hidden ones, one without keys, before its first token, only such: see
     `Places.join` and, for `by_place`, `Growth`. Layers that shared their places still do.
     """
     known = next((part for part in parts if part is not None and part[0] is not None), None)
     if known is None:
         return None
-    joined: dict[tuple[int, ...], tuple[Places, int]] = {}
+    if isinstance(known, StackedCache) and all(
+        part is None or isinstance(part, StackedCache) for part in parts
+    ):
+        return known.join(parts, groups, width)  # type: ignore[arg-type]
+    joined: dict[tuple[int, ...], Places] = {}
     layers = []
     for number, shape in enumerate(known):
         assert shape is not None  # a state has the keys of all layers, or none
         keys = [_layer(part, number, shape, own) for part, own in zip(parts, groups, strict=True)]
         longest = max(keys, key=lambda each: each.count)
         if by_place:
-            both = [F.pad(each.both, (0, 0, 0, longest.count - each.count)) for each in keys]
-            layers.append(Keys(torch.cat(both), shape.sizes, longest.places))
+            padded = [F.pad(each.both, (0, 0, 0, longest.count - each.count)) for each in keys]
+            layers.append(Keys(torch.cat(padded), shape.sizes, longest.places))
             continue
         among = tuple(id(each.places) for each in keys)
         if among not in joined:
             joined[among] = Places.join([each.places for each in keys], groups, width)
-        places, unused = joined[among]
-        both = [F.pad(each.both, (0, 0, longest.count - each.count, 0)) for each in keys]
-        layers.append(Keys(torch.cat(both)[:, :, unused:], shape.sizes, places))
+        places = joined[among]
+        _, heads, _, size = shape.both.shape
+        both, begin = shape.both.new_empty(sum(groups), heads, places.count, size), 0
+        for each in keys:
+            lay_last(each.both, both.narrow(0, begin, each.groups))
+            begin += each.groups
+        layers.append(Keys(both, shape.sizes, places))
     return tuple(layers)
+
+
+def lay_last(x: Tensor | None, into: Tensor) -> None:
+    """Copy the last places of x (…, K, E) to the last ones of `into`, and zeros in front of them."""
+    count = into.shape[-2]
+    kept = 0 if x is None else min(x.shape[-2], count)
+    into.narrow(-2, 0, count - kept).zero_()  # hidden, but NaN · 0 is NaN
+    if x is not None:
+        into.narrow(-2, count - kept, kept).copy_(x.narrow(-2, x.shape[-2] - kept, kept))
 
 
 def _layer(part: Past | None, number: int, shape: Keys, groups: int) -> Keys:
@@ -234,7 +269,7 @@ class Append(Growth):
             return Keys(torch.cat([past.both, new.both], 2), new.sizes, places)
         start, end, buffer = past.count, past.count + new.count, past.buffer
         if buffer is None or not buffer.can_take(start, end):
-            buffer = CacheBuffer(_enlarged(past.both, 2 * end), start)
+            buffer = CacheBuffer(_enlarged(past.both, _room(end)), start)
         buffer.data.narrow(2, start, new.count).copy_(new.both)
         buffer.filled = end
         return Keys(buffer.data.narrow(2, 0, end), new.sizes, places, buffer)
@@ -339,9 +374,14 @@ class _Blocks:
         return new if old is None else F.pad(old, (0, 0, 0, 1 + self.total - old.shape[2])) + new
 
 
+def _room(count: int) -> int:
+    """The places of a buffer for `count` keys and those of the next steps."""
+    return count + max(count // 4, LEAST)
+
+
 def _enlarged(x: Tensor, room: int) -> Tensor:
     """x (…, K, E) in a buffer of `room` places."""
     *before, count, size = x.shape
-    buffer = x.new_empty(*before, max(room, LEAST), size)
+    buffer = x.new_empty(*before, room, size)
     buffer[..., :count, :] = x
     return buffer

@@ -125,16 +125,16 @@ class Places:
         return self.with_seen(seen)
 
     @classmethod
-    def join(cls, parts: Sequence[Places], groups: Sequence[int], width: int) -> tuple[Places, int]:
-        """The places of several states, each of so many groups, one behind the other, and how many of the
-        first ones no row sees any more, so that they are left out.
+    def join(cls, parts: Sequence[Places], groups: Sequence[int], width: int) -> Places:
+        """The places of several states, each of so many groups, one behind the other.
 
-        Fewer places get hidden ones in front, so that the next token has the same place in all groups.
+        Fewer places get hidden ones in front, so that the next token has the same place in all groups. The
+        first ones that no row sees any more are left out.
         """
         first, count = parts[0], max(part.count for part in parts)
         alike = not any(part.by_group or part.seen is not None or part.count < count for part in parts)
         if alike and all(part is first or torch.equal(part.pos, first.pos) for part in parts):
-            return first.with_seen(None), 0
+            return first.with_seen(None)
         pos, seen = [], []
         by_row = any(part.by_row for part in parts)
         for part, own in zip(parts, groups, strict=True):
@@ -146,7 +146,7 @@ class Places:
         used = both.flatten(0, 1).any(0)
         unused = int(used.long().argmax()) if used.numel() and bool(used.any()) else 0
         both = both[..., unused:]
-        return cls(torch.cat(pos)[:, unused:], both if by_row else both[:, 0]), unused
+        return cls(torch.cat(pos)[:, unused:], both if by_row else both[:, 0])
 
     def append(self, new: Places, groups: int, width: int) -> Places:
         """These places followed by the new ones; each row of a group sees its own new ones."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqwright.errors import ModelError
+from seqwright.errors import InputError, ModelError
 from seqwright.files import read_json, sha256, write_json
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import WEIGHTS
@@ -102,6 +103,21 @@ def read_examples(folder: str | os.PathLike[str]) -> Examples:
         if not value:
             raise ModelError(f"{path} has no {name}, so nothing can be verified; restore it from a copy")
     return Examples(str(weights), examples)
+
+
+def recorded_inputs(predictor: Predictor) -> list[str]:
+    """Return the inputs of the examples of its run folder; none without examples."""
+    folder = predictor.folder
+    if folder is None or not (folder / EXAMPLES).exists():
+        return []
+    return [example.source for example in read_examples(folder).examples]
+
+
+def warm_up(predictor: Predictor) -> None:
+    """Compute a recorded example, so that the first prediction does not wait for lazy parts."""
+    with suppress(InputError):  # the example may be the name of an image that is gone
+        for line in recorded_inputs(predictor)[:1]:
+            predictor.predict([predictor.task.from_line(line)], **predictor.task.judging.options)
 
 
 def replay(predictor: Predictor, folder: str | os.PathLike[str]) -> list[Difference]:

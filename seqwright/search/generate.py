@@ -19,6 +19,7 @@ from seqwright.search.options import SamplingOptions, Start
 from seqwright.search.prompts import read_prompts
 from seqwright.search.stepping import S, Step, log_probabilities, not_numbers
 
+SHORT = 48  # tokens of rows that step together; longer ones step with those of a similar length
 SHORTLIST = 256  # tokens that are sorted first; nearly every nucleus is smaller
 
 
@@ -85,25 +86,89 @@ class Cohort:
 
 
 class Pool:
-    """Cohorts that step together. No result depends on what else is in the pool."""
+    """Cohorts that step together. No result depends on what else is in the pool.
+
+    All rows of a step read as many places as the longest of them, so an output that does not end would slow
+    down all others. Cohorts are therefore sorted by their length into lanes, each of which steps by itself.
+    """
+
+    def __init__(self, step: Step[Any]):
+        self._step = step
+        self._lanes: dict[int, _Lane] = {}
+
+    def __len__(self) -> int:
+        return sum(len(cohort.rows) for cohort in self.cohorts)
+
+    @property
+    def cohorts(self) -> list[Cohort]:
+        return [cohort for lane in self._lanes.values() for cohort in lane.cohorts]
+
+    def join(self, cohorts: Sequence[Cohort]) -> None:
+        """Add cohorts of the same model."""
+        by_lane: dict[int, list[Cohort]] = {}
+        for cohort in cohorts:
+            by_lane.setdefault(_lane_of(cohort.length), []).append(cohort)
+        for number, joining in by_lane.items():
+            self._lanes.setdefault(number, _Lane(self._step)).join(joining)
+
+    def step(self) -> list[tuple[Cohort, list[Emission]]]:
+        """Take one token for every open row."""
+        found = [pair for lane in self._lanes.values() for pair in lane.step()]
+        grown = [
+            cohort
+            for number, lane in self._lanes.items()
+            for cohort in lane.leave([each for each in lane.cohorts if _lane_of(each.length) > number])
+        ]
+        self._remove_empty()
+        self.join(grown)
+        return found
+
+    def drop(self, unwanted: dict[Cohort, set[int]]) -> None:
+        """Remove open rows, by their numbers."""
+        for lane in self._lanes.values():
+            lane.drop(unwanted)
+        self._remove_empty()
+
+    def _remove_empty(self) -> None:
+        self._lanes = {number: lane for number, lane in self._lanes.items() if lane.cohorts}
+
+
+def _lane_of(length: int) -> int:
+    """The number of a lane: 0 for fewer than `SHORT` tokens, and one more each time the length quadruples."""
+    return 0 if length < SHORT else 1 + int(math.log(length / SHORT, 4))
+
+
+class _Lane:
+    """Cohorts in one state."""
 
     def __init__(self, step: Step[Any]):
         self._step, self._state = step, cast(Any, None)
         self.cohorts: list[Cohort] = []
 
-    def __len__(self) -> int:
-        return sum(len(cohort.rows) for cohort in self.cohorts)
-
     @torch.inference_mode()
     def join(self, cohorts: Sequence[Cohort]) -> None:
-        """Add cohorts of the same model."""
         states = [cohort.state for cohort in cohorts]
         if self._state is not None:
             states = [self._state, *states]
         self._state = states[0].join(states[1:]) if len(states) > 1 else states[0]
         self.cohorts += cohorts
         for cohort in cohorts:
-            cohort.state = None  # its rows belong to the state of the pool now
+            cohort.state = None  # its rows belong to the state of the lane now
+
+    @torch.inference_mode()
+    def leave(self, leaving: Sequence[Cohort]) -> Sequence[Cohort]:
+        """Remove cohorts, and return them, each with the state of its rows."""
+        kept, stay, begin = list[Cohort](), list[int](), 0
+        for cohort in self.cohorts if leaving else ():
+            rows = list(range(begin, begin := begin + len(cohort.rows)))
+            if cohort in leaving:
+                cohort.state = self._state.select(rows)
+            else:
+                kept.append(cohort)
+                stay += rows
+        if leaving:
+            self.cohorts, self._state = kept, self._state.select(stay) if stay else None
+        return leaving
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Cohort, list[Emission]]]:

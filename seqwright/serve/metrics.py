@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -39,6 +41,7 @@ class Metrics:
         self.cancelled = counter(
             "cancelled_total", "Inputs whose client has left or whose deadline is over.", "model"
         )
+        self.restarts = counter("worker_restarts_total", "Workers that have died.", "model")
         self.tokens_in = counter("tokens_in_total", "Tokens of inputs.", "model")
         self.tokens_out = counter("tokens_out_total", "Tokens of outputs.", "model")
 
@@ -50,9 +53,20 @@ class ModelMetrics:
     """The metrics of one model, with its label."""
 
     def __init__(self, every: Metrics, model: str):
-        self.queue_wait = every.queue_wait.labels(model)
-        self.first_token, self.next_token = every.first_token.labels(model), every.next_token.labels(model)
-        self.batch_rows, self.batch_pad = every.batch_rows.labels(model), every.batch_pad.labels(model)
-        self.queue_depth, self.inflight = every.queue_depth.labels(model), every.inflight.labels(model)
-        self.tokens_in, self.tokens_out = every.tokens_in.labels(model), every.tokens_out.labels(model)
-        self.cancelled = every.cancelled.labels(model)
+        self._record: dict[str, Callable[[float], None]] = {
+            "queue_wait": every.queue_wait.labels(model).observe,
+            "first_token": every.first_token.labels(model).observe,
+            "next_token": every.next_token.labels(model).observe,
+            "batch_rows": every.batch_rows.labels(model).observe,
+            "batch_pad": every.batch_pad.labels(model).observe,
+            "queue_depth": every.queue_depth.labels(model).set,
+            "inflight": every.inflight.labels(model).set,
+            "cancelled": every.cancelled.labels(model).inc,
+            "restarts": every.restarts.labels(model).inc,
+            "tokens_in": every.tokens_in.labels(model).inc,
+            "tokens_out": every.tokens_out.labels(model).inc,
+        }
+
+    def record(self, name: str, value: float) -> None:
+        """Observe a value, set a gauge, or add to a counter."""
+        self._record[name](value)

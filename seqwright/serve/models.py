@@ -1,4 +1,4 @@
-"""The models of a server: each with its predictor, its worker and the names by which clients reach it."""
+"""The models of a server: each with its predictor, its dispatcher and the names by which clients reach it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,12 +18,13 @@ from seqwright.data.results import Prediction
 from seqwright.data.task import Kind, Row, Task
 from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
 from seqwright.models.building import resolve
-from seqwright.prediction.examples import EXAMPLES, read_examples
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.corrections import add_correction
+from seqwright.serve.dispatcher import Dispatcher, Entry
+from seqwright.serve.host import Source, WorkerProcess, WorkerThread
 from seqwright.serve.limits import Limits, Refusal
+from seqwright.serve.messages import Piece, Ticket
 from seqwright.serve.metrics import Metrics
-from seqwright.serve.worker import Piece, Ticket, Worker
 
 PAIR = re.compile(r"(?:^|[^a-z])([a-z]{2,3})[-_]([a-z]{2,3})$")
 BOUNDS = {  # the options that decide how long a prediction takes, and the limit of each
@@ -46,15 +47,18 @@ class Pair:
 
 
 class Served:
-    """One model. `name` is the name of its run folder."""
+    """One model. `name` is the name of its run folder.
 
-    def __init__(self, name: str, predictor: Predictor, limits: Limits, metrics: Metrics):
+    The predictor reads requests and looks inside. The predictions are those of the worker of the dispatcher.
+    """
+
+    def __init__(self, name: str, predictor: Predictor, limits: Limits, dispatcher: Dispatcher):
         self.name, self.predictor, self.limits = name, predictor, limits
         self.task = predictor.task
         self.kind = predictor.config.task if predictor.config is not None else type(self.task).__name__
         self.created = int(predictor.folder.stat().st_mtime) if predictor.folder else 0
         self.pair = language_pair(name, predictor)
-        self.worker = Worker(name, predictor, limits, metrics)
+        self.dispatcher = dispatcher
         self.looking = asyncio.Semaphore(1)  # a trace takes much memory
         self._requests: dict[str, Any] = {}  # checked options by their JSON
         self._mailbox: Mailbox | None = None
@@ -156,22 +160,20 @@ class Served:
         grown: called in the event loop with the number of an input and each new token of its output, where
         the task can produce it token by token.
         """
-        self.worker.check_room(len(inputs))
+        self.dispatcher.check_room(len(inputs))
         request = self.request(options, len(inputs))
         rows = await self.encode(inputs)
-        drafts = self.task.drafts(self.predictor.model, rows, request, range(len(rows))) or [None] * len(rows)
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = Mailbox(loop)
         post = self._mailbox.post
         futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in rows]
-        tickets = []
-        for number, (row, draft, future) in enumerate(zip(rows, drafts, futures, strict=True)):
-            ticket = Ticket(row, request, number, deadline, partial(post, partial(_settle, future)), draft)
-            if grown is not None:
-                ticket.grown = partial(post, partial(grown, number))
-            tickets.append(ticket)
-        self.worker.submit(tickets)
+        entries = []
+        for number, (row, future) in enumerate(zip(rows, futures, strict=True)):
+            ticket = Ticket(row, request, number, deadline, streamed=grown is not None)
+            told = partial(post, partial(grown, number)) if grown is not None else None
+            entries.append(Entry(ticket, partial(post, partial(_settle, future)), told))
+        self.dispatcher.submit(entries)
         try:
             async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
                 return list(await asyncio.gather(*futures))
@@ -180,8 +182,7 @@ class Served:
         except (ConfigError, InputError) as error:
             raise Refusal(400, str(error)) from error
         finally:
-            for ticket in tickets:
-                ticket.cancelled = True
+            self.dispatcher.cancel([entry.ticket for entry in entries])
 
     async def look(self, given: Any, **options: Any) -> Any:
         """Return the trace of one input; `options` are those of `Predictor.look`."""
@@ -206,19 +207,6 @@ class Served:
             await asyncio.to_thread(add_correction, folder, columns, output, self.limits.corrections)
         except WriteError as error:
             raise Refusal(409, "the correction cannot be stored", reason="store") from error
-
-    def warm_up(self) -> None:
-        """Compute a recorded example, so that the first request does not wait for lazy parts."""
-        with suppress(InputError):  # the example may be the name of an image that is gone
-            for given in self.examples()[:1]:
-                self.predictor.predict([self.task.from_line(given)], **self.task.judging.options)
-
-    def examples(self) -> list[str]:
-        """Return recorded inputs of the run as lines."""
-        folder = self.predictor.folder
-        if folder is None or not (folder / EXAMPLES).exists():
-            return []
-        return [example.source for example in read_examples(folder).examples]
 
 
 class Models:
@@ -246,26 +234,53 @@ class Models:
 
     def close(self) -> None:
         for model in self.all.values():
-            model.worker.close()
+            model.dispatcher.close()
 
 
 def load_models(
-    folders: Sequence[str], limits: Limits, metrics: Metrics, *, threads: int | None = None, trusted: bool
+    folders: Sequence[str],
+    limits: Limits,
+    metrics: Metrics,
+    *,
+    threads: int | None = None,
+    trusted: bool,
+    processes: bool = False,
 ) -> Models:
-    """Load run folders. A number distinguishes folders of the same name."""
-    served: dict[str, Served] = {}
+    """Load run folders. A number distinguishes folders of the same name.
+
+    processes: each model is computed in a process of its own, which loads it at the same time as this one.
+    """
+    names = names_of(folders)
+    with ExitStack() as opened:
+        started: dict[str, Dispatcher] = {}
+
+        def start(name: str, launch: Callable[[], Any]) -> Dispatcher:
+            started[name] = Dispatcher(name, launch, limits, metrics)
+            opened.callback(started[name].close)
+            return started[name]
+
+        if processes:
+            for name, folder in names.items():
+                start(name, partial(WorkerProcess, Source(folder, threads, trusted)))
+        served = []
+        for name, folder in names.items():
+            predictor = load(folder, threads=threads, trusted=trusted)
+            dispatcher = started.get(name) or start(name, partial(WorkerThread, predictor))
+            served.append(Served(name, predictor, limits, dispatcher))
+        for dispatcher in started.values():
+            dispatcher.wait_until_loaded()
+        opened.pop_all()  # they stay open
+    return Models(served)
+
+
+def names_of(folders: Sequence[str]) -> dict[str, str]:
+    """Return the folders by the names of their models."""
+    names: dict[str, str] = {}
     for folder in folders:
-        predictor = load(folder, threads=threads, trusted=trusted)
         base = Path(folder).resolve().name
-        name = (
-            base
-            if base not in served
-            else next(
-                other for number in range(2, len(folders) + 2) if (other := f"{base}-{number}") not in served
-            )
-        )
-        served[name] = Served(name, predictor, limits, metrics)
-    return Models(list(served.values()))
+        others = (f"{base}-{number}" for number in range(2, len(folders) + 2))
+        names[next(name for name in (base, *others) if name not in names)] = folder
+    return names
 
 
 def language_pair(name: str, predictor: Predictor) -> Pair:

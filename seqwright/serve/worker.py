@@ -1,4 +1,7 @@
-"""The worker of a model: a thread that computes what waits, in batches, behind a bounded queue.
+"""The worker of a model: computes the inputs that arrive over a pipe, in batches, and sends what comes out.
+
+It reads the pipe between two computations, and has no limits: the dispatcher admits inputs (`dispatcher.py`).
+It has no thread either: one that received inputs would stop the computation whenever it runs.
 
 Batches. An idle worker does not wait for more inputs: a lone input starts at once, and what arrives meanwhile
 is the next batch. Only after a batch of several inputs does it wait until as many are there again, for at
@@ -13,196 +16,159 @@ grow, and at the latest after `PATIENCE` steps. Batches are computed between two
 
 from __future__ import annotations
 
-import threading
+import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+import traceback
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any
 
 import torch
 
 from seqwright.data.plan import cut_by_tokens
-from seqwright.data.task import Row
 from seqwright.errors import SeqwrightError
 from seqwright.prediction.predictor import TOKENS, Predictor
 from seqwright.runtime import threads
 from seqwright.search.drafts import Draft
 from seqwright.search.generate import Cohort, Emission, Pool
-from seqwright.serve.limits import Limits, Refusal
-from seqwright.serve.metrics import Metrics, ModelMetrics
+from seqwright.serve.dispatcher import FIRST_RATE
+from seqwright.serve.limits import Refusal
+from seqwright.serve.messages import Orders, Piece, Report, Ticket, WorkerError
 
 WINDOW = 0.005  # seconds
 ROWS = 64  # drafts that grow together
 SHARE = 0.25  # of the drafts that grow: if so many wait, they join
 PATIENCE = 8  # steps for which a draft waits for others to join with
-FIRST_RATE = 1000.0  # tokens per second that are assumed before the first batch
 SPAN = 0.1  # seconds of steps in which the rate is measured
 MEMORY = 0.8  # share of the former rate in the next one
 
-
-class Piece(NamedTuple):
-    """A draft after one more token: its text so far, and the token with its log-probability."""
-
-    text: str
-    token: str
-    log_prob: float
-
-
-@dataclass(eq=False)
-class Ticket:
-    """One input on its way through a worker.
-
-    number: its place in its request, which seeds what is drawn. draft: its output, if it can grow token by
-    token. done: called in the thread of the worker with a prediction or an exception; grown: with each
-    token of a draft. Neither may block.
-    """
-
-    row: Row[Any]
-    request: Any
-    number: int
-    deadline: float  # of time.monotonic()
-    done: Callable[[Any], None]
-    draft: Draft | None = None
-    grown: Callable[[Piece], None] | None = None
-    begun: bool = False  # its draft has a token
-    cancelled: bool = False  # set by anyone; the worker drops the input before its next step
-    admitted: float = field(default_factory=time.monotonic)
-
-    @property
-    def tokens(self) -> int:
-        return self.row.length + 1
-
-    @property
-    def unwanted(self) -> bool:
-        return self.cancelled or time.monotonic() > self.deadline
+logger = logging.getLogger("seqwright.serve")
 
 
 class Worker:
-    """Computes tickets for one model. `submit` may be called from any thread."""
+    """Computes tickets of one model."""
 
-    def __init__(self, name: str, predictor: Predictor, limits: Limits, metrics: Metrics):
-        self.name, self.predictor, self.limits = name, predictor, limits
-        self.metrics = ModelMetrics(metrics, name)
+    def __init__(self, predictor: Predictor, pipe: Connection):
+        self.predictor = predictor
         self.rate = FIRST_RATE  # tokens of inputs per second
         self.waiting: list[Ticket] = []
         self.running: list[Ticket] = []
-        self.closed = False
+        self._pipe = pipe
+        self._report = Report()
+        self._counted = (0, 0)  # inputs that waited and ran in the latest report
         self._model: Any = predictor.model.eval()
         self._cores = predictor.threads or torch.get_num_threads()
         self._pool = Pool(self._step)
         self._growing: dict[Draft, Ticket] = {}
         self._drafts: dict[Cohort, Sequence[Draft]] = {}  # one for each row that the cohort started with
-        self._changed = threading.Condition()
         self._latest = 1  # inputs of the latest batch
         self._passed = 0  # steps since drafts joined the growing ones
         self._busy, self._left = 0.0, 0  # seconds of steps, and input tokens of the drafts that left in them
         self._stepped = 0.0  # time of the latest step
-        self._thread = threading.Thread(target=self._run, name=f"serve {name}", daemon=True)
-        self._thread.start()
 
-    # The side of the server -------------------------------------------------------------------------
-
-    def check_room(self, count: int) -> None:
-        """Raise what `submit` would raise for so many inputs, before any work is done for them."""
-        with self._changed:
-            held = len(self.waiting) + len(self.running)
-            if held and held + count > self.limits.requests:
-                raise self._full(sum(ticket.tokens for ticket in (*self.waiting, *self.running)))
-
-    def _full(self, ahead: int) -> Refusal:
-        """Return the refusal of a full queue of so many tokens."""
-        return Refusal(503, f"the queue of {self.name} is full; try again later", ahead / self.rate, "full")
-
-    def submit(self, tickets: Sequence[Ticket]) -> None:
-        """Admit all tickets, or raise a Refusal with the time after which it is worth trying again."""
-        needed = sum(ticket.tokens for ticket in tickets)
-        with self._changed:
-            held = [*self.waiting, *self.running]
-            ahead = sum(ticket.tokens for ticket in held)
-            delay = ahead / self.rate
-            if self.closed:
-                raise Refusal(503, "the server is shutting down; send the request again", 1, "closed")
-            too_many = len(held) + len(tickets) > self.limits.requests
-            if held and (too_many or ahead + needed > self.limits.tokens):
-                raise self._full(ahead)
-            if tickets and time.monotonic() + delay > tickets[0].deadline:
-                raise Refusal(503, "no answer is possible before the deadline; try again", delay, "deadline")
-            self.waiting += tickets
-            self._changed.notify()
-        self.metrics.tokens_in.inc(needed)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether the queue is above its high-water mark, nine tenths of what it holds."""
-        with self._changed:
-            held = [*self.waiting, *self.running]
-        full = sum(ticket.tokens for ticket in held) / self.limits.tokens
-        return max(len(held) / self.limits.requests, full) > 0.9
-
-    def close(self) -> None:
-        """Refuse what is not started, and end the thread after the current batch."""
-        with self._changed:
-            self.closed, dropped, self.waiting = True, self.waiting, []
-            self._changed.notify()
-        for ticket in dropped:
-            ticket.done(Refusal(503, "the server is shutting down; send the request again", 1, "closed"))
-        self._thread.join()
-
-    # The thread -------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        while True:
-            work = self._next()
-            if work is None:
-                return
-            starting, batch = work
-            began = time.monotonic()
-            try:
-                self._start(starting)
-                if self._growing:
-                    self._grow()
-            except Exception as error:  # damaged weights, or a bug: the drafts were in one computation
-                self._fail(error)
-            self._measure_drafts(time.monotonic() - began)
-            if batch:
+    def run(self) -> None:
+        """Compute until the other end of the pipe is closed."""
+        with self._pipe, suppress(EOFError, OSError):
+            self._pipe.send(self._report)  # the model is loaded
+            while True:
+                starting, batch = self._next()
                 began = time.monotonic()
-                self._compute(batch)
-                self._measure(batch, time.monotonic() - began)
+                try:
+                    if starting:
+                        self._start(starting)
+                    if self._growing:
+                        self._grow()
+                except Exception as error:  # damaged weights, or a bug: the drafts were in one computation
+                    self._fail(error)
+                self._measure_drafts(time.monotonic() - began)
+                if batch:
+                    began = time.monotonic()
+                    self._compute(batch)
+                    self._measure(batch, time.monotonic() - began)
 
-    def _next(self) -> tuple[list[Ticket], list[Ticket]] | None:
-        """Return the drafts that start now, and the next batch. Wait while nothing grows; None at the end."""
-        with self._changed:
-            while not self._growing:
-                self._changed.wait_for(lambda: self.waiting or self.closed)
-                if self._latest > 1:
-                    self._changed.wait_for(lambda: len(self.waiting) >= self._latest or self.closed, WINDOW)
-                self._drop_unwanted()
-                if self.waiting:
-                    break
-                if self.closed:
-                    return None
+    # Messages ---------------------------------------------------------------------------------------
+
+    def _receive(self, seconds: float | None = 0) -> None:
+        """Report what is done, and take what has arrived. Wait so long for it; None: until there is some."""
+        self._send()
+        while self._pipe.poll(seconds):
+            orders: Orders = self._pipe.recv()
+            for ticket in orders.tickets:
+                self._accept(ticket)
+            if cancelled := set(orders.cancelled):
+                for ticket in (*self.waiting, *self.running):
+                    ticket.cancelled |= ticket.key in cancelled
+            seconds = 0
+
+    def _accept(self, ticket: Ticket) -> None:
+        task = self.predictor.task
+        try:
+            drafts = task.drafts(self._model, [ticket.row], ticket.request, [ticket.number])
+        except Exception as error:
+            self._finish({ticket: _sendable(error)})
+            return
+        ticket.draft = drafts[0] if drafts else None
+        self.waiting.append(ticket)
+
+    def _send(self) -> None:
+        counts = len(self.waiting), len(self.running)
+        if counts != self._counted:
+            self._counted = counts
+            self._record("queue_depth", counts[0])
+            self._record("inflight", counts[1])
+        if not self._report.empty:
+            report, self._report = self._report, Report()
+            self._pipe.send(report)
+
+    def _record(self, name: str, value: float) -> None:
+        """Report a value of a metric."""
+        self._report.numbers.append((name, value))
+
+    def _set_rate(self, measured: float) -> None:
+        self.rate = self._report.rate = MEMORY * self.rate + (1 - MEMORY) * measured
+
+    # Batches ----------------------------------------------------------------------------------------
+
+    def _next(self) -> tuple[list[Ticket], list[Ticket]]:
+        """Return the drafts that start now, and the next batch. Wait while nothing grows."""
+        self._receive()
+        while not self._growing:
+            while not self.waiting:
+                self._receive(None)
+            self._wait_for_others()
             self._drop_unwanted()
-            starting = self._joining([ticket for ticket in self.waiting if ticket.draft is not None])
-            batch = self._together([ticket for ticket in self.waiting if ticket.draft is None])
-            taken = {*starting, *batch}
-            self.waiting = [ticket for ticket in self.waiting if ticket not in taken]
-            self.running += [*starting, *batch]
-            self._latest = len(batch) or 1
-            self._count()
+            if self.waiting:
+                break
+        self._drop_unwanted()
+        starting = self._joining([ticket for ticket in self.waiting if ticket.draft is not None])
+        batch = self._together([ticket for ticket in self.waiting if ticket.draft is None])
+        taken = {*starting, *batch}
+        self.waiting = [ticket for ticket in self.waiting if ticket not in taken]
+        self.running += [*starting, *batch]
+        self._latest = len(batch) or 1
         for ticket in taken:
-            self.metrics.queue_wait.observe(time.monotonic() - ticket.admitted)
+            self._record("queue_wait", time.monotonic() - ticket.admitted)
+        if batch:
+            self._send()  # the counts, before a computation that may take long
         return starting, batch
+
+    def _wait_for_others(self) -> None:
+        """Wait for as many inputs as the latest batch had, for at most `WINDOW`."""
+        until = time.monotonic() + WINDOW
+        while len(self.waiting) < self._latest and (left := until - time.monotonic()) > 0:
+            self._receive(left)
 
     def _drop_unwanted(self) -> None:
         unwanted = [ticket for ticket in self.waiting if ticket.unwanted]
         self.waiting = [ticket for ticket in self.waiting if not ticket.unwanted]
-        self.cancel(unwanted)
+        self._cancel(unwanted)
 
-    def cancel(self, tickets: Iterable[Ticket]) -> None:
+    def _cancel(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:
-            self.metrics.cancelled.inc()
-            ticket.done(Refusal(503, "the deadline of the request is over; try again", 1, "deadline"))
+            self._record("cancelled", 1)
+            refusal = Refusal(503, "the deadline of the request is over; try again", 1, "deadline")
+            self._report.outcomes.append((ticket.key, refusal))
 
     def _joining(self, waiting: list[Ticket]) -> list[Ticket]:
         """Return the drafts that start now, of those that wait."""
@@ -241,21 +207,18 @@ class Worker:
                 return
             outputs = [error]
         except Exception as error:  # a bug: the client gets a 500, and the worker serves the next batch
-            outputs = [error] * len(batch)
+            outputs = [_sendable(error)] * len(batch)
         self._finish(dict(zip(batch, outputs, strict=True)))
 
     def _finish(self, outcomes: Mapping[Ticket, Any]) -> None:
         """Hand out predictions, or exceptions."""
         self._forget(outcomes.keys())
-        self.metrics.tokens_out.inc(sum(getattr(each, "output_tokens", 0) for each in outcomes.values()))
-        for ticket, outcome in outcomes.items():
-            ticket.done(outcome)
+        self._record("tokens_out", sum(getattr(each, "output_tokens", 0) for each in outcomes.values()))
+        self._report.outcomes += [(ticket.key, outcome) for ticket, outcome in outcomes.items()]
 
     def _forget(self, tickets: Collection[Ticket]) -> None:
         """Remove tickets from those that are computed."""
-        with self._changed:
-            self.running = [ticket for ticket in self.running if ticket not in tickets]
-            self._count()
+        self.running = [ticket for ticket in self.running if ticket not in tickets]
 
     # Drafts -----------------------------------------------------------------------------------------
 
@@ -282,7 +245,8 @@ class Worker:
                 for draft in drafts:
                     self._begin([draft])
                 return
-            self._finish({self._growing.pop(draft): error for draft in drafts})
+            outcome = _sendable(error)
+            self._finish({self._growing.pop(draft): outcome for draft in drafts})
             return
         for leg, cohort in zip(legs, cohorts, strict=True):
             self._drafts[cohort] = leg.drafts
@@ -290,7 +254,7 @@ class Worker:
                 self._take(leg.drafts, emitted)
 
     def _grow(self) -> None:
-        """Drop drafts that nobody waits for, take one step, and continue drafts whose search is over."""
+        """Drop drafts that no client waits for, take one step, and continue drafts whose search is over."""
         unwanted: dict[Cohort, set[int]] = {}
         for cohort in self._pool.cohorts:
             drafts = self._drafts[cohort]
@@ -298,7 +262,7 @@ class Worker:
             if rows:
                 gone = [self._growing.pop(drafts[row]) for row in rows]
                 self._forget(gone)
-                self.cancel(gone)
+                self._cancel(gone)
                 unwanted[cohort] = rows
         if unwanted:
             self._pool.drop(unwanted)
@@ -333,7 +297,7 @@ class Worker:
 
     def _fail(self, error: Exception) -> None:
         """End all drafts, and begin with an empty pool."""
-        self._finish(dict.fromkeys(self._growing.values(), error))
+        self._finish(dict.fromkeys(self._growing.values(), _sendable(error)))
         self._growing, self._drafts, self._pool = {}, {}, Pool(self._step)
 
     def _take(self, drafts: Sequence[Draft], emitted: Sequence[Emission]) -> None:
@@ -343,9 +307,10 @@ class Worker:
             ticket = self._growing[draft]
             if not ticket.begun:
                 ticket.begun = True
-                self.metrics.first_token.observe(time.monotonic() - ticket.admitted)
-            if ticket.grown is not None:
-                ticket.grown(Piece(draft.text, draft.token_text(emission), emission.log_prob))
+                self._record("first_token", time.monotonic() - ticket.admitted)
+            if ticket.streamed:
+                piece = Piece(draft.text, draft.token_text(emission), emission.log_prob)
+                self._report.pieces.append((ticket.key, piece))
 
     def _leave(self, drafts: Sequence[Draft]) -> None:
         """Hand out the outputs of drafts that are done."""
@@ -358,22 +323,29 @@ class Worker:
     def _observe_step(self, began: float, rows: int) -> None:
         now = time.monotonic()
         if began - self._stepped < 1:
-            self.metrics.next_token.observe(now - self._stepped)
+            self._record("next_token", now - self._stepped)
         self._stepped = now
-        self.metrics.batch_rows.observe(rows)
+        self._record("batch_rows", rows)
 
     def _measure_drafts(self, seconds: float) -> None:
         self._busy += seconds
         if self._left and self._busy > SPAN:
-            self.rate = MEMORY * self.rate + (1 - MEMORY) * self._left / self._busy
+            self._set_rate(self._left / self._busy)
             self._busy, self._left = 0.0, 0
 
     def _measure(self, batch: Sequence[Ticket], seconds: float) -> None:
         lengths = [ticket.tokens for ticket in batch]
-        self.rate = MEMORY * self.rate + (1 - MEMORY) * sum(lengths) / max(seconds, 1e-6)
-        self.metrics.batch_rows.observe(len(batch))
-        self.metrics.batch_pad.observe(1 - sum(lengths) / (max(lengths) * len(lengths)))
+        self._set_rate(sum(lengths) / max(seconds, 1e-6))
+        self._record("batch_rows", len(batch))
+        self._record("batch_pad", 1 - sum(lengths) / (max(lengths) * len(lengths)))
 
-    def _count(self) -> None:
-        self.metrics.queue_depth.set(len(self.waiting))
-        self.metrics.inflight.set(len(self.running))
+
+def _sendable(error: Exception) -> Exception:
+    """Return an exception for the client. A bug is logged here, where its traceback is, without its message,
+    which may quote the request.
+    """
+    if isinstance(error, SeqwrightError):
+        return error
+    places = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("worker: %s\n%s", type(error).__name__, places)
+    return WorkerError(type(error).__name__)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from seqwright.models.building import build_model
 from seqwright.pipeline.design import design, recipe_of
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.prediction.verification import verify
+from seqwright.serve.dispatcher import Dispatcher
+from seqwright.serve.host import WorkerThread
 from seqwright.serve.inputs import input_roles, read_input
 from seqwright.serve.limits import Limits
 from seqwright.serve.metrics import Metrics
@@ -290,11 +293,13 @@ def test_a_server_answers_as_the_predictor(name, tmp_path):
     if task.usage.schema is not None:
         records = [json.loads(task.to_line(example)) for example in examples(name, tmp_path, "valid")[:7]]
     given = [read_input(task, record, 1) for record in records]
-    model = Served(name, predictor, Limits(), Metrics())
+    limits = Limits()
+    dispatcher = Dispatcher(name, partial(WorkerThread, predictor), limits, Metrics())
+    model = Served(name, predictor, limits, dispatcher)
     try:
         for options in (dict(task.judging.options), {"beam": 1} if task.usage.generates else {}):
             wanted = [each.to_json() for each in predictor.predict(given, **options)]
             found = asyncio.run(model.predict(given, options, time.monotonic() + 60))
             assert [each.to_json()["output"] for each in found] == [each["output"] for each in wanted]
     finally:
-        model.worker.close()
+        dispatcher.close()

@@ -14,7 +14,7 @@ from seqwright.nn import inference_weights as bound_module
 from seqwright.nn.blocks import Stack
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.feedforward import Plain
-from seqwright.nn.inference_weights import MANY, FewRows, invalidate_inference_weights
+from seqwright.nn.inference_weights import MANY, FewRows, invalidate_inference_weights, padded_rows
 from seqwright.nn.masks import Places
 
 SIZE = 8
@@ -145,13 +145,15 @@ def test_a_copy_has_a_life_of_its_own(copied) -> None:
     assert not torch.allclose(quick(other), quick(module))
 
 
+@pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("packs", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rows", [1, 2, MANY, MANY + 1])
-@pytest.mark.parametrize("shape", [(8, 8), (512, 520), (520, 512), (4096, 64)])
+@pytest.mark.parametrize("rows", [1, 2, 19, MANY, MANY + 1])
+@pytest.mark.parametrize("shape", [(8, 8), (384, 128), (512, 520), (520, 512), (4096, 64)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_few_rows_equal_a_linear_layer(monkeypatch, bias, shape, rows, dtype, packs) -> None:
-    """However the weights are laid out, and on a build of torch that cannot pack them."""
+def test_few_rows_equal_a_linear_layer(monkeypatch, bias, shape, rows, dtype, packs, wide) -> None:
+    """However the weights are laid out, on both kinds of processors, and if torch cannot pack them."""
+    monkeypatch.setattr(bound_module, "WIDE", wide)
     monkeypatch.setattr(bound_module, "_packs", packs and bound_module._packs)
     layer = torch.nn.Linear(shape[1], shape[0], bias=bias, dtype=dtype)
     x = torch.randn(rows, 1, shape[1], dtype=dtype)
@@ -159,6 +161,14 @@ def test_few_rows_equal_a_linear_layer(monkeypatch, bias, shape, rows, dtype, pa
     with torch.no_grad():
         for _ in range(2):
             assert_close(product(x), layer(x))
+
+
+def test_packed_products_have_few_numbers_of_rows() -> None:
+    """oneDNN keeps a program for each of them."""
+    found = {padded_rows(rows) for rows in range(1, MANY + 1)}
+    assert len(found) < 50
+    for rows in range(1, MANY + 1):
+        assert rows <= padded_rows(rows) <= 1.25 * rows
 
 
 @pytest.mark.parametrize("rows", [1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 import torch
@@ -40,10 +41,12 @@ def searches(count, seed):
         yield sources, Start(rows=rows, **given), SamplingOptions(seed=number, **draw.choice(WAYS))
 
 
+@pytest.mark.parametrize("short", [48, 2])  # tokens until a cohort changes its lane
 @pytest.mark.parametrize(
     "case", ["transformer:rotary", "transformer:sinusoidal", "rnn:bahdanau", "alone-transformer:rotary"]
 )
-def test_tokens_do_not_depend_on_the_pool(case):
+def test_tokens_do_not_depend_on_the_pool(monkeypatch, case, short):
+    monkeypatch.setattr(sys.modules[Pool.__module__], "SHORT", short)
     model = with_decoder(case)
     for seed in range(3):
         draw, pool, waiting = random.Random(seed), Pool(model.step), list(searches(12, seed))
@@ -89,6 +92,22 @@ def test_dropped_rows_leave_and_the_others_go_on():
     assert tokens[1] == alone[1].tokens[:2]
     assert tokens[2] == alone[2].tokens
     assert len(pool) == 0
+
+
+def test_long_rows_leave_the_lane_of_the_short_ones(monkeypatch):
+    monkeypatch.setattr(sys.modules[Pool.__module__], "SHORT", 4)
+    model, lanes = with_decoder("transformer:rotary"), []
+    pool, options = Pool(model.step), SamplingOptions(temperature=0.0)
+    with torch.inference_mode():
+        for number in range(20):
+            if number in (0, 5):
+                start = Start(rows=1, first=2, end=3, silent=(0, 2, 3), limits=[19 - number])
+                pool.join([Cohort(model.step, model.start(source([[4, 5]])), start, options)])
+            pool.step()
+            lanes.append([[cohort.length for cohort in lane.cohorts] for lane in pool._lanes.values()])
+    assert lanes[5] == [[6], [1]]  # the long row and the new one
+    assert lanes[9] == [[10, 5]]  # both are long
+    assert lanes[-1] == []
 
 
 def test_a_joined_state_keeps_the_fast_path():

@@ -8,10 +8,11 @@ import random
 import socket
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 from serving import Process
+
+from bench.serve import entries, resident
 
 SECONDS = 60.0
 CLIENTS = 16
@@ -24,12 +25,11 @@ def metric(server, name):
 
 
 def descriptors(server):
-    return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+    return entries(server.process.pid, "fd")
 
 
 def memory(server):
-    text = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(next(line for line in text.splitlines() if line.startswith("VmRSS")).split()[1])
+    return resident(server.process.pid)
 
 
 async def client(port, until, draw, counts):

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from serving import Process, client, direct, models_of
+from serving import Process, client, direct, worker_of
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_errors_have_the_shape_of_the_client(server, body, status, says):
 
 def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
     with client(story) as server:
-        worker, count = models_of(server).find(None).worker, []
+        worker, count = worker_of(server), []
         whole = worker._model.step
 
         def fails(tokens, state):

@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serving import client, direct, models_of
+from serving import client, direct, models_of, worker_of
 from tiny_runs import words
 
 from seqwright.errors import InputError
@@ -83,7 +83,7 @@ def test_an_output_does_not_depend_on_what_it_is_computed_with(server):
 
 def test_drafts_that_wait_join_together_and_none_waits_long(run):
     with client(run) as server:
-        worker = models_of(server).find(None).worker
+        worker = worker_of(server)
         assert worker._joining(["a"]) == ["a"]  # nothing grows
         worker._growing = dict.fromkeys(range(ROWS // 2))
         few, share = ["a"] * 3, ["a"] * int(SHARE * ROWS // 2)
@@ -100,7 +100,7 @@ def test_drafts_that_wait_join_together_and_none_waits_long(run):
 def test_the_rate_is_that_of_the_model_even_if_a_queue_waits(run, monkeypatch):
     """Otherwise a busy server would refuse work that it can do in time."""
     with client(run) as server:
-        worker = models_of(server).find(None).worker
+        worker = worker_of(server)
         step, worker.rate, inputs = worker._model.step, 10.0, words(250, seed=4)
         monkeypatch.setattr(worker._model, "step", lambda *given: time.sleep(0.02) or step(*given))
         began = time.monotonic()
@@ -111,7 +111,7 @@ def test_the_rate_is_that_of_the_model_even_if_a_queue_waits(run, monkeypatch):
 
 def test_a_draft_that_nobody_waits_for_leaves_at_the_next_step(run, monkeypatch):
     with client(run) as server:
-        worker = models_of(server).find(None).worker
+        worker = worker_of(server)
         whole, steps = worker._model.step, []
 
         def slow(tokens, state):
@@ -236,8 +236,7 @@ def test_a_full_queue_is_a_503_with_a_time(run, monkeypatch):
 
 
 def queued(server):
-    worker = models_of(server).find(None).worker
-    return [*worker.waiting, *worker.running]
+    return models_of(server).find(None).dispatcher._held
 
 
 def until(condition):
@@ -268,10 +267,10 @@ def test_a_deadline_ends_the_wait_and_drops_the_input(run, monkeypatch):
 
 def test_work_that_cannot_be_done_in_time_is_refused_at_once(run, monkeypatch):
     with client(run) as server:
-        worker, held = models_of(server).find(None).worker, threading.Event()
+        worker, held = worker_of(server), threading.Event()
         whole = worker.predictor.answer
         monkeypatch.setattr(worker.predictor, "answer", lambda *given: held.wait(30) and whole(*given))
-        worker.rate = 1.0  # token per second
+        models_of(server).find(None).dispatcher.rate = 1.0  # token per second
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(predict, server, ["abcabc"])
             until(lambda: queued(server))

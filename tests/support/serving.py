@@ -20,10 +20,12 @@ from starlette.testclient import TestClient
 from seqwright.prediction.predictor import load
 from seqwright.serve.app import build
 from seqwright.serve.guard import Guard
+from seqwright.serve.host import WorkerThread
 from seqwright.serve.limits import Limits
 from seqwright.serve.metrics import Metrics
 from seqwright.serve.models import Models, load_models
 from seqwright.serve.server import listen
+from seqwright.serve.worker import Worker
 
 
 @contextmanager
@@ -48,6 +50,13 @@ def client(*folders: Path, limits: dict[str, Any] | None = None, **options: Any)
 def models_of(client: TestClient) -> Models:
     found: Models = client.app.models  # type: ignore[attr-defined]
     return found
+
+
+def worker_of(client: TestClient) -> Worker:
+    """The worker of the first model, which is a thread of this process."""
+    host = models_of(client).find(None).dispatcher.host
+    assert isinstance(host, WorkerThread)
+    return host.worker
 
 
 def direct(folder: Path, inputs: list[Any], **options: Any) -> list[dict[str, Any]]:

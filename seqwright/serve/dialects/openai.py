@@ -21,10 +21,10 @@ from starlette.responses import Response, StreamingResponse
 
 from seqwright.serve.http import deadline_of, encoded, json_response, read_json, while_connected
 from seqwright.serve.limits import Refusal
+from seqwright.serve.messages import Piece
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
 from seqwright.serve.page import panel_of
-from seqwright.serve.worker import Piece
 
 REPLACEMENT = "\ufffd"  # what the bytes of an incomplete character decode to
 REASONS = {"end": "stop", "stop": "stop", "length": "length"}

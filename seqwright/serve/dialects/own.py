@@ -140,12 +140,16 @@ class Own:
     async def readyz(self, request: Request) -> Response:
         if request.app.draining:
             raise Refusal(503, "the server is shutting down", 1, "closed")
-        if any(model.worker.crowded for model in self.models.all.values()):
+        for name, model in self.models.all.items():
+            if not model.dispatcher.ready:
+                raise Refusal(503, f"{name} is being loaded again", 1, "lost")
+        if any(model.dispatcher.crowded for model in self.models.all.values()):
             raise Refusal(503, "a queue is nearly full", 1, "full")
         return PlainTextResponse("ok\n")
 
     async def numbers(self, request: Request) -> Response:
-        self.metrics.ready.set(not request.app.draining)
+        ready = all(model.dispatcher.ready for model in self.models.all.values())
+        self.metrics.ready.set(ready and not request.app.draining)
         return Response(self.metrics.page(), media_type=CONTENT_TYPE)
 
 
