@@ -84,7 +84,7 @@ def table() -> str:
             rows.append([title, f"**{found[name]['metrics']['accuracy']:.2f}**", f"{low:.1f}–{high:.1f}"])
     if not rows:
         return "Not run yet."
-    masked = found["pretrained"]["masked"]
+    masked = next(iter(found.values()))["masked"]
     note = (
         f"The masked model fills {masked['masked_accuracy']:.1f} % of the blanks of held-out reviews "
         f"correctly; its loss is {masked['loss']:.3f} nats."
