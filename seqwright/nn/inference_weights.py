@@ -132,7 +132,7 @@ class FewRows:
         self.packed: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        rows = x.numel() // self.inputs
+        rows = x.numel() // (self.inputs or 1)  # an attention without heads has no inputs
         if rows > MANY:
             return _linear(x, self.weight, self.bias)
         if rows < self.packed_from:
@@ -160,7 +160,7 @@ def _packed_from(weights: int) -> float:
     """Return the number of rows from which on a product over packed weights is faster."""
     if weights >= LARGE:
         return 1 if WIDE else 2
-    return WORK / weights if WIDE else math.inf
+    return WORK / weights if WIDE and weights else math.inf
 
 
 def padded_rows(rows: int) -> int:
