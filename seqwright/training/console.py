@@ -81,7 +81,10 @@ class Console:
         texts = []
         for line, item in news:
             right = " ✓" if item.output.value in item.references else ""
-            texts.append(f"{excerpt(line, WIDTH)} → {excerpt(str(item.output), WIDTH)}{right}")
+            output = excerpt(str(item.output), WIDTH)
+            if not isinstance(item.output.value, str):  # tags or numbers
+                output = output.strip("“”")
+            texts.append(f"{excerpt(line, WIDTH)} → {output}{right}")
         if len("   ".join(texts)) <= LINE:
             texts = ["   ".join(texts)] if texts else []
         self.lines(f"        {text}" for text in texts)

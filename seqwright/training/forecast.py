@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from seqwright.config import Config
+from seqwright.config.recipe import ENDS
 from seqwright.data.checks.findings import Finding
 from seqwright.data.plan import Plan, batching_of
 from seqwright.data.text_display import pluralize
@@ -52,6 +53,7 @@ class Forecast:
     used: int | None = None  # parameters that a token passes through, if not all
     quadratic: float = 0.0  # the share of the operations of Transformer layers that scores of all tokens take
     limited: bool = False  # whether the number of epochs ends the training before its minutes
+    ended_by: str = "minutes"  # the option that ends the training
 
     @property
     def epochs(self) -> float:
@@ -69,7 +71,7 @@ class Forecast:
             f"about {self.steps:,} steps ({self.epochs:.1f} {self.epoch_noun}) in "
             f"{_minutes(self.seconds)}, then a test"
             + (f"; about {self.memory / 2**30:.1f} GB of memory" if self.memory else "")
-            + ("; so few steps teach little: raise --minutes" if few and not self.limited else "")
+            + (f"; so few steps teach little: raise --{self.ended_by}" if few and not self.limited else "")
         )
         findings = [finding.line() for finding in self.left_out]
         if self.quadratic > DOMINANT:
@@ -126,6 +128,7 @@ def forecast(config: Config, prepared: Prepared, model: Model, workers: int = 0)
         used=used if used < parameters else None,
         quadratic=probe.operations.quadratic_share,
         limited=limited,
+        ended_by=next((end for end in ENDS if getattr(options, end) is not None), "epochs"),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from seqwright.data.language_results import Surprise
 from seqwright.training.console import Console
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress
@@ -35,3 +37,24 @@ def test_a_slow_training_is_reported(steps: int, seconds: float, shown: str) -> 
     _, finished, *more = stream.getvalue().splitlines()
     assert finished.endswith("run has the weights of step 300")
     assert [line.split()[1] for line in more] == [shown] * bool(shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("chat", "“cat” → “chat”"), (Surprise("cat", -6.0, 3), "“cat” → 2.000 nats per character")],
+)
+def test_texts_have_quotes_and_numbers_none(value: str | Surprise, shown: str) -> None:
+    """As outputs of a validation."""
+
+    class Output:
+        def __init__(self) -> None:
+            self.value = value
+
+        def __str__(self) -> str:
+            return str(value)
+
+    stream = io.StringIO()
+    item = SimpleNamespace(output=Output(), references=[])
+    validation = SimpleNamespace(loss=1.0, measured=[], probes=[("cat", item)])
+    Console(stream)(SimpleNamespace(validation=validation, step=1, done=0.5, findings=[]))  # type: ignore[arg-type]
+    assert stream.getvalue().splitlines()[1].strip() == shown

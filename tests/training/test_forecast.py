@@ -40,7 +40,7 @@ def test_it_changes_no_weight_and_counts_as_the_plan_does(pairs: Path, tmp_path:
     assert found.seconds == pytest.approx(found.steps * found.step_seconds / 0.9)  # with validations
     assert found.parameters == sum(weight.numel() for weight in model.parameters())
     assert f"{found.steps:,} steps" in found.lines()[0]
-    assert "so few steps teach little" in found.lines()[0]
+    assert "so few steps teach little: raise --epochs" in found.lines()[0]
     assert "so few" in replace(found, steps=999, epoch_steps=1).lines()[0]
     enough = [(1000, 10), (3000, 1)]  # steps, epochs
     for steps, passes in enough:

@@ -209,6 +209,9 @@ class ImageTask(Task[ImageExample, P]):
     def to_line(self, example: ImageExample) -> str:
         return example.image.name
 
+    def caption(self, example: ImageExample) -> str:
+        return example.image.name.rpartition("/")[2]
+
     def portable_line(self, example: ImageExample) -> str:
         return to_uri(self.pixels(example))
 
