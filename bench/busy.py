@@ -87,7 +87,7 @@ def training() -> Iterator[None]:
         words = {"".join(draw.choices(letters, k=draw.randint(4, 10))) for _ in range(5000)}
         pairs = Path(folder, "pairs.tsv")
         pairs.write_text("".join(f"{word}\t{word[::-1]}\n" for word in sorted(words)), encoding="utf-8")
-        command = [sys.executable, "-m", "seqwright.cli", "train", str(pairs), "--out", f"{folder}/run"]
+        command = [sys.executable, "-m", "seqwright", "train", str(pairs), "--out", f"{folder}/run"]
         other = subprocess.Popen([*command, "--minutes", "600", "--quiet"], cwd=ROOT)
         try:
             log = Path(folder, "run", "metrics.jsonl")

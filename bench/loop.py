@@ -60,7 +60,7 @@ def loop_speed(shape: Shape, data: Path, seconds: float) -> float:
             "training.decode=8",
             "training.metric=loss",
         ]
-        command = [sys.executable, "-m", "seqwright.cli", "train", *side, *changes]
+        command = [sys.executable, "-m", "seqwright", "train", *side, *changes]
         command += ["--out", f"{folder}/run", "--minutes", str(seconds / 60), "--quiet"]
         subprocess.run(command, check=True)
         lines = Path(folder, "run", "metrics.jsonl").read_text(encoding="utf-8").splitlines()

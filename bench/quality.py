@@ -328,7 +328,7 @@ def linear(experiment: Experiment, data: Path) -> float:
 
 
 def printed_by(*arguments: str) -> str:
-    command = [sys.executable, "-m", "seqwright.cli", *arguments]
+    command = [sys.executable, "-m", "seqwright", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

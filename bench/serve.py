@@ -235,7 +235,7 @@ def verdicts(alone: Load, loads: Sequence[Load], over: Load, before: float) -> l
 @contextmanager
 def server_of(folder: str) -> Iterator[Any]:
     """The process of a server, with its `port`."""
-    command = [sys.executable, "-m", "seqwright.cli", "serve", folder, "--port", "0"]
+    command = [sys.executable, "-m", "seqwright", "serve", folder, "--port", "0"]
     process: Any = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     process.port = int(process.stdout.readline().rpartition(":")[2])
     try:

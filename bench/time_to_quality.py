@@ -52,7 +52,7 @@ def train(
         files = [str(data / name) for name in experiment.train]
         held = [f"--valid={data / name}" for name in experiment.valid]
         end = [f"--minutes={minutes}", f"--seed={seed}", f"--out={out}"]
-        command = [sys.executable, "-m", "seqwright.cli", "train", *files, *held, *end, "--quiet"]
+        command = [sys.executable, "-m", "seqwright", "train", *files, *held, *end, "--quiet"]
         subprocess.run([*command, *MEASURED, *changes], check=True)
         records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     curve = [(r["seconds"], r["step"], r["valid_loss"]) for r in records if "valid_loss" in r]

@@ -172,7 +172,3 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"seqwright: {printable(message)}; see {self.prog} --help\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -172,7 +172,7 @@ def test_a_full_standard_output_is_one_line_and_exit_4(arguments, pairs: Path, m
 def test_a_full_standard_output_is_reported_once(arguments: list[str], unbuffered: str) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-X", "dev", "-W", "ignore", "-m", "seqwright.cli", *arguments],
+            [sys.executable, "-X", "dev", "-W", "ignore", "-m", "seqwright", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
@@ -188,7 +188,7 @@ def test_the_order_of_other_output_is_kept() -> None:
 
 
 def test_a_closed_standard_output_is_not_an_error() -> None:
-    command = f"'{sys.executable}' -m seqwright.cli --version >&-"
+    command = f"'{sys.executable}' -m seqwright --version >&-"
     done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -409,7 +409,7 @@ def test_a_full_disk_is_found_before_training(fails, monkeypatch):
 
 def test_a_closed_pipe_and_an_ascii_terminal_are_not_errors():
     write("pairs.tsv", "größe\u2028\tsize\n" * 2)
-    program = [sys.executable, "-m", "seqwright.cli", "doctor", "pairs.tsv"]
+    program = [sys.executable, "-m", "seqwright", "doctor", "pairs.tsv"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(program, capture_output=True, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")

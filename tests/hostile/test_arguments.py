@@ -100,7 +100,7 @@ def test_closed_descriptors_are_no_bug(folder, tmp_path, descriptor):
     inputs = tmp_path / "in.txt"
     inputs.write_text("ab\n")
     source = "" if "<" in descriptor else str(inputs)
-    command = f"{sys.executable} -m seqwright.cli predict {folder} {source} {descriptor}"
+    command = f"{sys.executable} -m seqwright predict {folder} {source} {descriptor}"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
     assert done.returncode == (2 if "<" in descriptor else 0), done.stderr

@@ -392,7 +392,7 @@ def test_a_name_with_a_nul_is_refused():
 
 
 def test_closed_standard_input_is_reported(tmp_path):
-    command = f"exec {sys.executable} -m seqwright.cli doctor - <&-"
+    command = f"exec {sys.executable} -m seqwright doctor - <&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == "seqwright: standard input is closed; name a file, or redirect it from one\n"

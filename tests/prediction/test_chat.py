@@ -128,7 +128,7 @@ def interruptible():
 def test_a_terminal_streams_and_survives_an_interrupt(run):
     """Ctrl-C during a reply or at the prompt does not end the chat; Ctrl-D does."""
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "seqwright.cli", "chat", str(run), "--temperature", "0"]
+    command = [sys.executable, "-m", "seqwright", "chat", str(run), "--temperature", "0"]
     with interruptible():
         child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)

@@ -449,7 +449,7 @@ def test_lines_of_a_pipe_are_handed_on_at_once(tmp_path):
 
 def test_lines_are_predicted_at_once_in_any_locale_and_a_closed_pipe_is_quiet(run):
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [sys.executable, "-m", "seqwright.cli", "predict", run, "--threads", "1"]
+    command = [sys.executable, "-m", "seqwright", "predict", run, "--threads", "1"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=environment, **pipes) as process:
         assert process.stdin is not None

@@ -91,7 +91,7 @@ class Process:
         command = [
             sys.executable,
             "-m",
-            "seqwright.cli",
+            "seqwright",
             "serve",
             "--port",
             "0",
