@@ -26,6 +26,7 @@ import seqwright
 from bench.quality import HERE, PAGE, printed_by
 from bench.tables import markdown, put
 from seqwright.prediction.chat import Chat
+from seqwright.runtime import machine
 
 RESULTS = HERE / "results" / "conversation.jsonl"
 MINUTES = 20.0
@@ -86,6 +87,7 @@ def run(name: str, files: Sequence[str], out: Path, *, seed: int, minutes: float
         "tokens_of_context": config["data"]["max_length"],
         "tokenizer": predictor.task.fingerprint,
         "replies": [transcript(predictor, prompt) for prompt in PROMPTS],
+        "machine": machine(),
         "seed": seed,
         "version": seqwright.__version__,
     }
@@ -113,7 +115,9 @@ def tables() -> str:
     if not found:
         return f"Not run yet: {', '.join(MODELS)}."
     head = ("model", "minutes", "parameters", "steps", *COLUMNS.values())
-    parts = [markdown(head, [_scores(name, record) for name, record in found.items()]), *_targets(found)]
+    parts = [markdown(head, [_scores(name, record) for name, record in found.items()])]
+    parts.append(f"Each on {' or '.join(sorted({record['machine'] for record in found.values()}))}.")
+    parts += _targets(found)
     for number, prompt in enumerate(PROMPTS):
         replies = [[name, record["replies"][number].replace("|", "\\|")] for name, record in found.items()]
         parts.append(markdown((f"*{prompt}*", "reply"), replies))
