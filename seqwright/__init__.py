@@ -1,4 +1,4 @@
-"""Seqwright: attention models from a file of pairs; trained, resumed, decoded and looked into.
+"""Train, evaluate, serve and inspect attention models of texts, images and time series.
 
 Names are imported when they are used, so that `import seqwright` costs nothing.
 """

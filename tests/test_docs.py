@@ -28,6 +28,8 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^ {4}seqwright (\w+.*?)(?: +#.*)?$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]*)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -109,6 +111,22 @@ def test_links_have_targets():
         if not (page.parent / link).exists()
     ]
     assert not dead
+
+
+def test_links_have_headings():
+    dead = [
+        f"{page.name}: {link}#{anchor}"
+        for page in [*ROOT.glob("*.md"), *PAGES]
+        for link, anchor in ANCHOR.findall(page.read_text("utf-8"))
+        if anchor not in anchors(page.parent / link if link else page)
+    ]
+    assert not dead
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub forms them."""
+    headings = HEADING.findall(page.read_text("utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_contents_name_every_page():

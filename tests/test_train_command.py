@@ -58,7 +58,7 @@ def test_a_plan_refuses_what_training_refuses(home, capsys) -> None:
     capsys.readouterr()
     for plan in ([], ["--plan"]):
         assert cli.main(["train", "pairs.tsv", "--valid", "pairs.tsv", "--steps", "3", *SMALL, *plan]) == 3
-        assert "was begun with another configuration" in capsys.readouterr().err
+        assert "was started with another configuration" in capsys.readouterr().err
     assert cli.main(["train", "pairs.tsv", "--steps", "3", "--plan", *SMALL]) == 0
 
 

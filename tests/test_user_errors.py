@@ -428,7 +428,7 @@ def test_a_training_resumes_only_with_its_own_configuration_and_data(fails, caps
     path = write("pairs.tsv", PAIRS)
     assert cli.main(train(path)) == 0, capsys.readouterr().err
     weights = Path("run/model.safetensors").read_bytes()
-    fails(3, *train(path, "model.size=32"), words=("model.size: 16 -> 32", "train into another folder"))
+    fails(3, *train(path, "model.size=32"), words=("model.size: 16 -> 32", "train in another folder"))
     fails(3, *train(path, "data.on_bad_bytes=replace"), words='data.on_bad_bytes: "error" -> "replace"')
     write(path, PAIRS + "x\ty\n")
     fails(3, *train(path), words=("pairs.tsv changed since this training began", "restore the old content"))

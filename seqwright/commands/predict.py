@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "File of inputs (default: standard input), a text or a prompt, or images and folders of images. "
         "For series: a file of their past (default: the training data)."
     )
-    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=source)
+    parser.add_argument("inputs", nargs="*", default=[], metavar="INPUT", help=source)
     output = "Output file. Running the same command again resumes an unfinished one."
     parser.add_argument("--output", metavar="F", help=output)
     parser.add_argument("--json", action="store_true", help="Write one JSON object per line, with scores.")

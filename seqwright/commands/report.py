@@ -6,7 +6,7 @@ import argparse
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="RUN", help="a run folder; report.html is written into it")
+    parser.add_argument("folder", metavar="RUN", help="Run folder; report.html is written into it.")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -76,7 +76,7 @@ class ColumnGlance:
             return False
 
     def looks_like_labels(self, rows: int) -> bool:
-        """Few values that come again and again, short ones; numbers only if they are very few."""
+        """Whether the column has few, short, repeated values; numbers only if they are very few."""
         most = 20 if self.numbers else min(100, rows // 10)
         return self.repeated >= 0.9 and 2 <= self.distinct <= most and self.words < 3
 

@@ -115,7 +115,7 @@ class Scored(Prediction):
 
     @property
     def perplexity(self) -> float:
-        """That of a token."""
+        """The perplexity per token."""
         return math.exp(-self.log_prob / max(len(self.token_scores), 1))
 
     @property

@@ -61,7 +61,7 @@ class Filled(Prediction):
 
     @property
     def log_prob(self) -> float:
-        """That of all fillings together."""
+        """The log-probability of all fillings together."""
         return math.fsum(math.log(max(found[0].probability, 1e-300)) for found in self.candidates)
 
     def details(self) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class Plan:
         if not 0 <= cursor.batch < len(epoch):
             raise ModelError(
                 f"batch {cursor.batch} is outside epoch {cursor.epoch} of {len(epoch)} batches: data or "
-                "batching changed; restore the old ones, or train into another folder"
+                "batching changed; restore the old ones, or train in another folder"
             )
         return epoch
 

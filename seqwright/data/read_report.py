@@ -57,7 +57,7 @@ class Reason(StrEnum):
     BAD_BYTES = "changed: undecodable bytes replaced with U+FFFD"
     NUL = "changed: NUL replaced with a space"
     SURROGATE = "changed: unpaired surrogate replaced with U+FFFD"
-    DUPLICATE_TIME = "skipped: the time comes again; its last line counts"
+    DUPLICATE_TIME = "skipped: duplicate time; its last line counts"
     MISSING_STEP = "changed: a time step was missing after the line; it is added without values"
     MISSING_VALUE = "changed: a value is missing or infinite; models read the last one before it"
     UNSORTED = "changed: out of time order; sorted"

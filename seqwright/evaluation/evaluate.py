@@ -295,7 +295,7 @@ def evaluate_files(
         )
     elif given := columns or encoding or ", ".join(syntax):
         raise ConfigError(
-            f"{given!r} is about reading files, but no file is named; name one, or leave it out: the test "
+            f"{given!r} applies only to named files; name one, or leave it out: the test "
             "split is read as the training reads it"
         )
     tally, corpus = ReadReport(), Corpus(type(predictor.task), data)

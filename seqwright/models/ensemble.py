@@ -66,7 +66,7 @@ class Ensemble(Generative):
         return mixture([member(batch).log_softmax(-1) for member in self.members])
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Loss:
-        """In training the sum of the members' losses; otherwise the loss of their joint prediction."""
+        """Return the sum of the members' losses in training, otherwise the loss of their joint prediction."""
         if self.training:
             losses = [member.loss(batch, smoothing=smoothing) for member in self.members]
             total = torch.stack([loss.total for loss in losses]).sum()

@@ -318,7 +318,7 @@ class _Turn(Function):
 
 
 def _turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Without a copy of x where its memory consists of pairs."""
+    """Rotate pairs of x, without a copy of x where its memory consists of pairs."""
     pairs = x.unflatten(-1, (-1, 2))
     whole = all(stride % 2 == 0 for stride in pairs.stride()[:-1]) and pairs.storage_offset() % 2 == 0
     complex_pairs = torch.view_as_complex(pairs if whole and pairs.stride(-1) == 1 else pairs.contiguous())

@@ -96,7 +96,7 @@ def _note_later(paths: Sequence[str], kept: Sequence[str]) -> tuple[Choice, ...]
     if all(not file.exists() or file.read_bytes().strip() in known for file in files):
         return ()
     what = f"corrections of its beginning ({', '.join(kept)})"
-    return (Choice(what, {}, "it resumes; for later corrections, train into another folder with --out"),)
+    return (Choice(what, {}, "it resumes; for later corrections, train in another folder with --out"),)
 
 
 def keep_corrections(files: Sequence[str], folder: Path) -> str:

@@ -231,7 +231,7 @@ def _check_resumable(folder: Path) -> None:
     if Run.exists(folder) and (folder / WEIGHTS).exists() and not Run.open(folder).checkpoints().steps():
         raise ModelError(
             f"{folder} holds a model but no checkpoints to resume from; a new training would overwrite it: "
-            "train into another folder, or remove this one"
+            "train in another folder, or remove this one"
         )
 
 

@@ -16,7 +16,7 @@ from seqwright.models.building import resolve
 
 SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
 SMALL = 40  # pixels up to which images keep their size
-UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighed
+UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighted
 BALANCE = 0.5
 CORES = 2
 HELD_OUT = 2500
@@ -126,7 +126,7 @@ def _model(survey: Survey, pixels: int, epochs: float, asked: Mapping[str, Any])
     most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))
     if most >= UNEVEN * least:
         table["head"] = {"balance": BALANCE}
-        what += f", classes weighed by their frequency to the power of −{BALANCE}"
+        what += f", classes weighted by their frequency to the power of −{BALANCE}"
         reason += f"; the most frequent label has {most:,} images, the rarest {least:,}"
     return Choice(what, {"model": table}, reason)
 

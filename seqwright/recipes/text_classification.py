@@ -34,7 +34,7 @@ SUBWORDS = (
 )  # below so many words
 TEXTS = 64  # texts of a batch, within the limits of its tokens
 TOKENS = (1024, 8192)
-UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighed
+UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighted
 BALANCE = 0.5
 BY_CHARACTER = ("characters", "letters", "bytes")  # tokenizers
 WORDS = 2  # words of a text on average, below which it is read by characters
@@ -177,7 +177,7 @@ def _model(survey: Survey, preset: str, epochs: float) -> Choice:
     most, least = max(counts), min(counts)
     if most >= UNEVEN * least:
         table["head"] = {"balance": BALANCE}
-        what += f", classes weighed by their frequency to the power of −{BALANCE}"
+        what += f", classes weighted by their frequency to the power of −{BALANCE}"
         reason += f"; the most frequent label has {most:,} texts, the rarest {least:,}"
     return Choice(what, {"model": table}, reason)
 
@@ -222,7 +222,7 @@ def _limit(preset: str, ends: Mapping[str, Any], epochs: float) -> list[Choice]:
     if preset != NGRAMS or ends.get("minutes") is None:
         return []
     most = max(PASSES, math.ceil(epochs))
-    reason = "further passes would be memorised; the rate falls until then"
+    reason = "further passes would overfit; the rate falls until then"
     return [Choice(f"{most} epochs at most", {"training": {"most_epochs": most}}, reason)]
 
 

@@ -44,7 +44,7 @@ class Lattice:
         return {number: one for number, one in enumerate(self.candidates) if one.sentence == sentence}
 
     def path(self, number: int) -> Iterator[Candidate]:
-        """From a candidate back to the token before the first step."""
+        """Yield the candidates from this one back to the token before the first step."""
         place: int | None = number
         while place is not None:
             yield self.candidates[place]

@@ -301,7 +301,7 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
         return {respect: buckets for respect, buckets in found.items() if len(buckets) > 1}
 
     def contact_sheet(self, items: Sequence[Item[ImageExample, Text]]) -> list[dict[str, Any]]:
-        """The captions closest to a reference and those farthest from all, the surest first."""
+        """The captions closest to a reference and those farthest from all, the most confident first."""
         found = mistakes_of([item.output.text for item in items], [item.references for item in items], "text")
         order = sorted(range(len(items)), key=lambda i: (found[i].share, -items[i].output.probability))
         wrong = [i for i in order if found[i].edits]

@@ -198,7 +198,7 @@ class ImageClassification(ImageTask[Label], LabelTask[ImageExample]):
         return {respect: buckets for respect, buckets in found.items() if buckets}
 
     def contact_sheet(self, items: Sequence[Item[ImageExample, Label]]) -> list[dict[str, Any]]:
-        """The surest right answers of each label, the surest wrong ones, and those with the smallest lead."""
+        """The most confident correct and wrong predictions, and those with the smallest lead."""
         right = [item for item in items if item.output.label in item.references]
         wrong = [item for item in items if item.output.label not in item.references]
         groups = {

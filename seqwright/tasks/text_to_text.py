@@ -414,7 +414,7 @@ class TextToText(GeneratedText[Pair]):
         if "unspecified" in self.fields:
             raise ModelError(
                 "the run does not record whether the further fields of its sources are text or symbols; "
-                "sign the columns in its config.json, as in 1,3+:2 or 1,3=:2"
+                "mark the columns with + or = in its config.json, as in 1,3+:2 or 1,3=:2"
             )
         if not any(cell.strip() for cell in cells):
             return ""

@@ -513,7 +513,7 @@ class TokenClassification(Task[Tagged, Tags]):
             shown, known = (shorten_list(names, SHOWN) for names in (sorted(tags), self.labels.names))
             raise InputError(
                 f"no tag of this data ({shown}) occurs in the training data ({known}); "
-                "take a file with the same tags, or another --field"
+                "use a file with the same tags, or another --field"
             )
         usual = ("accuracy",) if self.scheme is None else (*ENTITIES, "accuracy")
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual

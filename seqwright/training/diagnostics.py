@@ -28,7 +28,7 @@ def overfitting(trained: float, validated: float, step: int) -> list[str]:
         return []
     return [
         f"overfitting: the training loss is {trained:.2f}, but the validation loss {validated:.2f}: the "
-        "model memorises its training data; add data or dropout, take a smaller model, or train less"
+        "model memorises its training data; add data or dropout, use a smaller model, or train less"
     ]
 
 

@@ -200,7 +200,7 @@ def _refuse_other_files(folder: Path, before: dict[str, str], now: dict[str, str
     if changed and _trained(folder):
         raise ModelError(
             f"{', '.join(changed)} changed since this training began; restore the old content, "
-            "or train into another folder"
+            "or train in another folder"
         )
 
 

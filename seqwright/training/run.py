@@ -129,8 +129,8 @@ def existing_run(config: Config, folder: Path) -> Run | None:
         changed = {key: line for key, line in changed.items() if not key.startswith(f"model.{PINNED}.")}
     if changed and run.checkpoints().steps():
         raise ModelError(
-            f"{folder} was begun with another configuration ({'; '.join(changed.values())}); "
-            "use the old one, or train into another folder with --out"
+            f"{folder} was started with another configuration ({'; '.join(changed.values())}); "
+            "use the old one, or train in another folder with --out"
         )
     return run
 

@@ -330,7 +330,7 @@ class Trainer:
 
     def _check_same(self, path: Path, state: State) -> None:
         """Raise unless data and batches are the same: a position in the data is valid only for them."""
-        way_out = "or train into another folder"
+        way_out = "or train in another folder"
         if state.data != self.prepared.train.fingerprint:
             raise ModelError(f"the training data are not those of {path}; restore them, {way_out}")
         if state.plan != self.plan.identity:

@@ -135,7 +135,7 @@ def test_a_training_on_corrections_resumes_exactly_while_the_server_adds_more(
     resumed = corrected(run, file, out=tmp_path / "parts", steps=6)
     tiny.train(resumed.keeping_corrections(tmp_path / "parts").config, tmp_path / "parts")
     assert tiny.digest(tmp_path / "parts") == tiny.digest(tmp_path / "whole")
-    assert any("for later corrections, train into another folder" in line for line in resumed.lines())
+    assert any("for later corrections, train in another folder" in line for line in resumed.lines())
     unchanged = corrected(run, tmp_path / f"parts.{CORRECTIONS}", out=tmp_path / "parts", steps=6)
     assert not any("later corrections" in line for line in unchanged.lines())
 

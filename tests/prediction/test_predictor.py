@@ -463,5 +463,5 @@ def test_field_kinds_come_from_the_columns():
     assert field_kinds(None) == field_kinds("1:2") == field_kinds("lemma:form") == ("text",)
     assert field_kinds("1,3+:2") == ("text", "symbols")
     assert field_kinds("1+,3=:2") == ("symbols", "text")
-    with pytest.raises(ModelError, match="sign the columns"):
+    with pytest.raises(ModelError, match="mark the columns"):
         list(TextToText(None, None, fields=field_kinds("1,3:2")).inputs(("a", "b")))

@@ -154,7 +154,7 @@ def test_every_label_is_in_training_and_its_share_in_validation(tmp_path):
         assert abs(parts["valid"][label] - 0.2 * total) <= 1
 
 
-def test_uneven_labels_are_weighed_with_the_reason(tmp_path):
+def test_uneven_labels_are_weighted_with_the_reason(tmp_path):
     rows = [*reviews(300, labels=("good",)), *reviews(12, labels=("bad",))]
     path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in rows])
     made = design({"data": {"train": [path]}})
@@ -182,7 +182,7 @@ def test_the_amount_of_text_decides_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr("seqwright.recipes.text_classification.STEPS", 1)
     much = design({"data": {"train": [path]}})
     assert (much.config.training.most_epochs, much.config.tokenizer.sampled) == (3, False)
-    assert any("3 epochs at most: further passes would be memorised" in line for line in much.lines())
+    assert any("3 epochs at most: further passes would overfit" in line for line in much.lines())
     other = design({"data": {"train": [path]}, "model": {"preset": "lstm-classifier"}})
     assert "lstm-classifier, dropout" in "\n".join(other.lines())
 

@@ -9,7 +9,7 @@ from seqwright.evaluation.metrics.bases import Surprisal
 
 
 class Perplexity(Surprisal):
-    """The exponential of the loss: between so many equally likely tokens the model is undecided."""
+    """The exponential of the loss: as uncertain as a uniform choice among that many tokens."""
 
     meaning = "tokens are as likely as the right one"
 

@@ -80,7 +80,7 @@ def sides(model: nn.Module) -> dict[Side, nn.Module]:
 def check_sides(model: nn.Module) -> None:
     """Refuse a model without an encoder or without a decoder."""
     if missing := [side for side in SIDES if side not in sides(model)]:
-        raise ConfigError(f"this model has no {missing[0]}; the lens needs an encoder and a decoder")
+        raise ConfigError(f"this model has no {missing[0]}; this view needs an encoder and a decoder")
 
 
 def sites(model: nn.Module) -> list[Site]:

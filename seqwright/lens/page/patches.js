@@ -11,7 +11,7 @@ import { labelMenu, labelOf, salient } from "./saliency.js";
 export const patches = {
   name: "patches",
   title: "Patches",
-  lead: "Where each patch looks in the image: the clearer, the more. Click a patch to look from there.",
+  lead: "Where each patch looks: the clearer, the higher the weight. Click a patch to look from there.",
   depends: ["a", "kind", "layer", "head", "q", "symbol"],
   applies: ({ document, kinds }) => Boolean(document.image && kinds.includes("enc")),
   unavailable: ({ trace }) => (

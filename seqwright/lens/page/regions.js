@@ -11,7 +11,7 @@ export const regions = {
   name: "regions",
   title: "Regions",
   lead: ({ names }) => (
-    `Where the model looks in the image for each ${names.symbol}: the clearer, the more.`),
+    `Where the model looks in the image for each ${names.symbol}: the clearer, the higher the weight.`),
   depends: ["a", "layer", "head"],
   applies: (trace) => Boolean(trace.document.image && (trace.document.model.decoder || stepHeads(trace, {}))),
   unavailable: ({ trace }) => !stepHeads(trace, {}) && noAttention(trace),

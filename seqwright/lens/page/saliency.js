@@ -11,7 +11,7 @@ export const saliency = {
   name: "saliency",
   title: "Saliency",
   lead: ({ names }) => (
-    `Which pixels move the score of a ${names.symbol}: the clearer, the more it changes with the pixel.`),
+    `Which pixels move the score of a ${names.symbol}: the clearer, the larger the gradient.`),
   depends: ["a", "symbol"],
   applies: (trace) => Boolean(trace.document.image && !trace.document.model.decoder),
   unavailable: ({ trace }) => (

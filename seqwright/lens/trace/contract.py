@@ -1,4 +1,4 @@
-"""The parts of a predictor and of its task that the lens needs."""
+"""The parts of a predictor and of its task that the views of texts need."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def traced_in_training(task: Any, kind: str) -> bool:
 def text_task(task: object) -> TextTask:
     """Return a task from text to text; refuse any other."""
     if not isinstance(task, TextTask):
-        raise ConfigError(f"{type(task).__name__} is not a task from text to text, which the lens needs")
+        raise ConfigError(f"{type(task).__name__} is not a task from text to text, which this view needs")
     return task

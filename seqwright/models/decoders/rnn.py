@@ -85,7 +85,7 @@ class Rnn(Decoder):
     feed: the input of the cells in addition to the embedding: nothing, the context, or the last output
     (Luong's input feeding).
     gate: multiply the context by σ(w · query), how much the step looks at the source (Xu et al. 2015, 4.2.1).
-    coverage: the weight λ of a loss that asks every place of the source to be looked at equally in all
+    coverage: the weight λ of a loss that pushes the sum of the attention to each source position towards 1
     (Xu et al. 2015, eq. 14).
     readout: the input of the output layer: the state (Sutskever), tanh(W [context; state]) (Luong, eq. 5), a
     maxout over state, embedding and context (Cho et al. 2014, A.1.2; Bahdanau et al. 2015, A.2.2, with the
@@ -131,15 +131,15 @@ class Rnn(Decoder):
         # whether a step's input depends on the step before it by more than the cells
         self.sequential = feed == "output" or (attends and query == "previous")
         if memory_size is None and feed == "context":
-            raise ConfigError('feed = "context" needs a source; take feed = "nothing" or "output"')
+            raise ConfigError('feed = "context" needs a source; use feed = "nothing" or "output"')
         if attends and feed == "context" and query == "current":
-            raise ConfigError('feed = "context" needs query = "previous"; take that, or feed = "output"')
+            raise ConfigError('feed = "context" needs query = "previous"; use that, or feed = "output"')
         if not attends and (gate or coverage):
             raise ConfigError("gate and coverage are options of the attention; set attention = bahdanau")
         if coverage and query == "current":
-            raise ConfigError('coverage needs query = "previous"; take that, or coverage = 0')
+            raise ConfigError('coverage needs query = "previous"; use that, or coverage = 0')
         if attends and readout == "state" and feed != "context":
-            raise ConfigError('readout = "state" with attention needs feed = "context"; or take "tanh"')
+            raise ConfigError('readout = "state" with attention needs feed = "context"; or use "tanh"')
 
     def start(self, encoded: Encoded | None, rows: int = 0) -> RnnState:
         if encoded is None or self.bridge is None:
@@ -262,7 +262,7 @@ class Bridge(nn.Module):
         if final is None or found != wanted:
             raise ConfigError(
                 'start = "copy" needs a recurrent encoder with the decoder\'s cell, layers and size '
-                f'(parts, layers, size: {wanted}, found {found}); take start = "tanh"'
+                f'(parts, layers, size: {wanted}, found {found}); use start = "tanh"'
             )
         return final, summary
 

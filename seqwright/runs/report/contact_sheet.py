@@ -9,8 +9,8 @@ from seqwright.runs.report.markup import Markup, element, join
 from seqwright.runs.report.reader import Document
 
 GROUPS = {  # in the order of the page
-    "best": ("Best", "Right, or the closest to a reference; the surest first."),
-    "worst": ("Worst", "Wrong; the surest first."),
+    "best": ("Best", "Correct, or the closest to a reference; the most confident first."),
+    "worst": ("Worst", "Wrong; the most confident first."),
     "confused": ("Most confused", "The two most probable outputs are the closest."),
 }
 _THUMBNAIL = re.compile(r"data:image/(jpeg|png);base64,[A-Za-z0-9+/=]+")
