@@ -376,6 +376,10 @@ class Conversation(GeneratedText[Exchange]):
     ) -> Any:
         return None if self.retrieves else super().drafts(model, rows, request, numbers)
 
+    def draft_request(self, max_length: int) -> TextRequest:
+        """Return how a validation decodes: as a chat does."""
+        return self.request(SearchConfig(max_length=max_length))
+
     def draft(
         self, model: Model, items: Sequence[tuple[Exchange, Sequence[str]]], check: Check
     ) -> list[Text]:

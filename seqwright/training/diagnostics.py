@@ -47,9 +47,9 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
     late = done >= 0.5 or step >= 5 * DIAGNOSED_FROM  # attention to the source is learned late
     if late and validation.shuffled_loss - validation.loss <= 0.02 * validation.loss:
         found.append(
-            f"the model ignores its source: with the sources of other sentences its loss is "
-            f"{validation.shuffled_loss:.2f}, with the right ones {validation.loss:.2f}. Do the source and "
-            "target lines belong together? If so, train longer or with a higher learning rate"
+            f"the model ignores its input: with the inputs of other examples its loss is "
+            f"{validation.shuffled_loss:.2f}, with the right ones {validation.loss:.2f}. Do inputs and "
+            "outputs belong together? If so, train longer or with a higher learning rate"
         )
     return found + (_findings_of_outputs(validation) if len(validation.items) >= FEW else [])
 
@@ -77,14 +77,14 @@ def _findings_of_outputs(validation: Validation) -> list[str]:
         shown = repr(commonest)
         shown = shown if len(shown) <= 42 else shown[:40] + "…" + shown[0]
         found.append(
-            f"{same:.0%} of the outputs are the same, {shown}: the model has not learned to use the source; "
+            f"{same:.0%} of the outputs are the same, {shown}: the model has not learned to use its input; "
             "train longer, lower the learning rate, or check the choice of columns"
         )
     copies = sum(text == line for text, line in zip(texts, validation.inputs, strict=True)) / count
     copied = (line in item.references for item, line in zip(items, validation.inputs, strict=True))
     expected = sum(copied) / count
     if copies >= 0.5 and expected <= copies / 2:
-        found.append(f"{copies:.0%} of the outputs copy the source: are there untranslated pairs?")
+        found.append(f"{copies:.0%} of the outputs copy the input: are there pairs with equal sides?")
     if (empty := texts.count("") / count) >= 0.2:
         found.append(f"{empty:.0%} of the outputs are empty: are there blank or truncated targets?")
     if (endless := sum(not item.output.complete for item in items) / count) >= 0.2:

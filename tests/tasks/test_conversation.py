@@ -55,6 +55,22 @@ def test_the_most_recent_tokens_of_a_context_are_read():
     assert reply.reading.unread > 0
 
 
+def test_a_validation_shows_replies_as_a_chat_gives_them():
+    task = fitted()
+    model = predictor(task).model
+    items = [(example, [example.reply]) for example in EXCHANGES[:4]]
+    drafted = [reply.value for reply in task.draft(model, items, lambda: None)]
+    longest = 2 * max(len(task.source.encode(example.reply)) for example, _ in items) + 10
+    chatted = Predictor(model, task, SearchConfig(max_length=longest)).predict(
+        [example.context for example, _ in items]
+    )
+    assert drafted == [reply.value for reply in chatted]
+    greedy = Predictor(model, task, SearchConfig(max_length=longest)).predict(
+        [example.context for example, _ in items], temperature=0
+    )
+    assert drafted != [reply.value for reply in greedy]
+
+
 def test_the_tokenizer_does_not_depend_on_how_many_turns_are_read(tmp_path):
     file = tmp_path / "talk.jsonl"
     turns = [["hello", "hello you", "bye", "bye"], ["who is it", "me", "who is me"]]

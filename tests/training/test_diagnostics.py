@@ -35,7 +35,7 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
     ("words", "found"),
     [
         ("are the same, 'x'", validation([item(i.example, i.references[0], "x") for i in GOOD])),
-        ("copy the source", validation([item(i.example, i.references[0], i.example) for i in GOOD])),
+        ("copy the input", validation([item(i.example, i.references[0], i.example) for i in GOOD])),
         (
             "are empty",
             validation([item(f"s{n}", "t", "" if n < FEW // 2 else f"o{n}") for n in range(2 * FEW)]),
@@ -44,7 +44,7 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
             "maximum length",
             validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)]),
         ),
-        ("ignores its source", validation(GOOD, shuffled=1.01)),
+        ("ignores its input", validation(GOOD, shuffled=1.01)),
         ("7% of the tokens", validation(GOOD, unknown=0.07)),
     ],
 )
@@ -126,7 +126,7 @@ def test_shuffled_pairs_are_noticed(tmp_path):
     targets = [word[::-1] for word in pairs]
     random.Random(1).shuffle(targets)
     reported = trained(tmp_path, list(zip(pairs, targets, strict=True)), "training.steps=120")
-    assert any("ignores its source" in finding for finding in reported)
+    assert any("ignores its input" in finding for finding in reported)
 
 
 def test_an_alphabet_that_training_never_saw_is_noticed(tmp_path):
@@ -142,7 +142,7 @@ def test_a_model_that_learned_to_copy_where_it_should_not_is_noticed(tmp_path):
     valid = tiny.write_pairs(tmp_path / "valid.tsv", [(w, w[::-1] + "f") for w in tiny.words(30, longest=3)])
     pairs = [(word, word) for word in tiny.words(300, longest=3)]
     reported = trained(tmp_path, pairs, f"data.valid={[str(valid)]}", "training.steps=180")
-    assert any("copy the source" in finding for finding in reported)
+    assert any("copy the input" in finding for finding in reported)
 
 
 def test_a_training_loss_far_below_the_validation_loss_is_overfitting():

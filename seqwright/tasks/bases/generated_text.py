@@ -328,25 +328,28 @@ class GeneratedText(Task[E, Text]):
         return self.target.decode(tokens).replace("\n", " ").replace("\r", " ")  # as reading does
 
     def draft(self, model: Model, items: Sequence[tuple[E, Sequence[str]]], check: Check) -> list[Text]:
-        """Decode greedily, and at most about twice the right length: a model that has not learned to end yet
-        would take longer than its training.
+        """Decode at most about twice the right length: a model that has not learned to end yet would take
+        longer than its training.
         """
-        from seqwright.search import BeamOptions
-
         longest = [max(map(len, self.target.encode_batch(list(texts)))) for _, texts in items]
         order = sorted(range(len(items)), key=longest.__getitem__)
         found: dict[int, Text] = {}
         for start in range(0, len(order), TOGETHER):
             check()
             places = order[start : start + TOGETHER]
-            greedy = BeamOptions(size=1, max_length=2 * longest[places[-1]] + 10)
-            request = TextRequest(self._long_enough(greedy))
+            request = self.draft_request(2 * longest[places[-1]] + 10)
             rows = self.encode([items[place][0] for place in places])
             lengths = [self.source_length(row) + 1 for row in rows]
             for numbers in cut_by_tokens(sorted(range(len(rows)), key=lengths.__getitem__), lengths, TOKENS):
                 outputs = self.answer(model, [rows[i] for i in numbers], request)
                 found |= zip((places[i] for i in numbers), outputs, strict=True)
         return [found[place] for place in range(len(order))]
+
+    def draft_request(self, max_length: int) -> TextRequest:
+        """Return how a validation decodes: greedily."""
+        from seqwright.search import BeamOptions
+
+        return TextRequest(self._long_enough(BeamOptions(size=1, max_length=max_length)))
 
     def score(self, model: Model, examples: Sequence[E]) -> list[float]:
         """Return log p(target | source) of each pair. All unknown symbols score alike."""
