@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
 from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
 from seqwright.errors import ConfigError
 from seqwright.models.building import build_model
+from seqwright.nn.loss import collected_terms
 from seqwright.search import BeamOptions, Start, beam_search
 
 VOCABULARY = 9
@@ -56,6 +58,32 @@ def test_a_source_is_a_prompt(model):
         whole = torch.tensor([prompt + batch().target.ids[row].tolist()])
         alone, _ = model.decoder(whole, model.start(1))
         assert_close(found[row], model.output(alone)[0, len(prompt) :])
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_the_source_is_trained_like_the_target_and_not_reported(weight):
+    """The gradient is that of one sequence, whose source counts `weight`."""
+    description = {"kind": "decoder_only", "size": 8, "heads": 2, "dropout": 0.0, "source_loss": weight}
+    model = build_model(description, vocabulary=VOCABULARY).double()
+    given = batch(Tokens(torch.tensor([[4, 5, END], [7, END, PAD]]), torch.tensor([3, 2])))
+    rows = [([4, 5, END], [BEGIN, 5, 6, 7, END]), ([7, END], [BEGIN, 8, END])]
+    wanted, reported = 0.0, 0.0
+    for source, target in rows:
+        whole = torch.tensor([*source, *target])
+        scores = model.output(model.decoder(whole[None, :-1], model.start(1))[0])[0]
+        losses = F.cross_entropy(scores, whole[1:], reduction="none")
+        of_source = losses[: len(source) - 1]
+        of_target = losses[len(source) :]  # the first token of the target is given
+        wanted, reported = wanted + weight * of_source.sum() + of_target.sum(), reported + of_target.sum()
+    expected = torch.autograd.grad(wanted, model.decoder.embedding.weight)[0]
+    with collected_terms() as terms:
+        loss = model.loss(given)
+    found = torch.autograd.grad(loss.total + sum(terms), model.decoder.embedding.weight)[0]
+    assert_close(found, expected)
+    assert_close(loss.total, reported)
+    with collected_terms() as terms:
+        model.eval().loss(given)
+    assert not terms
 
 
 def test_it_is_searched_like_any_other(model):
