@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.data.images import decoded
 from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 from seqwright.models.building import resolve
+from seqwright.training.encoder_start import encoder_of_run
 
 SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
 SMALL = 40  # pixels up to which images keep their size
@@ -41,12 +42,14 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(images)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
-    asked = requested.get("model", {})
+    encoder = started_encoder(PRESET, requested.get("model", {}))
+    asked = merged(encoder[0].table["model"] if encoder else {}, requested.get("model", {}))
     epochs = _epochs(images, pixels, ends)
     choices = [
         size,
         _augmentation(survey, epochs),
         _model(survey, pixels, epochs, asked),
+        *encoder,
         _batch(asked),
         *time,
         _validation(ends),
@@ -67,6 +70,18 @@ def image_size(survey: Survey) -> Choice:
     size = max((each for each in SIZES if each <= longest), default=SIZES[0])
     reason = f"half of the images have at most {longest:,} pixels on a side; data.image_size changes it"
     return Choice(f"images of {size} × {size} pixels", {"data": {"image_size": size}}, reason)
+
+
+def started_encoder(preset: str, asked: Mapping[str, Any]) -> list[Choice]:
+    """The encoder of the run that `model.encoder.start` names; nothing if no run decides its sizes."""
+    encoder = asked.get("encoder")
+    if not isinstance(encoder, Mapping) or "start" not in encoder:
+        return []
+    taken = encoder_of_run(encoder, resolve({"preset": preset, **asked})["encoder"])
+    if not taken:
+        return []
+    reason = "the model starts with its weights, and therefore has its kind and sizes"
+    return [Choice(f"encoder {taken['kind']} of {encoder['start']}", {"model": {"encoder": taken}}, reason)]
 
 
 def _epochs(images: int, pixels: int, ends: Mapping[str, Any]) -> float:
@@ -110,17 +125,19 @@ def _strokes(sample: list[ImageExample]) -> bool:
 
 
 def _model(survey: Survey, pixels: int, epochs: float, asked: Mapping[str, Any]) -> Choice:
-    table: dict[str, Any] = {} if asked.keys() & {"preset", "kind", "encoder"} else {"preset": PRESET}
+    table: dict[str, Any] = {} if asked.keys() & {"preset", "kind"} else {"preset": PRESET}
     what, reason = f"model {PRESET}", "convolutions learn the most from few images"
+    encoder = asked.get("encoder", {})
+    set_by_user = {*asked, *encoder} if isinstance(encoder, Mapping) else {"kind"}
     if not table:
         what, reason = f"model {asked.get('preset', 'of the configuration')}", "as requested"
-        if asked.get("preset") == "tiny-vit" and "patch" not in asked.get("encoder", {}):
+        if asked.get("preset") == "tiny-vit" and not set_by_user & {"kind", "patch"}:
             side = 4 if epochs < SEEN else 8
             patch = max(-(-pixels // side), 1)
             table["encoder"] = {"patch": patch}
             what += f", patches of {patch} × {patch} pixels"
             reason += f"; {side} × {side} of them, because each image is seen about {epochs:.1f} times"
-    elif pixels > SMALL:
+    elif pixels > SMALL and not set_by_user & {"kind", "stem"}:
         table["encoder"] = {"stem": "large"}
         what += " with a large stem"
     most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))

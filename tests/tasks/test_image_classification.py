@@ -21,12 +21,13 @@ from seqwright.data.images import to_uri
 from seqwright.data.store import Store
 from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
-from seqwright.models.building import build_model
+from seqwright.models.building import build_model, resolve
 from seqwright.pipeline.design import design
 from seqwright.runs.report.contact_sheet import contact_sheet
 from seqwright.runs.report.page import write_report
 from seqwright.runs.report.reader import Document
 from seqwright.tasks.image_classification import ImageClassification
+from seqwright.training.run import check_parts
 
 FAST = {
     "tokens": 16,
@@ -48,13 +49,17 @@ def picture(label: str, draw: np.random.Generator, size: int = 12) -> np.ndarray
 
 
 def photos(
-    folder: Path, count: int = 60, labels: tuple[str, ...] = ("day", "night"), grey: bool = False
+    folder: Path,
+    count: int = 60,
+    labels: tuple[str, ...] = ("day", "night"),
+    grey: bool = False,
+    size: int = 12,
 ) -> str:
     draw = np.random.default_rng(0)
     for number in range(count):
         label = labels[number % len(labels)]
         (folder / label).mkdir(parents=True, exist_ok=True)
-        image = Image.fromarray(picture("day" if label == labels[0] else "night", draw))
+        image = Image.fromarray(picture("day" if label == labels[0] else "night", draw, size))
         (image.convert("L") if grey else image).save(folder / label / f"{number}.png")
     return str(folder)
 
@@ -109,6 +114,18 @@ def test_grey_strokes_are_not_mirrored(tmp_path):
 def test_one_class_is_refused(tmp_path):
     with pytest.raises(InputError, match="every image has the label 'day'"):
         design({"data": {"train": [photos(tmp_path / "p", labels=("day",))]}, "task": "image_classification"})
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [({"encoder": "cnn"}, "cnn"), ({"encoder": {"kind": "hybrid"}}, "hybrid"), ({"stem": "small"}, "resnet")],
+)
+def test_an_encoder_on_its_own_is_that_of_a_classifier(model, kind, tmp_path):
+    made = design({"data": {"train": [photos(tmp_path / "photos", size=48)]}, "model": model})
+    check_parts(made.config)
+    described = resolve(made.config.model)
+    assert (described["kind"], described["encoder"]["kind"]) == ("encoder_only", kind)
+    assert described["encoder"].get("stem", "small") == "small"
 
 
 # Training ------------------------------------------------------------------------------------------
