@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
-from seqwright.recipes.image_classification import image_size, started_encoder
+from seqwright.recipes.image_classification import image_size, names_side, started_encoder
 from seqwright.recipes.text_to_text import SUBWORDS
 
-SIDES = re.compile(r"\b(left|right|links|rechts|gauche|droite)\b", re.IGNORECASE)
 NAMED_SIDES = 0.01  # share of captions that name a side from which on images are not mirrored
 SHORT = 6  # words on average, below which a caption is right or wrong
 PRESET = "cnn-transformer"
@@ -48,7 +46,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
 def _augmentation(survey: Survey) -> Choice:
     """No flips where captions name sides; colours stay, because captions name them."""
     texts = [example.text for example in survey.sample]
-    share = sum(bool(SIDES.search(text)) for text in texts) / max(len(texts), 1)
+    share = sum(map(names_side, texts)) / max(len(texts), 1)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
     if share < NAMED_SIDES:
         kinds.append("flip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
@@ -10,7 +11,7 @@ from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.data.images import decoded
 from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
 from seqwright.models.building import resolve
 from seqwright.training.encoder_start import encoder_of_run
@@ -27,6 +28,10 @@ BATCH = 64
 SPEED = 700  # images of 32 × 32 pixels per second on two cores, roughly
 SEEN = 5  # times that each image is seen, from which on augmentation and small patches pay
 PRESET = "resnet20"
+EDGE = r"(?<=[a-z])(?=[A-Z])"  # turnLeft, LeftTurn
+SIDES = re.compile(
+    rf"(?:(?<![^\W\d_])|{EDGE})(?i:left|right|links|rechts|gauche|droite)(?:(?![^\W\d_])|{EDGE})"
+)
 RATES = {"resnet": 4e-3, "cnn": 2e-3, "hybrid": 1.5e-3, "patches": 1e-3}  # the highest, by encoder
 
 
@@ -101,17 +106,29 @@ def _augmentation(survey: Survey, epochs: float) -> Choice:
     sample: list[ImageExample] = list(survey.sample)
     colour = any(each.image.facts.colour for each in sample)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
-    named = all(len(label) == 1 and label.isalnum() for label in survey.labels)
-    if named or (not colour and _strokes(sample)):
-        what = "the labels are digits or letters" if named else "they are grey strokes on a plain background"
-        reason += f"; no flips, because {what}: mirrored, they may mean something else"
+    if meaning := _mirrored_meaning(survey, sample, colour):
+        reason += f"; no flips, because {meaning}: mirrored, they may mean something else"
     else:
         kinds.append("flip")
-        reason += " and mirrored, because the labels name things that look alike mirrored"
+        reason += " and mirrored, because no label names left or right"
     if colour:
         kinds += ["colour", "erase"]
         reason += "; brightness, contrast and saturation change, and rectangles are erased"
     return Choice(f"augmentation: {', '.join(kinds)}", {"data": {"augment": kinds}}, reason)
+
+
+def names_side(text: str) -> bool:
+    """Whether a caption or a label has a word for left or right, as in `turn_left`."""
+    return SIDES.search(text) is not None
+
+
+def _mirrored_meaning(survey: Survey, sample: list[ImageExample], colour: bool) -> str | None:
+    """Return why mirrored images may have another label, or None."""
+    if sides := [label for label in survey.labels if names_side(label)]:
+        return f"labels name a side, such as {excerpt(sides[0])}"
+    if all(len(label) == 1 and label.isalnum() for label in survey.labels):
+        return "the labels are digits or letters"
+    return "they are grey strokes on a plain background" if not colour and _strokes(sample) else None
 
 
 def _strokes(sample: list[ImageExample]) -> bool:

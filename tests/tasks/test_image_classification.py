@@ -23,6 +23,7 @@ from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model, resolve
 from seqwright.pipeline.design import design
+from seqwright.recipes.image_classification import names_side
 from seqwright.runs.report.contact_sheet import contact_sheet
 from seqwright.runs.report.page import write_report
 from seqwright.runs.report.reader import Document
@@ -96,6 +97,22 @@ def test_digits_and_letters_are_not_mirrored(labels, grey, tmp_path):
     assert made.config.data.augment[0] == "crop"
     assert "flip" not in made.config.data.augment
     assert "no flips, because the labels are digits or letters" in "\n".join(made.lines())
+
+
+@pytest.mark.parametrize(
+    ("label", "side"),
+    [
+        *((label, True) for label in ("left", "turn_left", "Hand-Right", "turnLeft", "RightHand2", "RECHTS")),
+        *((label, False) for label in ("bright", "leftover", "copyright", "LEFTOVER")),
+    ],
+)
+def test_labels_that_name_a_side_are_not_mirrored(label, side, tmp_path):
+    assert names_side(label) == side
+    if label in ("turn_left", "bright"):
+        made = design({"data": {"train": [photos(tmp_path / "signs", labels=(label, "stop"))]}})
+        assert ("flip" in made.config.data.augment) == (not side)
+        reason = "labels name a side, such as “turn_left”" if side else "because no label names left or right"
+        assert reason in "\n".join(made.lines())
 
 
 def test_grey_strokes_are_not_mirrored(tmp_path):
