@@ -51,7 +51,7 @@ from seqwright.data.readers.lines import Decoding
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -378,7 +378,12 @@ class _Coco(_Files):
                 report.add(Reason.BAD_ROW, Place(self.path, number), f"image {number} has no file_name")
                 continue
             files[image.get("id")] = image["file_name"]
-        for number, note in enumerate(document["annotations"], start=1):
+        notes = document["annotations"]
+        keys = dict.fromkeys(key for note in notes if isinstance(note, dict) for key in note)
+        if notes and "caption" not in keys:
+            rule = "captions are needed, as in captions_train2017.json"
+            raise InputError(f"{self.path} has annotations with {shorten_list(keys)} and no caption; {rule}")
+        for number, note in enumerate(notes, start=1):
             place, fields = Place(self.path, number), note if isinstance(note, dict) else {}
             caption, file = fields.get("caption"), files.get(fields.get("image_id"))
             if isinstance(caption, str) and caption.strip() and file is not None:

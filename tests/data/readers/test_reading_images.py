@@ -174,6 +174,18 @@ def test_layouts_of_captions_are_recognised_and_read(layout, tmp_path):
     assert named == (None if data.images is None else ([str(path)], data.images))
 
 
+def test_objects_of_coco_are_no_captions(tmp_path):
+    document = {
+        "images": [{"id": 1, "file_name": "1.jpg"}],
+        "annotations": [{"image_id": 1, "bbox": [0] * 4}],
+    }
+    (tmp_path / "instances.json").write_text(json.dumps(document))
+    with pytest.raises(
+        InputError, match=r"annotations with image_id, bbox and no caption; captions are needed"
+    ):
+        list(open_images([str(tmp_path / "instances.json")], DataConfig()).read(ReadReport()))
+
+
 def test_a_folder_that_an_archive_does_not_have_is_named(tmp_path):
     path, data = captioned(tmp_path, "archive with a top folder")
     with pytest.raises(InputError, match=r"images\.zip has no folder none; name one of its folders"):
