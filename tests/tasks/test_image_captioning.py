@@ -198,6 +198,23 @@ def test_an_evaluation_shows_the_score_of_one_fixed_caption(run):
     assert found.to_json()["signatures"]["bleu_4"].startswith("nrefs:3")
 
 
+@pytest.mark.parametrize("name", ["photos", "photos.zip", "photos.zip/inside"])
+def test_an_evaluation_takes_other_images_than_those_of_the_run(run, name, tmp_path, capsys):
+    draw, home = np.random.default_rng(3), tmp_path / name
+    if ".zip" in name:
+        with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+            archive.writestr("inside/new.png", encoded(pixels(True, draw)))
+    else:
+        home.mkdir()
+        (home / "new.png").write_bytes(encoded(pixels(True, draw)))
+    (tmp_path / "new.tsv").write_text("".join(f"new.png\t{caption}\n" for caption in CAPTIONS[True]))
+    for given in ([str(home), str(tmp_path / "new.tsv")], [str(tmp_path / "new.tsv"), str(home)]):
+        assert cli.main(["evaluate", str(run), *given, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["items"] == 1
+    assert cli.main(["evaluate", str(run), str(tmp_path / "new.tsv")]) == 2
+    assert f"or name their folder, too: FOLDER {tmp_path / 'new.tsv'}" in capsys.readouterr().err
+
+
 # Inputs --------------------------------------------------------------------------------------------
 
 

@@ -214,7 +214,7 @@ class ImageFiles(OpenedFiles):
             raise InputError(f"{self.name} has no images; expected {', '.join(self.form[:1])}")
         if first is not None and 2 * faults > seen:
             count = f"{faults:,} of {seen:,} images cannot be used"
-            raise InputError(f"{first}; {count}: fix them, or name their folder with data.images=FOLDER")
+            raise InputError(f"{first}; {count}: fix them, or name their folder, too: FOLDER {self.name}")
 
 
 def _checked(found: Found) -> tuple[Found, Picture | ImageFault]:
@@ -233,7 +233,7 @@ def _picture(found: Found) -> Picture:
     member = os.path.normpath(member) if isinstance(found.home, Folder) else member.removeprefix("./")
     if member.split(os.sep)[0] == ".." or os.path.isabs(member):
         fault = f"{found.member} is outside of {found.home.path}"
-        raise ImageFault(f"{fault}; name its folder with data.images=FOLDER", Reason.OUTSIDE_IMAGE)
+        raise ImageFault(f"{fault}; name its folder next to the table", Reason.OUTSIDE_IMAGE)
     return found.home.picture(found.home.find(member))
 
 
