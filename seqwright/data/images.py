@@ -30,7 +30,7 @@ import numpy as np
 
 from seqwright.data.read_report import Place, Reason
 from seqwright.data.readers.files import Input, files_in, only_folder
-from seqwright.errors import InputError
+from seqwright.errors import InputError, UnusableInput
 from seqwright.files import uncompressed
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
@@ -51,7 +51,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class ImageFault(InputError):
+class ImageFault(UnusableInput):
     """An image that cannot be used, and the reason under which it is counted."""
 
     def __init__(self, message: str, reason: Reason = Reason.BAD_IMAGE):

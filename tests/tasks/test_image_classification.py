@@ -330,6 +330,36 @@ def test_images_of_a_folder_that_cannot_be_used_are_named(trained, tmp_path, cap
     assert cli.main(["predict", str(trained[0]), str(folder / "2.png")]) == 2  # named by itself
 
 
+@pytest.mark.parametrize("piped", [False, True])
+def test_images_of_a_list_that_cannot_be_used_have_empty_outputs(
+    piped, trained, tmp_path, capsys, monkeypatch
+):
+    run, folder = trained
+    (tmp_path / "junk.png").write_bytes(b"junk")
+    good = [str(Path(folder) / name) for name in ("day/0.png", "night/1.png")]
+    listed = tmp_path / "list.txt"
+    given = [str(listed)]
+    if piped:
+        given = []
+        monkeypatch.setattr("sys.stdin", listed.open("w+"))
+    listed.write_text(f"{good[0]}\ngone.png\n{good[1]}\n{tmp_path / 'junk.png'}\n")
+    assert cli.main(["predict", str(run), *given]) == 0
+    found = capsys.readouterr()
+    assert found.out == "day\n\nnight\n\n"
+    name = "standard input" if piped else str(listed)
+    faults = f"gone.png does not exist; {tmp_path / 'junk.png'} is not an image, or is damaged"
+    assert f"2 lines with an empty output: {faults} ({name}:2, {name}:4)" in found.err
+    if piped:
+        return
+    assert cli.main(["predict", str(run), str(listed), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["output"] for row in rows] == ["day", "", "night", ""]
+    assert rows[1] == {"source": "gone.png", "fault": "gone.png does not exist", "output": ""}
+    listed.write_text("gone.png\n")
+    assert cli.main(["predict", str(run), str(listed)]) == 2
+    assert "list.txt has no input that can be used" in capsys.readouterr().err
+
+
 def test_a_run_verifies_without_its_images(tmp_path, capsys):
     folder = photos(tmp_path / "p", 40)
     seqwright.train(folder, out=tmp_path / "run", quiet=True, model=SMALL, training=FAST, threads=1)
