@@ -40,7 +40,8 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     if len(survey.labels) < 2:
         (only,) = survey.labels or [""]
         raise InputError(
-            f"{survey.name}: every image has the label {only!r}; a classifier needs at least two labels"
+            f"{survey.name}: every image has the label {only!r}; a classifier needs at least two labels: a "
+            "folder for each class, or a table of labels"
         )
     images, ending = survey.report.examples, requested.get("training", {})
     size = image_size(survey)

@@ -307,6 +307,9 @@ def test_the_commands_take_images_folders_and_lists(trained, tmp_path, capsys):
     out = tmp_path / "labels.txt"
     assert cli.main(["predict", str(run), str(Path(folder) / "day"), "--output", str(out)]) == 0
     rows = [line.split("\t") for line in out.read_text().splitlines()]  # the order is not the user's own
+    archive = shutil.make_archive(str(tmp_path / "all"), "zip", Path(folder).parent, Path(folder).name)
+    assert cli.main(["predict", str(run), archive]) == 0
+    assert capsys.readouterr().out.startswith(f"{archive}/photos/day/0.png\tday\n")
     assert [label for _, label in rows] == ["day"] * 40
     assert sorted(path for path, _ in rows) == sorted(map(str, (Path(folder) / "day").iterdir()))
     capsys.readouterr()

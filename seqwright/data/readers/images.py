@@ -158,7 +158,7 @@ def _folder_layout(names: Sequence[str], where: str) -> Layout | None:
         return Layout("captions", f"{where}: images have text files of the same name")
     inside = [path.relative_to(class_folder(map(str, images))) for path in images]
     classes = {path.parts[0] for path in inside if len(path.parts) > 1}
-    if len(classes) < 2:
+    if len(classes) < 2 and len(images) < SHARE * len(paths):
         return None
     return Layout("labels", f"{where}: images in {pluralize(len(classes), 'folder')}, one per class")
 
@@ -305,7 +305,10 @@ class _Members(_Files):
 
     def entries(self, report: ReadReport) -> Iterator[Found]:
         for home, names in self.homes:
-            classes = class_folder(names)
+            images, classes = list(filter(is_image, names)), class_folder(names)
+            if images and not (self._twins or any(map(os.path.dirname, images))):
+                rule = "put them in a folder for each class, or name a table of their labels or captions"
+                raise InputError(f"{self.path} has no sub-folders with images; {rule}")
             for name in names:
                 if isinstance(home, Packed):
                     yield Found(home, name, home.label(name) or "", home.place(name))

@@ -247,6 +247,15 @@ def test_mostly_missing_images_are_an_error_that_names_the_first(tmp_path):
         list(open_images([str(path)], DataConfig()).read(ReadReport()))
 
 
+@pytest.mark.parametrize("archived", [False, True])
+def test_images_without_folders_of_classes_are_named(archived, tmp_path):
+    folder = image(tmp_path / "flat" / "0.png", 0).parent
+    path = str(zipped(folder) if archived else folder)
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    with pytest.raises(InputError, match=r"flat.* has no sub-folders with images; put them .* name a table"):
+        list(open_images([path], DataConfig()).read(ReadReport()))
+
+
 def test_folders_without_images_are_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no images"):
