@@ -62,6 +62,10 @@ class InputError(SeqwrightError):
     """A file or a text that cannot be used, with its location."""
 
 
+class UnusableInput(InputError):
+    """One input that cannot be used; the inputs next to it can."""
+
+
 class ModelError(SeqwrightError):
     """A missing, damaged or incompatible model or checkpoint."""
 

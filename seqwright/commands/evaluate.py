@@ -9,7 +9,10 @@ from typing import Any
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="Run folder.")
-    files = "Test files, or a source file and a target file (default: the test split of the run)."
+    files = (
+        "Test files, a source file and a target file, or images and their table (default: the test split of "
+        "the run)."
+    )
     parser.add_argument("files", nargs="*", metavar="FILE", help=files)
     shared_arguments(parser)
     parser.add_argument("--output", metavar="F", help="Write the outputs to this file, one line per example.")

@@ -77,6 +77,7 @@ def ranking_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     requested, shard, decoding = _checked(options)
+    from seqwright.data.images import is_home
     from seqwright.data.readers.files import Input
     from seqwright.errors import ConfigError, InputError
     from seqwright.prediction.bulk.job import Job
@@ -108,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
             raise error.renamed(_flags(*given)) from error
     try:
         source, json = _named(predictor, options.inputs, decoding) or Input(options.input), options.json
-        paths = any(map(os.path.isdir, options.inputs))  # the order of a folder is not the user's own
+        paths = any(map(is_home, options.inputs))  # the order of a folder is not the user's own
         ways: dict[str, Any] = {"json": json, "named": paths, "decoding": decoding, "shard": shard}
         job = Job(predictor, source, given, **ways, report=_report)
         if source.is_terminal:

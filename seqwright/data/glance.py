@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
-from seqwright.data.images import is_archive, is_packed, open_home
+from seqwright.data.images import archive_above, is_archive, is_home, open_home
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.conll import COMMENT, DOCUMENT, FIELDS, cells_of, is_conllu
 from seqwright.data.readers.files import Input, files_in, is_text
@@ -197,7 +197,7 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
 
 def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     """Return a glance, or None for what cannot be read twice."""
-    if any(Path(path).is_dir() or is_archive(path) or is_packed(path) for path in paths):
+    if any(map(is_home, paths)):
         if tables := [table for path in paths for table in _metadata(path)]:
             glance = look_at(tables, data)
             return glance and replace(glance, files=tuple(paths))
@@ -241,11 +241,12 @@ def _json_keys(path: str) -> tuple[str, ...]:
 
 
 def _folder(paths: Sequence[str], data: DataConfig) -> FolderGlance:
-    archived = [name for path in paths if is_archive(path) for name in open_home(path).names]
+    archives = [path for path in paths if is_archive(path) or archive_above(path)]
+    archived = [name for path in archives for name in open_home(path).names]
     inside = {
         os.path.relpath(file, path) if file != path else os.path.basename(path): file
         for path in paths
-        if not is_archive(path)
+        if path not in archives
         for file in files_in([path])
     }
     found = FolderGlance((*inside, *archived), 0.0)

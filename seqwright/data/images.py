@@ -1,7 +1,8 @@
 """Images: where their bytes are, how they are decoded, and which are refused.
 
-A home of images is a folder, an archive (.zip, .tar) or a packed file (IDX, CIFAR-10). Decoding needs pillow,
-the extra `images`. Shapes: H rows, W columns, C channels (1 grey, 3 colours); pixels are uint8.
+A home of images is a folder, an archive (.zip, .tar), a folder in an archive, or a packed file (IDX,
+CIFAR-10). Decoding needs pillow, the extra `images`. Shapes: H rows, W columns, C channels (1 grey, 3
+colours); pixels are uint8.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from seqwright.data.read_report import Reason
-from seqwright.data.readers.files import Input, files_in
-from seqwright.errors import InputError
+from seqwright.data.read_report import Place, Reason
+from seqwright.data.readers.files import Input, files_in, only_folder
+from seqwright.errors import InputError, UnusableInput
 from seqwright.files import uncompressed
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
@@ -50,7 +51,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class ImageFault(InputError):
+class ImageFault(UnusableInput):
     """An image that cannot be used, and the reason under which it is counted."""
 
     def __init__(self, message: str, reason: Reason = Reason.BAD_IMAGE):
@@ -84,7 +85,7 @@ class Picture(NamedTuple):
 
 
 class Home(ABC):
-    """Images by name. `place` numbers them where they are not files of their own."""
+    """Images by name."""
 
     path: str
 
@@ -104,6 +105,25 @@ class Home(ABC):
     def has(self, member: str) -> bool:
         """Return whether there is such a file."""
         return member in self.numbers
+
+    def find(self, member: str) -> str:
+        """Return the name of a file; one that is missing may lie below the folder that holds everything."""
+        if self.has(member):
+            return member
+        inside = (str(folder / member) for folder in (self.whole, *self.whole.parents))
+        return next(filter(self.has, inside), member)
+
+    @cached_property
+    def whole(self) -> PurePosixPath:
+        """The folder that holds all images, "." if there is none."""
+        return PurePosixPath(common_folder(self.names))
+
+    def picture(self, member: str) -> Picture:
+        return Picture(self.full_name(member), self.path, member)
+
+    def place(self, member: str) -> Place:
+        """Return where an image is: its number, if it is not a file of its own."""
+        return Place(self.path, self.numbers[member])
 
     def label(self, member: str) -> str | None:
         """Return the label of an image in a packed file."""
@@ -125,6 +145,10 @@ class Folder(Home):
     @property
     def names(self) -> list[str]:
         return [os.path.relpath(file, self.path) for file in files_in([self.path])]
+
+    @cached_property
+    def whole(self) -> PurePosixPath:
+        return PurePosixPath(os.path.relpath(only_folder(self.path), self.path))
 
     def has(self, member: str) -> bool:
         return os.path.isfile(os.path.join(self.path, member))
@@ -149,8 +173,40 @@ class Folder(Home):
             return None
         return status.st_mtime_ns, status.st_size
 
+    def place(self, member: str) -> Place:
+        return Place(self.full_name(member), 0)
+
     def full_name(self, member: str) -> str:
         return os.path.join(self.path, member)
+
+
+@dataclass(frozen=True)
+class FolderInArchive(Home):
+    """The files of an archive below one of its folders."""
+
+    path: str
+    archive: Home
+    folder: str
+
+    @cached_property
+    def names(self) -> list[str]:
+        above = f"{self.folder}/"
+        return [name.removeprefix(above) for name in self.archive.names if name.startswith(above)]
+
+    def has(self, member: str) -> bool:
+        return self.archive.has(f"{self.folder}/{member}")
+
+    def read(self, member: str) -> Content:
+        return self.archive.read(f"{self.folder}/{member}")
+
+    def stamp(self, member: str) -> object:
+        return self.archive.stamp(f"{self.folder}/{member}")
+
+    def picture(self, member: str) -> Picture:
+        return self.archive.picture(f"{self.folder}/{member}")
+
+    def place(self, member: str) -> Place:
+        return self.archive.place(f"{self.folder}/{member}")
 
 
 class Zip(Home):
@@ -314,10 +370,39 @@ def is_packed(path: str) -> bool:
     return bool(IDX.search(name) or BATCH.search(name))
 
 
+def is_home(path: str) -> bool:
+    """Whether a path names a folder, an archive, a folder in one, or a packed file."""
+    inside = archive_above(path) is not None and not is_image(path)
+    return os.path.isdir(path) or is_archive(path) or is_packed(path) or inside
+
+
+def archive_above(path: str) -> str | None:
+    """Return the archive that a path like photos.zip/train leads into."""
+    if os.path.exists(path):
+        return None
+    return next((str(each) for each in Path(path).parents if each.is_file() and is_archive(str(each))), None)
+
+
+def common_folder(names: Iterable[str]) -> str:
+    """Return the deepest folder that holds all images of these names; "" if there is none."""
+    return os.path.commonpath({os.path.dirname(name) for name in names if is_image(name)} or {""})
+
+
+def class_folder(names: Iterable[str]) -> str:
+    """Return the deepest folder whose sub-folders hold all images of these names."""
+    folders = {os.path.dirname(name) for name in names if is_image(name)}
+    return os.path.dirname(*folders) if len(folders) == 1 else os.path.commonpath(folders or {""})
+
+
 def open_home(path: str) -> Home:
-    """Open a folder, an archive or a packed file; one that has not changed is opened once."""
+    """Open a folder, an archive, a folder in one, or a packed file; an unchanged file is opened once."""
     if os.path.isdir(path):
         return Folder(path)
+    if archive := archive_above(path):
+        found = FolderInArchive(path, open_home(archive), Path(path).relative_to(archive).as_posix())
+        if not found.names:
+            raise InputError(f"{archive} has no folder {found.folder}; name one of its folders, or {archive}")
+        return found
     try:
         status = os.stat(path)
     except OSError as error:
@@ -341,10 +426,8 @@ def find_picture(name: str) -> Picture:
     packed, mark, number = name.rpartition("#")
     if mark and number.isdecimal() and is_packed(packed) and os.path.isfile(packed):
         return Picture(name, packed, number)
-    if not os.path.exists(name):
-        for parent in Path(name).parents:
-            if parent.is_file() and is_archive(str(parent)):
-                return Picture(name, str(parent), Path(name).relative_to(parent).as_posix())
+    if archive := archive_above(name):
+        return Picture(name, archive, Path(name).relative_to(archive).as_posix())
     folder, member = os.path.split(name)
     return Picture(name, folder or ".", member)
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqwright.data.images import is_archive, is_packed, open_home
+from seqwright.data.images import archive_above, common_folder, is_archive, is_packed, open_home
 from seqwright.data.read_report import PLACES_KEPT, Place
+from seqwright.data.readers.files import only_folder
 from seqwright.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,13 +37,15 @@ ENOUGH = 20  # distinct groups: with fewer, a part of the split may be empty
 
 def parts_in(folder: str) -> dict[Part, list[str]]:
     """Return the parts that the files or sub-folders of a folder or an archive are named after, such as
-    `train` and `test`; of images in packed files, their parts.
+    `train` and `test`; of images in packed files, their parts. They may lie in the only folder that it holds.
 
     Nothing without a part to hold out, because `train` can be a label, or if two names mean the same part.
     """
     if os.path.isdir(folder):
+        folder = only_folder(folder)
         names = sorted(os.listdir(folder))
-    elif is_archive(folder) and os.path.isfile(folder):
+    elif (is_archive(folder) and os.path.isfile(folder)) or archive_above(folder):
+        folder = os.path.normpath(os.path.join(folder, common_folder(open_home(folder).names)))
         names = sorted({name.partition("/")[0] for name in open_home(folder).names if "/" in name})
     else:
         return {}

@@ -19,6 +19,7 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.fingerprints import check_run_data
 from seqwright.data.plan import evenly
 from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.images import tables_and_home
 from seqwright.data.results import Prediction
 from seqwright.data.split import NAMES, Part, parts_in
 from seqwright.data.task import Bucket, Item, Judge, Mistake, Table, group_items
@@ -279,13 +280,17 @@ def evaluate_files(
     syntax: Sequence[str] = (),
     **how: Any,
 ) -> Evaluation:
-    """Evaluate on files, read as the training of the model reads them; without files, on its test split.
+    """Evaluate on files, read as the training of the model reads them; without files, on its test split. Of a
+    folder of images and tables that name them, the tables are the data.
 
     syntax: CoNLL-U files with the dependency trees of the sources.
     """
     config = predictor.config or Config()
     data, paths = config.data, tuple(os.fspath(file) for file in files)
     if paths:
+        reading = replace(data, columns=columns or data.columns, images=None)
+        if len(paths) > 1 and (named := tables_and_home(paths, reading)):
+            paths, data = tuple(named[0]), replace(data, images=named[1])
         data = replace(
             data,
             test=tuple(parts_in(paths[0]).get("test", paths)) if len(paths) == 1 else paths,

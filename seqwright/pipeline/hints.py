@@ -55,7 +55,7 @@ def next_commands(
         "next:",
         predict,
         *([] if usage.chat is None else [f"  seqwright chat {run}  # talk to it"]),
-        f"  seqwright evaluate {run} {files_like(trained)}       # scores on another file of the same form",
+        f"  seqwright evaluate {run} {files_like(trained)}  # scores on another file of the same form",
         *([look] if kind in usage.traced else []),
         *([watch] if (folder / TRACES).exists() else []),
         f"  python -m webbrowser {shlex.quote(str(folder / 'report.html'))}  # the report",

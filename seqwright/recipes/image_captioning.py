@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
-from seqwright.recipes.image_classification import image_size
+from seqwright.recipes.image_classification import image_size, names_side, started_encoder
 from seqwright.recipes.text_to_text import SUBWORDS
 
-SIDES = re.compile(r"\b(left|right|links|rechts|gauche|droite)\b", re.IGNORECASE)
 NAMED_SIDES = 0.01  # share of captions that name a side from which on images are not mirrored
 SHORT = 6  # words on average, below which a caption is right or wrong
+PRESET = "cnn-transformer"
 ALONE = 0.9  # images per caption from which on images count as having one caption each
 CORES = 2
 HELD_OUT = 1000  # images
@@ -25,13 +24,15 @@ MANY = 20_000  # captions
 def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     """Return a recipe for the files of a survey; what is requested is not chosen."""
     captions, ending = survey.report.examples, requested.get("training", {})
+    asked = requested.get("model", {})
     time = [] if ending.keys() & set(ENDS) else [_time(captions)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     choices = [
         image_size(survey),
         _augmentation(survey),
         _tokenizer(captions),
-        *([] if requested.get("model", {}).keys() & {"preset", "kind", "encoder"} else [_model()]),
+        *([] if asked.keys() & {"preset", "kind"} else [_model()]),
+        *started_encoder(PRESET, asked),
         _batch(captions),
         *time,
         _validation(survey, ends),
@@ -45,7 +46,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
 def _augmentation(survey: Survey) -> Choice:
     """No flips where captions name sides; colours stay, because captions name them."""
     texts = [example.text for example in survey.sample]
-    share = sum(bool(SIDES.search(text)) for text in texts) / max(len(texts), 1)
+    share = sum(map(names_side, texts)) / max(len(texts), 1)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
     if share < NAMED_SIDES:
         kinds.append("flip")
@@ -64,7 +65,7 @@ def _tokenizer(captions: int) -> Choice:
 
 def _model() -> Choice:
     reason = "convolutions learn the most from few images, and a Transformer writes the fastest"
-    return Choice("model cnn-transformer", {"model": {"preset": "cnn-transformer"}}, reason)
+    return Choice(f"model {PRESET}", {"model": {"preset": PRESET}}, reason)
 
 
 def _batch(captions: int) -> Choice:

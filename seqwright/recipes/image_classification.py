@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from seqwright.config.recipe import ENDS, Choice, Recipe
+from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.data.images import decoded
 from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
 from seqwright.models.building import resolve
+from seqwright.training.encoder_start import encoder_of_run
 
 SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
 SMALL = 40  # pixels up to which images keep their size
@@ -26,6 +28,10 @@ BATCH = 64
 SPEED = 700  # images of 32 × 32 pixels per second on two cores, roughly
 SEEN = 5  # times that each image is seen, from which on augmentation and small patches pay
 PRESET = "resnet20"
+EDGE = r"(?<=[a-z])(?=[A-Z])"  # turnLeft, LeftTurn
+SIDES = re.compile(
+    rf"(?:(?<![^\W\d_])|{EDGE})(?i:left|right|links|rechts|gauche|droite)(?:(?![^\W\d_])|{EDGE})"
+)
 RATES = {"resnet": 4e-3, "cnn": 2e-3, "hybrid": 1.5e-3, "patches": 1e-3}  # the highest, by encoder
 
 
@@ -34,19 +40,22 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     if len(survey.labels) < 2:
         (only,) = survey.labels or [""]
         raise InputError(
-            f"{survey.name}: every image has the label {only!r}; a classifier needs at least two labels"
+            f"{survey.name}: every image has the label {only!r}; a classifier needs at least two labels: a "
+            "folder for each class, or a table of labels"
         )
     images, ending = survey.report.examples, requested.get("training", {})
     size = image_size(survey)
     time = [] if ending.keys() & set(ENDS) else [_time(images)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
-    asked = requested.get("model", {})
+    encoder = started_encoder(PRESET, requested.get("model", {}))
+    asked = merged(encoder[0].table["model"] if encoder else {}, requested.get("model", {}))
     epochs = _epochs(images, pixels, ends)
     choices = [
         size,
         _augmentation(survey, epochs),
         _model(survey, pixels, epochs, asked),
+        *encoder,
         _batch(asked),
         *time,
         _validation(ends),
@@ -69,6 +78,18 @@ def image_size(survey: Survey) -> Choice:
     return Choice(f"images of {size} × {size} pixels", {"data": {"image_size": size}}, reason)
 
 
+def started_encoder(preset: str, asked: Mapping[str, Any]) -> list[Choice]:
+    """The encoder of the run that `model.encoder.start` names; nothing if no run decides its sizes."""
+    encoder = asked.get("encoder")
+    if not isinstance(encoder, Mapping) or "start" not in encoder:
+        return []
+    taken = encoder_of_run(encoder, resolve({"preset": preset, **asked})["encoder"])
+    if not taken:
+        return []
+    reason = "the model starts with its weights, and therefore has its kind and sizes"
+    return [Choice(f"encoder {taken['kind']} of {encoder['start']}", {"model": {"encoder": taken}}, reason)]
+
+
 def _epochs(images: int, pixels: int, ends: Mapping[str, Any]) -> float:
     """Return about how often each image is seen."""
     if ends.get("epochs"):
@@ -86,17 +107,29 @@ def _augmentation(survey: Survey, epochs: float) -> Choice:
     sample: list[ImageExample] = list(survey.sample)
     colour = any(each.image.facts.colour for each in sample)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
-    named = all(len(label) == 1 and label.isalnum() for label in survey.labels)
-    if named or (not colour and _strokes(sample)):
-        what = "the labels are digits or letters" if named else "they are grey strokes on a plain background"
-        reason += f"; no flips, because {what}: mirrored, they may mean something else"
+    if meaning := _mirrored_meaning(survey, sample, colour):
+        reason += f"; no flips, because {meaning}: mirrored, they may mean something else"
     else:
         kinds.append("flip")
-        reason += " and mirrored, because the labels name things that look alike mirrored"
+        reason += " and mirrored, because no label names left or right"
     if colour:
         kinds += ["colour", "erase"]
         reason += "; brightness, contrast and saturation change, and rectangles are erased"
     return Choice(f"augmentation: {', '.join(kinds)}", {"data": {"augment": kinds}}, reason)
+
+
+def names_side(text: str) -> bool:
+    """Whether a caption or a label has a word for left or right, as in `turn_left`."""
+    return SIDES.search(text) is not None
+
+
+def _mirrored_meaning(survey: Survey, sample: list[ImageExample], colour: bool) -> str | None:
+    """Return why mirrored images may have another label, or None."""
+    if sides := [label for label in survey.labels if names_side(label)]:
+        return f"labels name a side, such as {excerpt(sides[0])}"
+    if all(len(label) == 1 and label.isalnum() for label in survey.labels):
+        return "the labels are digits or letters"
+    return "they are grey strokes on a plain background" if not colour and _strokes(sample) else None
 
 
 def _strokes(sample: list[ImageExample]) -> bool:
@@ -110,17 +143,19 @@ def _strokes(sample: list[ImageExample]) -> bool:
 
 
 def _model(survey: Survey, pixels: int, epochs: float, asked: Mapping[str, Any]) -> Choice:
-    table: dict[str, Any] = {} if asked.keys() & {"preset", "kind", "encoder"} else {"preset": PRESET}
+    table: dict[str, Any] = {} if asked.keys() & {"preset", "kind"} else {"preset": PRESET}
     what, reason = f"model {PRESET}", "convolutions learn the most from few images"
+    encoder = asked.get("encoder", {})
+    set_by_user = {*asked, *encoder} if isinstance(encoder, Mapping) else {"kind"}
     if not table:
         what, reason = f"model {asked.get('preset', 'of the configuration')}", "as requested"
-        if asked.get("preset") == "tiny-vit" and "patch" not in asked.get("encoder", {}):
+        if asked.get("preset") == "tiny-vit" and not set_by_user & {"kind", "patch"}:
             side = 4 if epochs < SEEN else 8
             patch = max(-(-pixels // side), 1)
             table["encoder"] = {"patch": patch}
             what += f", patches of {patch} × {patch} pixels"
             reason += f"; {side} × {side} of them, because each image is seen about {epochs:.1f} times"
-    elif pixels > SMALL:
+    elif pixels > SMALL and not set_by_user & {"kind", "stem"}:
         table["encoder"] = {"stem": "large"}
         what += " with a large stem"
     most, least = (count for _, count in (survey.labels.most_common()[0], survey.labels.most_common()[-1]))

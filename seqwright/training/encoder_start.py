@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,32 @@ from seqwright.config import Spec
 from seqwright.errors import ModelError
 from seqwright.models import Model
 from seqwright.models.building import resolve
+from seqwright.models.building.transfer import fixed_options
 from seqwright.models.encoders.bases.released import converted, fitted_positions
 from seqwright.runs.folder import Run
 from seqwright.runs.tensors import load_tensors
+from seqwright.training.warm_start import Start
 
 PREFIX, POSITIONS = "encoder.", "transformer.positions"
+
+
+def encoder_of_run(requested: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the kind and sizes of the run that a requested encoder starts from, in place of those of the
+    usual encoder; nothing if the request names a kind, a file of weights or no start.
+    """
+    path = requested.get("start")
+    if "kind" in requested or not isinstance(path, str) or Path(path).is_file():
+        return {}
+    _, found = Start.open(path).encoder()
+    named = found.keys() | usual.keys()  # other options have their defaults in both
+    return {key: value for key, value in fixed_options(found).items() if key in named}
 
 
 def start_encoder(model: Model, description: Spec) -> None:
     """Copy weights into the encoder of a model whose option `start` names a run folder, or a safetensors file
     with released weights. Learned positions of another grid are interpolated.
     """
-    part = resolve(description).get("encoder")
-    path = part.get("start") if isinstance(part, dict) else None
+    path = _start_of(description)
     if path is None:
         return
     encoder: Any = model.get_submodule("encoder")
@@ -40,6 +54,19 @@ def start_encoder(model: Model, description: Spec) -> None:
     if wrong:
         raise ModelError(f"{path} has another encoder than this model: {'; '.join(wrong[:3])}")
     model.take_weights({**model.weights(), **{f"{PREFIX}{name}": weight for name, weight in found.items()}})
+
+
+def check_encoder_start(description: Spec) -> None:
+    """Refuse an encoder that starts from a run whose encoder has other options."""
+    path = _start_of(description)
+    if path is not None and not Path(path).is_file():
+        Start.open(path).check_encoder(resolve(description)["encoder"])
+
+
+def _start_of(description: Spec) -> str | None:
+    """Return the option `start` of the encoder of a described model."""
+    start: str | None = resolve(description).get("encoder", {}).get("start")
+    return start
 
 
 def _own(weights: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from seqwright.models import Model
 from seqwright.models.building import build_model, reads_trees, resolve
 from seqwright.runs.folder import Run, differences
 from seqwright.runtime import threads
-from seqwright.training.encoder_start import start_encoder
+from seqwright.training.encoder_start import check_encoder_start, start_encoder
 from seqwright.training.forecast import Forecast, forecast
 from seqwright.training.interrupt import Interrupt
 from seqwright.training.optimizer import OPTIMIZERS
@@ -60,9 +60,7 @@ def train(
     interrupt = interrupt or Interrupt()
     config = pin_preset(config, Path(folder))
     check_parts(config)  # before a folder with a wrong configuration exists
-    start = None if config.start is None or _begun(Path(folder)) else Start.open(config.start)
-    if start is not None:
-        taken_parts(start, config)
+    start = None if _begun(Path(folder)) else _checked_start(config)
     run = open_or_create(config, Path(folder))
     with run.lock(), interrupt.listening(), with_workers(config) as workers:
         if run.config != config.to_dict():
@@ -94,8 +92,7 @@ def with_workers(config: Config) -> Iterator[int]:
 def plan(config: Config) -> Forecast:
     """Return the forecast of a training without starting it."""
     check_parts(config)
-    if config.start is not None:
-        taken_parts(Start.open(config.start), config)
+    _checked_start(config)
     with TemporaryDirectory(prefix="seqwright-plan-") as folder, with_workers(config) as workers:
         prepared = prepare(config, Path(folder))
         return forecast(config, prepared, first_model(config, prepared), workers)
@@ -105,6 +102,16 @@ def first_model(config: Config, prepared: Prepared) -> Model:
     """Return the model before the first step."""
     torch.manual_seed(derived_seed(config.seed))
     return build_model(config.model, **prepared.task.facts())
+
+
+def _checked_start(config: Config) -> Start | None:
+    """Return the run that a training starts from, if it does; refuse a run with another model or encoder."""
+    if config.start is None:
+        check_encoder_start(config.model)
+        return None
+    start = Start.open(config.start)
+    taken_parts(start, config)
+    return start
 
 
 def _begun(folder: Path) -> bool:

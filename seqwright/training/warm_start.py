@@ -68,6 +68,19 @@ class Start:
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from error
 
+    def check_encoder(self, wanted: Mapping[str, Any]) -> str:
+        """Return the part that becomes the encoder of a model; refuse one with other options."""
+        part, taken = self.encoder()
+        sides: list[dict[str, Any]] = [{"kind": side["kind"]} for side in (taken, wanted)]
+        if sides[0] == sides[1]:
+            sides = [fixed_options(taken), fixed_options(wanted)]
+        if changed := differences(*sides):
+            changes = "; ".join(changed)
+            raise ModelError(
+                f"{self.path} has another encoder ({changes}); use its options, or train without start"
+            )
+        return part
+
     def parameters(self, part: str) -> int:
         shapes = self.run.weight_shapes()
         return sum(torch.Size(shape).numel() for name, shape in shapes.items() if name.startswith(f"{part}."))
@@ -90,17 +103,7 @@ def taken_parts(start: Start, config: Config) -> dict[str, str]:
             f"{config.task} has no encoder, so it cannot start from {path}, a run of {start.config.task}; "
             "train without start"
         )
-    part, encoder = start.encoder()
-    sides = [encoder, new["encoder"]]
-    if sides[0]["kind"] == sides[1]["kind"]:
-        sides = [*map(fixed_options, sides)]
-    else:
-        sides = [{"kind": side["kind"]} for side in sides]
-    if changed := differences(*sides):
-        raise ModelError(
-            f"{path} has another encoder ({'; '.join(changed)}); use its options, or train without start"
-        )
-    return {"encoder.": f"{part}."}
+    return {"encoder.": f"{start.check_encoder(new['encoder'])}."}
 
 
 def warm_start(model: Model, start: Start, config: Config) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,12 @@ from seqwright.data.corpus import Corpus
 from seqwright.data.images import to_uri
 from seqwright.data.task import group_items
 from seqwright.data.tokenizer import END
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.models.building import resolve
 from seqwright.pipeline.design import design
 from seqwright.tasks.image_captioning import most_typical
-from seqwright.training.run import check_parts
+from seqwright.training.encoder_start import check_encoder_start
+from seqwright.training.run import check_parts, train
 
 FAST = {
     "tokens": 64,
@@ -195,6 +198,23 @@ def test_an_evaluation_shows_the_score_of_one_fixed_caption(run):
     assert found.to_json()["signatures"]["bleu_4"].startswith("nrefs:3")
 
 
+@pytest.mark.parametrize("name", ["photos", "photos.zip", "photos.zip/inside"])
+def test_an_evaluation_takes_other_images_than_those_of_the_run(run, name, tmp_path, capsys):
+    draw, home = np.random.default_rng(3), tmp_path / name
+    if ".zip" in name:
+        with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+            archive.writestr("inside/new.png", encoded(pixels(True, draw)))
+    else:
+        home.mkdir()
+        (home / "new.png").write_bytes(encoded(pixels(True, draw)))
+    (tmp_path / "new.tsv").write_text("".join(f"new.png\t{caption}\n" for caption in CAPTIONS[True]))
+    for given in ([str(home), str(tmp_path / "new.tsv")], [str(tmp_path / "new.tsv"), str(home)]):
+        assert cli.main(["evaluate", str(run), *given, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["items"] == 1
+    assert cli.main(["evaluate", str(run), str(tmp_path / "new.tsv")]) == 2
+    assert f"or name their folder, too: FOLDER {tmp_path / 'new.tsv'}" in capsys.readouterr().err
+
+
 # Inputs --------------------------------------------------------------------------------------------
 
 
@@ -251,14 +271,67 @@ def test_a_caption_is_never_empty(run, beam, monkeypatch):
 # An encoder of another run --------------------------------------------------------------------------
 
 
-def test_the_encoder_of_a_classifier_is_taken_over(run, tmp_path):
+def photos(home: Path) -> Path:
+    """Images of two classes in folders."""
     draw = np.random.default_rng(0)
     for number in range(40):
-        folder = tmp_path / "photos" / ("day" if number % 2 else "night")
+        folder = home / "photos" / ("day" if number % 2 else "night")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number}.png").write_bytes(encoded(pixels(bool(number % 2), draw)))
+    return home / "photos"
+
+
+def test_the_documented_commands_start_from_the_encoder_of_a_run(tmp_path, monkeypatch):
+    photos(tmp_path)
+    lines = [f"photos/{'day' if n % 2 else 'night'}/{n}.png\tpicture {n} of many\n" for n in range(40)]
+    (tmp_path / "captions.tsv").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    short = ["--steps", "1", "--threads", "1", "--quiet"]
+    sizes = ["model.encoder.size=128", "model.encoder.layers=2", "model.encoder.stem=large"]
+    assert cli.main(["train", "photos", *sizes, *short]) == 0
+    for data in ("captions.tsv", "photos"):
+        out = f"runs/{data}-started"
+        assert cli.main(["train", data, "model.encoder.start=runs/photos", *short, "--out", out]) == 0
+        first, started = (seqwright.load(run).model.encoder for run in ("runs/photos", out))
+        assert [each.shape for each in first.parameters()] == [each.shape for each in started.parameters()]
+
+
+@pytest.mark.parametrize("preset", [None, "xu2015", "vit-transformer"])
+@pytest.mark.parametrize("sizes", [{}, {"kind": "cnn", "size": 24}])
+def test_an_encoder_that_starts_from_a_run_has_its_kind_and_sizes(run, preset, sizes):
+    data = {"train": [str(run.parent / "captions.tsv")], "images": str(run.parent / "images.zip")}
+    model = {"encoder": {"start": str(run), **sizes}, **({} if preset is None else {"preset": preset})}
+    designed = design({"data": data, "model": model})
+    described = resolve(designed.config.model)
+    assert described["decoder"]["kind"] == ("rnn" if preset == "xu2015" else "transformer")
+    if sizes:  # a kind that is requested is that of no run
+        assert {**described["encoder"], **sizes} == described["encoder"]
+        return
+    taken = seqwright.load(run).model.encoder
+    assert (described["encoder"]["kind"], described["encoder"]["size"]) == ("resnet", taken.size)
+    assert f"encoder resnet of {run}: the model starts with its weights" in "\n".join(designed.lines())
+    check_encoder_start(designed.config.model)
+
+
+@pytest.mark.parametrize(
+    ("option", "change"),
+    [
+        ({"colours": "imagenet"}, 'colours: "half" -> "imagenet"'),
+        ({"kind": "cnn"}, 'kind: "resnet" -> "cnn"'),
+    ],
+)
+def test_an_encoder_with_other_options_is_refused_before_there_is_a_folder(run, option, change, tmp_path):
+    model = {**SMALL, "encoder": {**SMALL["encoder"], "start": str(run), **option}}
+    if "kind" in option:
+        del model["encoder"]["stem"]
+    with pytest.raises(ModelError, match=re.escape(f"{run} has another encoder ({change}); use its options")):
+        train(configured(run.parent / "captions.tsv", model), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_encoder_of_a_classifier_is_taken_over(run, tmp_path):
     encoder = {"kind": "resnet", "stages": 3, **SMALL["encoder"]}
-    data = {"train": [str(tmp_path / "photos")], "held_out": 0.2, "image_size": 12}
+    data = {"train": [str(photos(tmp_path))], "held_out": 0.2, "image_size": 12}
     classifier = {"preset": "resnet20", "encoder": encoder}
     table = {"task": "image_classification", "data": data, "model": classifier, "training": FAST}
     tiny.train(parse({**table, "threads": 1}), tmp_path / "classifier")

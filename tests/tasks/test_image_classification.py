@@ -21,12 +21,14 @@ from seqwright.data.images import to_uri
 from seqwright.data.store import Store
 from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
-from seqwright.models.building import build_model
+from seqwright.models.building import build_model, resolve
 from seqwright.pipeline.design import design
+from seqwright.recipes.image_classification import names_side
 from seqwright.runs.report.contact_sheet import contact_sheet
 from seqwright.runs.report.page import write_report
 from seqwright.runs.report.reader import Document
 from seqwright.tasks.image_classification import ImageClassification
+from seqwright.training.run import check_parts
 
 FAST = {
     "tokens": 16,
@@ -48,13 +50,17 @@ def picture(label: str, draw: np.random.Generator, size: int = 12) -> np.ndarray
 
 
 def photos(
-    folder: Path, count: int = 60, labels: tuple[str, ...] = ("day", "night"), grey: bool = False
+    folder: Path,
+    count: int = 60,
+    labels: tuple[str, ...] = ("day", "night"),
+    grey: bool = False,
+    size: int = 12,
 ) -> str:
     draw = np.random.default_rng(0)
     for number in range(count):
         label = labels[number % len(labels)]
         (folder / label).mkdir(parents=True, exist_ok=True)
-        image = Image.fromarray(picture("day" if label == labels[0] else "night", draw))
+        image = Image.fromarray(picture("day" if label == labels[0] else "night", draw, size))
         (image.convert("L") if grey else image).save(folder / label / f"{number}.png")
     return str(folder)
 
@@ -93,6 +99,22 @@ def test_digits_and_letters_are_not_mirrored(labels, grey, tmp_path):
     assert "no flips, because the labels are digits or letters" in "\n".join(made.lines())
 
 
+@pytest.mark.parametrize(
+    ("label", "side"),
+    [
+        *((label, True) for label in ("left", "turn_left", "Hand-Right", "turnLeft", "RightHand2", "RECHTS")),
+        *((label, False) for label in ("bright", "leftover", "copyright", "LEFTOVER")),
+    ],
+)
+def test_labels_that_name_a_side_are_not_mirrored(label, side, tmp_path):
+    assert names_side(label) == side
+    if label in ("turn_left", "bright"):
+        made = design({"data": {"train": [photos(tmp_path / "signs", labels=(label, "stop"))]}})
+        assert ("flip" in made.config.data.augment) == (not side)
+        reason = "labels name a side, such as “turn_left”" if side else "because no label names left or right"
+        assert reason in "\n".join(made.lines())
+
+
 def test_grey_strokes_are_not_mirrored(tmp_path):
     draw = np.random.default_rng(0)
     for number in range(40):
@@ -109,6 +131,18 @@ def test_grey_strokes_are_not_mirrored(tmp_path):
 def test_one_class_is_refused(tmp_path):
     with pytest.raises(InputError, match="every image has the label 'day'"):
         design({"data": {"train": [photos(tmp_path / "p", labels=("day",))]}, "task": "image_classification"})
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [({"encoder": "cnn"}, "cnn"), ({"encoder": {"kind": "hybrid"}}, "hybrid"), ({"stem": "small"}, "resnet")],
+)
+def test_an_encoder_on_its_own_is_that_of_a_classifier(model, kind, tmp_path):
+    made = design({"data": {"train": [photos(tmp_path / "photos", size=48)]}, "model": model})
+    check_parts(made.config)
+    described = resolve(made.config.model)
+    assert (described["kind"], described["encoder"]["kind"]) == ("encoder_only", kind)
+    assert described["encoder"].get("stem", "small") == "small"
 
 
 # Training ------------------------------------------------------------------------------------------
@@ -273,6 +307,9 @@ def test_the_commands_take_images_folders_and_lists(trained, tmp_path, capsys):
     out = tmp_path / "labels.txt"
     assert cli.main(["predict", str(run), str(Path(folder) / "day"), "--output", str(out)]) == 0
     rows = [line.split("\t") for line in out.read_text().splitlines()]  # the order is not the user's own
+    archive = shutil.make_archive(str(tmp_path / "all"), "zip", Path(folder).parent, Path(folder).name)
+    assert cli.main(["predict", str(run), archive]) == 0
+    assert capsys.readouterr().out.startswith(f"{archive}/photos/day/0.png\tday\n")
     assert [label for _, label in rows] == ["day"] * 40
     assert sorted(path for path, _ in rows) == sorted(map(str, (Path(folder) / "day").iterdir()))
     capsys.readouterr()
@@ -294,6 +331,36 @@ def test_images_of_a_folder_that_cannot_be_used_are_named(trained, tmp_path, cap
     assert "1 image of" in caplog.text
     assert "2.png is not an image, or is damaged" in caplog.text
     assert cli.main(["predict", str(trained[0]), str(folder / "2.png")]) == 2  # named by itself
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_images_of_a_list_that_cannot_be_used_have_empty_outputs(
+    piped, trained, tmp_path, capsys, monkeypatch
+):
+    run, folder = trained
+    (tmp_path / "junk.png").write_bytes(b"junk")
+    good = [str(Path(folder) / name) for name in ("day/0.png", "night/1.png")]
+    listed = tmp_path / "list.txt"
+    given = [str(listed)]
+    if piped:
+        given = []
+        monkeypatch.setattr("sys.stdin", listed.open("w+"))
+    listed.write_text(f"{good[0]}\ngone.png\n{good[1]}\n{tmp_path / 'junk.png'}\n")
+    assert cli.main(["predict", str(run), *given]) == 0
+    found = capsys.readouterr()
+    assert found.out == "day\n\nnight\n\n"
+    name = "standard input" if piped else str(listed)
+    faults = f"gone.png does not exist; {tmp_path / 'junk.png'} is not an image, or is damaged"
+    assert f"2 lines with an empty output: {faults} ({name}:2, {name}:4)" in found.err
+    if piped:
+        return
+    assert cli.main(["predict", str(run), str(listed), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["output"] for row in rows] == ["day", "", "night", ""]
+    assert rows[1] == {"source": "gone.png", "fault": "gone.png does not exist", "output": ""}
+    listed.write_text("gone.png\n")
+    assert cli.main(["predict", str(run), str(listed)]) == 2
+    assert "list.txt has no input that can be used" in capsys.readouterr().err
 
 
 def test_a_run_verifies_without_its_images(tmp_path, capsys):

@@ -122,6 +122,13 @@ def files_in(paths: Iterable[str]) -> list[str]:
     return found
 
 
+def only_folder(path: str) -> str:
+    """Return a folder; if all that it holds is another folder, that one, at any depth."""
+    shown = [name for name in os.listdir(path) if not name.startswith((".", "__MACOSX"))]
+    inside = os.path.join(path, shown[0]) if len(shown) == 1 else path
+    return only_folder(inside) if inside != path and os.path.isdir(inside) else path
+
+
 def is_text(file: str) -> bool:
     """Whether the name of a file, compressed or not, ends like that of a running text."""
     return uncompressed(file).suffix.lower() in TEXTS

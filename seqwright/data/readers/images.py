@@ -9,7 +9,8 @@
 | captions of COCO in JSON | each caption |
 | IDX (MNIST), batches of CIFAR-10 | the label |
 
-Every image is decoded once when it is read. An image that cannot be used is counted with its place.
+A folder in which everything lies counts as the folder or archive itself. Every image is decoded once when it
+is read. An image that cannot be used is counted with its place.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from seqwright.data.images import (
     ImageFault,
     Packed,
     Picture,
+    archive_above,
     checked,
+    class_folder,
     find_picture,
     in_parallel,
-    is_archive,
+    is_home,
     is_image,
     is_packed,
     open_home,
@@ -48,7 +51,7 @@ from seqwright.data.readers.lines import Decoding
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -153,8 +156,9 @@ def _folder_layout(names: Sequence[str], where: str) -> Layout | None:
     texts = {path.with_suffix("") for path in paths if path.suffix.lower() == ".txt"}
     if sum(path.with_suffix("") in texts for path in images) >= SHARE * len(images):
         return Layout("captions", f"{where}: images have text files of the same name")
-    classes = {path.parts[0] for path in images if len(path.parts) > 1}
-    if len(classes) < 2:
+    inside = [path.relative_to(class_folder(map(str, images))) for path in images]
+    classes = {path.parts[0] for path in inside if len(path.parts) > 1}
+    if len(classes) < 2 and len(images) < SHARE * len(paths):
         return None
     return Layout("labels", f"{where}: images in {pluralize(len(classes), 'folder')}, one per class")
 
@@ -187,7 +191,7 @@ class ImageFiles(OpenedFiles):
         return [self._layout(path) for path in self.paths]
 
     def _layout(self, path: str) -> _Files:
-        if os.path.isdir(path) or is_archive(path) or is_packed(path) or _archive_in(path):
+        if is_home(path):
             return _in_home(path, self.data)
         if Path(path).suffix.lower() == ".json" and _is_coco(path):
             return _Coco(path, self.data)
@@ -210,7 +214,7 @@ class ImageFiles(OpenedFiles):
             raise InputError(f"{self.name} has no images; expected {', '.join(self.form[:1])}")
         if first is not None and 2 * faults > seen:
             count = f"{faults:,} of {seen:,} images cannot be used"
-            raise InputError(f"{first}; {count}: fix them, or name their folder with data.images=FOLDER")
+            raise InputError(f"{first}; {count}: fix them, or name their folder, too: FOLDER {self.name}")
 
 
 def _checked(found: Found) -> tuple[Found, Picture | ImageFault]:
@@ -229,8 +233,8 @@ def _picture(found: Found) -> Picture:
     member = os.path.normpath(member) if isinstance(found.home, Folder) else member.removeprefix("./")
     if member.split(os.sep)[0] == ".." or os.path.isabs(member):
         fault = f"{found.member} is outside of {found.home.path}"
-        raise ImageFault(f"{fault}; name its folder with data.images=FOLDER", Reason.OUTSIDE_IMAGE)
-    return Picture(found.home.full_name(member), found.home.path, member)
+        raise ImageFault(f"{fault}; name its folder next to the table", Reason.OUTSIDE_IMAGE)
+    return found.home.picture(found.home.find(member))
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ class _Files:
     def entries(self, report: ReadReport) -> Iterator[Found]:
         raise NotImplementedError
 
-    @property
+    @cached_property
     def images(self) -> Home:
         """The home of the images that a table names."""
         return open_home(self.data.images or os.path.dirname(self.path) or ".")
@@ -255,13 +259,6 @@ class _Files:
     @property
     def decoding(self) -> Decoding:
         return Decoding(self.data.encoding, self.data.on_bad_bytes, self.data.max_line)
-
-
-def _archive_in(path: str) -> str | None:
-    """Return the archive that a path like photos.zip/train leads into."""
-    if os.path.exists(path):
-        return None
-    return next((str(each) for each in Path(path).parents if each.is_file() and is_archive(str(each))), None)
 
 
 def _in_home(path: str, data: DataConfig) -> _Files:
@@ -279,10 +276,6 @@ class _Members(_Files):
     @cached_property
     def homes(self) -> list[tuple[Home, list[str]]]:
         """Homes with the names of their images."""
-        if archive := _archive_in(self.path):
-            prefix = Path(self.path).relative_to(archive).as_posix() + "/"
-            home = open_home(archive)
-            return [(home, [name for name in home.names if name.startswith(prefix)])]
         home = open_home(self.path)
         if isinstance(home, Packed):
             return [(home, home.names)]
@@ -312,17 +305,18 @@ class _Members(_Files):
 
     def entries(self, report: ReadReport) -> Iterator[Found]:
         for home, names in self.homes:
+            images, classes = list(filter(is_image, names)), class_folder(names)
+            if images and not (self._twins or any(map(os.path.dirname, images))):
+                rule = "put them in a folder for each class, or name a table of their labels or captions"
+                raise InputError(f"{self.path} has no sub-folders with images; {rule}")
             for name in names:
-                yield from self._entry(home, name, report)
+                if isinstance(home, Packed):
+                    yield Found(home, name, home.label(name) or "", home.place(name))
+                elif is_image(name):
+                    yield from self._entry(home, name, classes, report)
 
-    def _entry(self, home: Home, name: str, report: ReadReport) -> Iterator[Found]:
-        inside = isinstance(home, Folder)
-        place = Place(home.full_name(name), 0) if inside else Place(home.path, home.numbers[name])
-        if isinstance(home, Packed):
-            yield Found(home, name, home.label(name) or "", place)
-            return
-        if not is_image(name):
-            return
+    def _entry(self, home: Home, name: str, classes: str, report: ReadReport) -> Iterator[Found]:
+        place = home.place(name)
         if self._twins:
             stem = os.path.splitext(name)[0]
             content = home.read(f"{stem}.txt") if stem in self._twins else b""
@@ -330,18 +324,11 @@ class _Members(_Files):
                 if line.strip():
                     yield Found(home, name, line.strip(), place)
             return
-        folders = self._own(home, name).parts[:-1]
+        folders = PurePosixPath(Path(name).as_posix()).relative_to(classes).parts[:-1]
         if folders:
             yield Found(home, name, folders[0], place)
         else:
             report.add(Reason.BAD_ROW, place, f"{place}: the image is in no folder of a class")
-
-    def _own(self, home: Home, name: str) -> PurePosixPath:
-        """Return the path of an image below the folder that the user named."""
-        path = PurePosixPath(Path(name).as_posix())
-        if archive := _archive_in(self.path):
-            return path.relative_to(Path(self.path).relative_to(archive).as_posix())
-        return path
 
 
 @dataclass(frozen=True)
@@ -394,7 +381,12 @@ class _Coco(_Files):
                 report.add(Reason.BAD_ROW, Place(self.path, number), f"image {number} has no file_name")
                 continue
             files[image.get("id")] = image["file_name"]
-        for number, note in enumerate(document["annotations"], start=1):
+        notes = document["annotations"]
+        keys = dict.fromkeys(key for note in notes if isinstance(note, dict) for key in note)
+        if notes and "caption" not in keys:
+            rule = "captions are needed, as in captions_train2017.json"
+            raise InputError(f"{self.path} has annotations with {shorten_list(keys)} and no caption; {rule}")
+        for number, note in enumerate(notes, start=1):
             place, fields = Place(self.path, number), note if isinstance(note, dict) else {}
             caption, file = fields.get("caption"), files.get(fields.get("image_id"))
             if isinstance(caption, str) and caption.strip() and file is not None:
@@ -417,7 +409,7 @@ def _is_coco(path: str) -> bool:
 
 def tables_and_home(paths: Sequence[str], data: DataConfig) -> tuple[list[str], str] | None:
     """Return the tables of a list like `photos captions.tsv`, and where the images are that they name."""
-    homes = [path for path in paths if os.path.isdir(path) or is_archive(path)]
+    homes = [path for path in paths if is_home(path)]
     tables = [path for path in paths if path not in homes]
     if len(homes) != 1 or not all(map(os.path.isfile, tables)) or data.images is not None:
         return None
@@ -433,15 +425,14 @@ def _known(table: str, data: DataConfig) -> int:
     (layout,) = ImageFiles((table,), data).layouts
     first = islice(layout.entries(ReadReport()), LOOKED)
     found = [(entry.home, entry.member) for entry in first if entry.home is not None]
-    return sum(home.has(os.path.normpath(member)) for home, member in found)
+    return sum(home.has(home.find(os.path.normpath(member))) for home, member in found)
 
 
 def files_of(paths: Sequence[str], data: DataConfig) -> list[str]:
     """Return every file that reading depends on: tables, archives, and the images themselves."""
-    found = [file for path in paths for file in files_in([_archive_in(path) or path])]
-    if data.images is not None:
-        found += files_in([data.images])
-    else:
+    homes = (*paths, *([] if data.images is None else [data.images]))
+    found = [file for path in homes for file in files_in([archive_above(path) or path])]
+    if data.images is None:
         tables = (each for each in ImageFiles(tuple(paths), data).layouts if not isinstance(each, _Members))
         found += [file for table in tables for file in _named(table)]
     return list(dict.fromkeys(found))
@@ -450,7 +441,8 @@ def files_of(paths: Sequence[str], data: DataConfig) -> list[str]:
 def _named(layout: _Files) -> list[str]:
     """Return the existing files that a table names."""
     entries = layout.entries(ReadReport())
-    files = (entry.home.full_name(entry.member) for entry in entries if entry.home is not None)
+    found = ((entry.home, entry.member) for entry in entries if entry.home is not None)
+    files = (home.full_name(home.find(member)) for home, member in found)
     return [file for file in dict.fromkeys(files) if os.path.isfile(file)]
 
 
@@ -460,4 +452,4 @@ def images_in(path: str) -> Iterator[Picture]:
     names = home.names if isinstance(home, Packed) else [name for name in home.names if is_image(name)]
     if not names:
         raise InputError(f"{path} has no images")
-    yield from (Picture(home.full_name(name), home.path, name) for name in names)
+    yield from map(home.picture, names)

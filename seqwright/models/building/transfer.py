@@ -9,7 +9,7 @@ from typing import Any
 from seqwright.errors import ModelError
 from seqwright.models import ENCODERS
 
-FREE = ("dropout", "attention_dropout", "activation_dropout")  # options that do not concern the weights
+FREE = ("start", "dropout", "attention_dropout", "activation_dropout")  # options of training alone
 STATE_ONLY = {"feed": "nothing", "readout": "state"}  # of a recurrent decoder that is a plain stack of cells
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seqwright import __version__
 from seqwright.data.read_report import Occurrences, Place, ReadReport
@@ -15,7 +15,7 @@ from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, first_lines
 from seqwright.data.results import Prediction
 from seqwright.data.text_display import excerpt, pluralize
-from seqwright.errors import InputError
+from seqwright.errors import InputError, UnusableInput
 from seqwright.files import encode_json, sha256
 from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks
 from seqwright.prediction.bulk.output import Output, ResumableFile, StandardOutput
@@ -23,6 +23,14 @@ from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import WEIGHTS
 
 UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
+FAULTS_SHOWN = 5  # inputs that cannot be used, which a warning describes
+
+
+class Unusable(NamedTuple):
+    """A line whose input cannot be used; its output is empty."""
+
+    source: str
+    fault: str
 
 
 class Job:
@@ -82,30 +90,39 @@ class Job:
         with output:
             if output.lines:
                 self.report(f"resuming after {pluralize(output.lines, 'line')}")
-            self._predict(None if requested is None else requested[output.lines :], output)
+            lines = self._predict(None if requested is None else requested[output.lines :], output)
             output.finish()
         for line in (*self.tally.summary(), *self.warnings.summary()):
             self.report(line)
+        if lines and self.warnings.unusable.count == lines:
+            raise InputError(f"{self.source.name} has no input that can be used")
 
-    def _predict(self, requested: range | None, output: Output) -> None:
+    def _predict(self, requested: range | None, output: Output) -> int:
+        """Write the outputs of the requested lines; return their number."""
         on_terminal = isinstance(output, StandardOutput) and sys.stdout.isatty()
         progress = Progress(requested, visible=not on_terminal)
-        warned = False
+        warned, lines = False, 0
         for block in line_blocks(self.source, self.decoding, self.tally, requested, joined=self.joined):
-            stream = self.predictor.stream(self._inputs(block), first=block.first, **self.options)
-            predictions = list(stream)
-            output.write([self._line(prediction) for prediction in predictions])
-            for row, prediction in enumerate(predictions, start=block.first):
-                self.warnings.add(row, prediction)
-            progress.show(len(predictions))
+            inputs = self._inputs(block)
+            usable = [each for each in inputs if not isinstance(each, Unusable)]
+            predictions = iter([*self.predictor.stream(usable, first=block.first, **self.options)])
+            answers = [each if isinstance(each, Unusable) else next(predictions) for each in inputs]
+            output.write([*map(self._line, answers)])
+            for row, answer in enumerate(answers, start=block.first):
+                self.warnings.add(row, answer)
+            progress.show(len(answers))
+            lines += len(answers)
             if not warned and (warning := self.warnings.mostly_unknown):
                 warned = True
                 progress.clear()
                 self.report(warning)
         progress.clear()
+        return lines
 
-    def _line(self, prediction: Prediction) -> bytes:
+    def _line(self, prediction: Prediction | Unusable) -> bytes:
         """Return the line of a prediction; tabs separate alternatives. A blank line has a blank one."""
+        if isinstance(prediction, Unusable):
+            return encode_json({**prediction._asdict(), "output": ""}) if self.json else b"\n"
         if self.json:
             return encode_json(prediction.to_json())
         if not prediction.source.strip():
@@ -123,25 +140,36 @@ class Job:
         for row, line in enumerate(block.lines, start=block.first + 1):
             try:
                 inputs.append(self.predictor.task.from_line(line))
+            except UnusableInput as error:
+                inputs.append(Unusable(line, str(error)))
             except InputError as error:
                 raise InputError(f"{Place(self.source.name, row)}: {error}") from error
         return inputs
 
 
 class InputWarnings:
-    """Counts lines with unknown symbols, with tabs where one text is expected, and overlong lines."""
+    """Counts lines with unknown symbols, with tabs where one text is expected, overlong lines, and those
+    that cannot be used.
+    """
 
     def __init__(self, predictor: Predictor, file: str):
         self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
         self.tokens = self.unknown = 0
-        self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed = (
-            Occurrences() for _ in range(5)
+        self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed, self.unusable = (
+            Occurrences() for _ in range(6)
         )
         self.symbols: dict[str, None] = {}  # the first unknown symbols
+        self.faults: list[str] = []  # the first ones
 
-    def add(self, row: int, prediction: Prediction) -> None:
+    def add(self, row: int, prediction: Prediction | Unusable) -> None:
         """Count one line; `row` starts at 0."""
-        reading, place = prediction.reading, Place(self.file, row + 1)
+        place = Place(self.file, row + 1)
+        if isinstance(prediction, Unusable):
+            self.unusable.add(place)
+            if len(self.faults) < FAULTS_SHOWN:
+                self.faults.append(prediction.fault)
+            return
+        reading = prediction.reading
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
             self.with_unknown.add(place)
@@ -175,6 +203,7 @@ class InputWarnings:
             (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: {unread} was not read"),
             (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
             (self.unparsed, "without a dependency tree: their positions are linear"),
+            (self.unusable, f"with an empty output: {'; '.join(self.faults)}"),
         )
         return [
             f"{pluralize(count.count, 'line')} {kind} "

@@ -22,8 +22,7 @@ from seqwright.data.images import (
     decoded,
     find_picture,
     in_parallel,
-    is_archive,
-    is_packed,
+    is_home,
     thumbnail,
     to_uri,
 )
@@ -174,7 +173,7 @@ class ImageTask(Task[ImageExample, P]):
 
     def is_one(self, given: Any) -> bool:
         if isinstance(given, str):
-            return not _holds_images(given)
+            return not is_home(given)
         return (
             isinstance(given, bytes | Mapping | ImageExample)
             or not isinstance(given, Iterable)
@@ -188,7 +187,7 @@ class ImageTask(Task[ImageExample, P]):
                 yield each._replace(text=None)
                 continue
             image = each.get("image") if isinstance(each, Mapping) else each
-            if isinstance(image, str | os.PathLike) and _holds_images(os.fspath(image)):
+            if isinstance(image, str | os.PathLike) and is_home(os.fspath(image)):
                 yield from _usable(os.fspath(image))
             else:
                 yield ImageExample(checked(_picture(image)), None, NOWHERE)
@@ -238,10 +237,6 @@ def _usable(path: str) -> Iterator[ImageExample]:
     if faults:
         named = "; ".join(faults[:NAMED]) + ("; …" if len(faults) > NAMED else "")
         logger.warning("%s of %s cannot be used: %s", pluralize(len(faults), "image"), path, named)
-
-
-def _holds_images(path: str) -> bool:
-    return os.path.isdir(path) or (os.path.isfile(path) and (is_archive(path) or is_packed(path)))
 
 
 def _picture(given: Any) -> Picture:

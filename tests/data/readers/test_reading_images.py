@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,9 @@ from PIL import Image
 from seqwright.config import DataConfig
 from seqwright.data.corpus import Corpus
 from seqwright.data.glance import look_at, recognise
-from seqwright.data.images import to_uri
+from seqwright.data.images import checked, find_picture, to_uri
 from seqwright.data.read_report import ReadReport, Reason
-from seqwright.data.readers.images import files_of, image_layout, open_images
+from seqwright.data.readers.images import files_of, image_layout, images_in, open_images, tables_and_home
 from seqwright.data.split import parts_in
 from seqwright.data.task import task_class
 from seqwright.errors import InputError
@@ -38,11 +39,14 @@ def by_class(folder: Path, count: int = 12, seed: int = 0) -> Path:
     return folder
 
 
-def zipped(folder: Path) -> Path:
+def zipped(folder: Path, top: str = "") -> Path:
+    """An archive of a folder, as a Mac makes it: below a top folder, with files of the system."""
     path = folder.with_suffix(".zip")
     with zipfile.ZipFile(path, "w") as file:
         for each in sorted(folder.rglob("*.*")):
-            file.write(each, each.relative_to(folder))
+            file.write(each, top / each.relative_to(folder))
+        file.writestr("__MACOSX/photos/._0.png", b"resource fork")
+        file.writestr(f"{top}/.DS_Store", b"icons")
     shutil.rmtree(folder)
     return path
 
@@ -60,6 +64,14 @@ def layouts(home: Path, layout: str) -> Path:
         return folder
     if layout == "zip":
         return zipped(folder)
+    if layout == "zip with a top folder":
+        return zipped(folder, "set/photos")
+    if layout == "a folder in a zip":
+        return zipped(folder, "set/photos") / "set"
+    if layout == "a folder in a folder":
+        (home / "above").mkdir()
+        folder.rename(home / "above" / "photos")
+        return home / "above"
     if layout == "tsv":
         return table(home / "t.tsv", [f"{name}\t{label}" for name, label in rows])
     if layout == "csv with header":
@@ -82,6 +94,7 @@ def layouts(home: Path, layout: str) -> Path:
     "layout",
     [
         *("folders", "zip", "tsv", "csv with header", "label first", "data URIs"),
+        *("zip with a top folder", "a folder in a zip", "a folder in a folder"),
         *("metadata.jsonl", "metadata.csv"),
     ],
 )
@@ -120,6 +133,12 @@ def captioned(home: Path, layout: str) -> tuple[Path, DataConfig]:
     if layout == "archive":
         data = DataConfig(images=str(zipped(home / "images")))
         return table(home / "c.tsv", [f"{name}\t{text}" for name, text in rows]), data
+    if layout.startswith("archive with a top folder"):
+        archive = zipped(home / "images", "Flicker8k_Dataset")
+        inside = archive / "Flicker8k_Dataset" if layout.endswith("named") else archive
+        return table(home / "c.tsv", [f"{name}\t{text}" for name, text in rows]), DataConfig(
+            images=str(inside)
+        )
     if layout == "COCO":
         images = [{"id": 10 + n, "file_name": f"{n}.jpg"} for n in range(3)]
         notes = [{"image_id": 10 + int(name[0]), "caption": text} for name, text in rows]
@@ -135,7 +154,11 @@ def captioned(home: Path, layout: str) -> tuple[Path, DataConfig]:
 
 
 @pytest.mark.parametrize(
-    "layout", ["tsv", "Kaggle", "Flickr8k", "archive", "COCO", "metadata", "texts of the same name"]
+    "layout",
+    [
+        *("tsv", "Kaggle", "Flickr8k", "archive", "COCO", "metadata", "texts of the same name"),
+        *("archive with a top folder", "archive with a top folder that is named"),
+    ],
 )
 def test_layouts_of_captions_are_recognised_and_read(layout, tmp_path):
     path, data = captioned(tmp_path, layout)
@@ -145,6 +168,35 @@ def test_layouts_of_captions_are_recognised_and_read(layout, tmp_path):
     read = list(open_images([str(path)], data).read(ReadReport()))
     assert [example.text for example in read] == [f"{text} {again}" for text in CAPTIONS for again in "ab"]
     assert [Path(example.image.name).name for example in read] == [f"{n}.jpg" for n in range(3) for _ in "ab"]
+    homes = [str(path), *([] if data.images is None else [data.images])]
+    assert all(Path(each).is_file() for each in files_of([str(path)], data))
+    named = tables_and_home(homes, DataConfig()) if len(homes) > 1 else None
+    assert named == (None if data.images is None else ([str(path)], data.images))
+
+
+def test_objects_of_coco_are_no_captions(tmp_path):
+    document = {
+        "images": [{"id": 1, "file_name": "1.jpg"}],
+        "annotations": [{"image_id": 1, "bbox": [0] * 4}],
+    }
+    (tmp_path / "instances.json").write_text(json.dumps(document))
+    with pytest.raises(
+        InputError, match=r"annotations with image_id, bbox and no caption; captions are needed"
+    ):
+        list(open_images([str(tmp_path / "instances.json")], DataConfig()).read(ReadReport()))
+
+
+def test_a_folder_that_an_archive_does_not_have_is_named(tmp_path):
+    path, data = captioned(tmp_path, "archive with a top folder")
+    with pytest.raises(InputError, match=r"images\.zip has no folder none; name one of its folders"):
+        list(open_images([str(path)], replace(data, images=f"{data.images}/none")).read(ReadReport()))
+
+
+def test_predictions_take_a_folder_in_an_archive(tmp_path):
+    folder = zipped(by_class(tmp_path / "photos"), "photos") / "photos" / "cat"
+    names = [picture.name for picture in images_in(str(folder))]
+    assert names == [f"{folder}/{number}.png" for number in (0, 10, 2, 4, 6, 8)]
+    assert all(checked(find_picture(name)).facts.width == 8 for name in names)
 
 
 def test_images_of_equal_content_are_one_group(tmp_path):
@@ -191,8 +243,17 @@ def test_images_outside_of_the_folder_are_not_read(tmp_path):
 def test_mostly_missing_images_are_an_error_that_names_the_first(tmp_path):
     path = table(tmp_path / "t.tsv", [f"{n}.png\t{LABELS[n % 2]}" for n in range(30)])
     assert recognise([str(path)], DataConfig(), "text_to_text").task == "image_classification"
-    with pytest.raises(InputError, match=r"t\.tsv:1: .*0\.png does not exist; 30 of 30 .*data\.images"):
+    with pytest.raises(InputError, match=r"t\.tsv:1: .*0\.png does not exist; 30 of 30 .*FOLDER .*t\.tsv"):
         list(open_images([str(path)], DataConfig()).read(ReadReport()))
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_images_without_folders_of_classes_are_named(archived, tmp_path):
+    folder = image(tmp_path / "flat" / "0.png", 0).parent
+    path = str(zipped(folder) if archived else folder)
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    with pytest.raises(InputError, match=r"flat.* has no sub-folders with images; put them .* name a table"):
+        list(open_images([path], DataConfig()).read(ReadReport()))
 
 
 def test_folders_without_images_are_an_error(tmp_path):
@@ -206,14 +267,15 @@ def idx(path: Path, array: np.ndarray) -> None:
     path.write_bytes(head + array.astype(np.uint8).tobytes())
 
 
-def test_parts_of_folders_archives_and_packed_files(tmp_path):
-    home = tmp_path / "set"
+@pytest.mark.parametrize("top", ["", "set"])
+def test_parts_of_folders_archives_and_packed_files(top, tmp_path):
+    home = tmp_path / "set" / top
     for part in ("train", "val", "test"):
         by_class(home / part, 6, seed=100 * len(part))
     expected = {"train": ["train"], "valid": ["val"], "test": ["test"]}
-    found = parts_in(str(home))
+    found = parts_in(str(tmp_path / "set"))
     assert {part: [Path(path).name for path in paths] for part, paths in found.items()} == expected
-    archive = zipped(home)
+    archive = zipped(tmp_path / "set")
     parts = parts_in(str(archive))
     read = list(open_images(parts["valid"], DataConfig()).read(ReadReport()))
     assert sorted(example.label for example in read) == ["cat"] * 3 + ["dog"] * 3
