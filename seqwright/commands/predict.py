@@ -107,10 +107,10 @@ def run(options: argparse.Namespace) -> None:
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     try:
-        source, json = _named(predictor, options.inputs, decoding) or Input(options.input), options.json
+        source, rows = _named(predictor, options.inputs) or Input(options.input), _rows(predictor, options)
         paths = any(map(os.path.isdir, options.inputs))  # the order of a folder is not the user's own
-        ways: dict[str, Any] = {"json": json, "named": paths, "decoding": decoding, "shard": shard}
-        job = Job(predictor, source, given, **ways, report=_report)
+        ways: dict[str, Any] = {"json": options.json, "named": paths, "decoding": decoding, "shard": shard}
+        job = Job(predictor, source, given, **ways, rows=rows, report=_report)
         if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")
         job.run(job.output(output))
@@ -139,20 +139,27 @@ def _is_text(predictor: Predictor, given: str) -> bool:
     return usage.prompted or any(map(str.isspace, given))
 
 
-def _named(predictor: Predictor, inputs: list[str], decoding: Decoding) -> Input | None:
-    """Return the images that are inputs, with those in folders, or the rows of a table, as lines; None for
-    a file of lines.
-    """
+def _named(predictor: Predictor, inputs: list[str]) -> Input | None:
+    """Return the images that are inputs, with those in folders, as lines; None for a file of lines."""
     from seqwright.data.readers.files import GivenLines, is_text
 
-    if not inputs or inputs == ["-"]:
-        return None
-    if predictor.task.usage.file != "item":
-        rows = predictor.task.table_inputs(inputs[0], decoding)
-        return None if rows is None else GivenLines(rows, inputs[0])
-    if is_text(inputs[0]):
+    if predictor.task.usage.file != "item" or not inputs or inputs == ["-"] or is_text(inputs[0]):
         return None
     return GivenLines(predictor.task.to_line(each) for each in predictor.task.inputs(inputs))
+
+
+def _rows(predictor: Predictor, options: argparse.Namespace) -> Any:
+    """Return the inputs of a file in a layout of training data; None for a file of lines."""
+    from dataclasses import replace
+
+    from seqwright.config import Config
+    from seqwright.data.readers.files import Input
+
+    if predictor.task.usage.file != "lines" or Input(options.input).single_pass:
+        return None
+    data = (predictor.config or Config()).data
+    read = replace(data, encoding=options.encoding, on_bad_bytes=options.on_bad_bytes)
+    return predictor.task.file_inputs(options.input, read)
 
 
 def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:

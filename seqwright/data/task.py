@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from seqwright.data.glance import Glance
     from seqwright.data.plan import RowLengths
     from seqwright.data.read_report import Place, ReadReport
-    from seqwright.data.readers.lines import Decoding
     from seqwright.data.store import ColumnSpec, Store
     from seqwright.data.tokenizer import Tokenizer
 
@@ -351,8 +350,10 @@ class Task(ABC, Generic[E, P]):
     def check_compatible(self, example: E, files: Sequence[str]) -> None:
         """Refuse the examples of files that were read in another form than the model was trained with."""
 
-    def table_inputs(self, path: str, decoding: Decoding) -> Sequence[str] | None:
-        """Return the inputs in the rows of a table, as lines; None for a file with an input on each line."""
+    def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[E]] | None:
+        """Return the inputs in a file or folder of a layout of training data, one for each row; their targets
+        may be absent. None for a file with an input on each line, or on each block of lines.
+        """
         return None
 
     def in_blocks(self, head: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ _NAMES = (  # source:target
 _NAME_PAIRS = [names.split(":") for names in _NAMES.split()]
 _OTHER_NAMES = (
     "features tags msd pos context id lang language code kind type category name word ipa phones "
-    "transcription transliteration translation sentence "
+    "transcription transliteration translation sentence words tokens "
     "arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian "
     "indonesian italian japanese korean norwegian persian polish portuguese romanian russian spanish swedish "
     "thai turkish ukrainian vietnamese"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from seqwright.data.results import Prediction
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
 from seqwright.files import encode_json, sha256
-from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks
+from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks, row_blocks
 from seqwright.prediction.bulk.output import Output, ResumableFile, StandardOutput
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import WEIGHTS
@@ -28,7 +28,8 @@ UNKNOWN_SHOWN = 8  # unknown symbols that a warning lists
 class Job:
     """Reads lines, predicts them with the options of `Predictor.predict`, and reports faults of the input.
 
-    named: each output follows its input and a tab.
+    named: each output follows its input and a tab, or the name of its file. rows: the inputs of a file that
+    does not have one on each line.
     """
 
     def __init__(
@@ -41,17 +42,18 @@ class Job:
         named: bool = False,
         decoding: Decoding | None = None,
         shard: Shard | None = None,
+        rows: Callable[[ReadReport], Iterator[Any]] | None = None,
         report: Callable[[str], None] = lambda text: None,
     ):
         if shard is not None and source.single_pass:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
         self.predictor, self.source, self.options, self.json = predictor, source, options, json
-        self.named = named
+        self.named, self.rows = named, rows
         self.decoding, self.shard, self.report = decoding or Decoding(), shard, report
         self.request = predictor.task.request(predictor.search, **options)
         self.tally, self.warnings = ReadReport(), InputWarnings(predictor, source.name)
-        head = [] if source.single_pass else first_lines(source, self.decoding)[1]  # a pipe has no end yet
-        self.joined = predictor.task.in_blocks(head)
+        lined = rows is None and not source.single_pass  # a pipe has no end yet
+        self.joined = lined and predictor.task.in_blocks(first_lines(source, self.decoding)[1])
 
     def output(self, path: Path | None) -> Output:
         """Return the output to pass to `run`: a file, or standard output if `path` is None."""
@@ -77,8 +79,8 @@ class Job:
         """Predict all lines that `output` does not contain yet."""
         requested = None
         if not self.source.single_pass:  # read it once: an error in any line is reported before all work
-            blocks = line_blocks(self.source, self.decoding, ReadReport(), joined=self.joined)
-            requested = (self.shard or Shard()).lines(sum(len(self._inputs(block)) for block in blocks))
+            count = sum(len(inputs) for _, inputs in self._blocks(ReadReport()))
+            requested = (self.shard or Shard()).lines(count)
         with output:
             if output.lines:
                 self.report(f"resuming after {pluralize(output.lines, 'line')}")
@@ -91,11 +93,10 @@ class Job:
         on_terminal = isinstance(output, StandardOutput) and sys.stdout.isatty()
         progress = Progress(requested, visible=not on_terminal)
         warned = False
-        for block in line_blocks(self.source, self.decoding, self.tally, requested, joined=self.joined):
-            stream = self.predictor.stream(self._inputs(block), first=block.first, **self.options)
-            predictions = list(stream)
-            output.write([self._line(prediction) for prediction in predictions])
-            for row, prediction in enumerate(predictions, start=block.first):
+        for first, inputs in self._blocks(self.tally, requested):
+            predictions = list(self.predictor.stream(inputs, first=first, **self.options))
+            output.write([self._line(*each) for each in zip(inputs, predictions, strict=True)])
+            for row, prediction in enumerate(predictions, start=first):
                 self.warnings.add(row, prediction)
             progress.show(len(predictions))
             if not warned and (warning := self.warnings.mostly_unknown):
@@ -104,18 +105,27 @@ class Job:
                 self.report(warning)
         progress.clear()
 
-    def _line(self, prediction: Prediction) -> bytes:
+    def _line(self, example: Any, prediction: Prediction) -> bytes:
         """Return the line of a prediction; tabs separate alternatives. A blank line has a blank one."""
+        file = None if self.rows is None or not self.named else example.place.file
         if self.json:
-            return encode_json(prediction.to_json())
+            return encode_json(({} if file is None else {"file": file}) | prediction.to_json())
         if not prediction.source.strip():
             return b"\n"
         outputs = [str(each) for each in prediction.all]
         if len(outputs) > 1:
             outputs = [output.replace("\t", " ") for output in outputs]
         if self.named:
-            outputs.insert(0, prediction.source)
+            outputs.insert(0, prediction.source if file is None else file)
         return "\t".join(outputs).encode() + b"\n"
+
+    def _blocks(self, tally: ReadReport, requested: range | None = None) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the requested inputs in blocks, each with the number of its first one."""
+        if self.rows is not None:
+            yield from row_blocks(self.rows(tally), requested)
+            return
+        for block in line_blocks(self.source, self.decoding, tally, requested, joined=self.joined):
+            yield block.first, self._inputs(block)
 
     def _inputs(self, block: Block) -> list[Any]:
         """Parse the lines of a block. An error names the line."""
