@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from seqwright.commands.growing import print_growing
+
 if TYPE_CHECKING:
     from seqwright.data.readers.files import Input
     from seqwright.data.readers.lines import Decoding
@@ -164,22 +166,22 @@ def _rows(predictor: Predictor, options: argparse.Namespace) -> Any:
 
 def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
     """Write the answers to a prompt or a text, on a terminal as they grow."""
-    import json
-
-    from seqwright.data.text_display import printable_lines
-    from seqwright.files import write_text
-
     growing = predictor.task.usage.streams and sys.stdout.isatty()
     if growing and not (options.json or options.output or (options.samples or 1) > 1):
         predictor.task.request(predictor.search, **given)
-        shown = ""
-        print(options.input, end="", flush=True)
-        for text in predictor.typed(options.input, **given):
-            new = text[len(shown) :]
-            print(printable_lines(new), end="", flush=True)
-            shown = text
-        print()
-        return
+        print_growing(predictor.typed(options.input, **given), before=options.input)
+    else:
+        _write_answers(predictor, options, given)
+    if unknown := list(predictor.task.unknown_symbols(options.input)):
+        _report(f"the text has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
+
+
+def _write_answers(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
+    """Write all answers to a prompt or a text."""
+    import json
+
+    from seqwright.files import write_text
+
     (first,) = predictor.predict([predictor.task.from_line(options.input)], **given)
     if options.json:
         alone: dict[str, Any] = {"alternatives": []}
@@ -191,8 +193,6 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
         print(text, end="")
     else:
         write_text(Path(options.output), text, follow=True)
-    if unknown := list(predictor.task.unknown_symbols(options.input)):
-        _report(f"the text has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
 
 
 def _is_jsonl(path: str | None) -> bool:

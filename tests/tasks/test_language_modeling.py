@@ -8,6 +8,7 @@ import gzip
 import json
 import logging
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -296,6 +297,18 @@ def test_samples_depend_on_seed_and_prompt_alone(poem):
     first, second = model.predict("In", length=12, seed=3, samples=2)[0].all
     assert (first.text, first.text == second.text) == (together[0].text, False)
     assert list(model.typed("What", length=12, seed=3))[-1] == together[1].continuation
+
+
+def test_a_terminal_shows_characters_that_arrive_in_pieces_and_unknown_ones(poem, monkeypatch, capsys):
+    model = predictor(poem)
+    grown = ["\ufffd", "\ufffd\ufffd", "—", "— \ufffd", "— 日\ufffd\ufffd", "— 日本", "— 日本 there"]
+    monkeypatch.setattr(model, "typed", lambda prompt, **given: iter(grown))
+    monkeypatch.setattr("seqwright.prediction.predictor.load", lambda folder, threads: model)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["predict", "run", "hi ☃ "]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "hi ☃ — 日本 there\n"
+    assert "unknown to the model: '☃'" in printed.err
 
 
 def test_a_text_longer_than_the_window_slides_and_says_so(poem, caplog):
