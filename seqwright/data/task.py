@@ -145,6 +145,7 @@ class Learning:
     block: int = 20_000  # examples that are encoded together
     transfers: bool = False  # `fit` can take the tokenizer of a run of another task
     correctable: bool = False  # training can read corrections of its outputs, with `corrected`
+    takes_field: bool = False  # files can have several columns of labels, of which `data.field` names one
     takes_trees: bool = False  # examples can have dependency trees, for positions from syntax
 
 

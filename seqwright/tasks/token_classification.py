@@ -124,7 +124,7 @@ class TokenClassification(Task[Tagged, Tags]):
     roles = (Role("sentence", Kind.TEXT), Role("tags", Kind.LABEL, needed="train"))
     models = ("encoder_only",)
     nouns = Nouns("sentence", group="sentence")
-    learning = Learning(transfers=True, correctable=True, takes_trees=True)
+    learning = Learning(transfers=True, correctable=True, takes_field=True, takes_trees=True)
     usage = Usage(traced=models)
     judging = Judging(merges=False)  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}

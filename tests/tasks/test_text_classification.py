@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 
 import seqwright
 from seqwright import cli
-from seqwright.config import DataConfig
+from seqwright.config import DataConfig, parse
 from seqwright.data.calibration import fitted_temperature, log_loss, threshold
 from seqwright.data.corpus import Corpus
 from seqwright.data.glance import recognise
@@ -32,6 +33,7 @@ from seqwright.runs.report.mistakes import errors
 from seqwright.runs.report.reader import Evaluation, Record
 
 WORDS = {"good": "fine great lovely superb happy", "bad": "awful poor sad terrible boring"}
+CLASSIFIER = {"kind": "encoder_only", "layers": 1, "size": 16, "hidden": 32, "heads": 2}
 FAST = [
     "--quiet",
     "threads=1",
@@ -308,10 +310,17 @@ def test_a_label_that_is_only_in_the_validation_file_is_named(tmp_path, capsys):
 
 
 def test_ten_thousand_labels(tmp_path):
-    rows = [f"text {number} {number % 10_000}\tlabel{number % 10_000}" for number in range(20_000)]
+    rows = [f"text {number % 7} {number % 10_000}\tlabel{number % 10_000}" for number in range(20_000)]
     path = write(tmp_path / "r.tsv", rows)
     made = design({"data": {"train": [path]}, "task": "text_classification"})
     assert len(made.survey.labels) == 10_000
+    few = write(tmp_path / "few.tsv", rows[:10_100])
+    end = {"steps": 2, "tokens": 512, "validations": 1, "decode": 20, "traces": 0}
+    table = {"data": {"train": [few], "held_out": 0.01}, "training": end, "threads": 1}
+    tiny.train(parse({**table, "task": "text_classification", "model": CLASSIFIER}), tmp_path / "run")
+    (answer,) = seqwright.load(tmp_path / "run").predict("text 3 77")
+    assert len(answer.probabilities) == 10_000
+    assert sum(answer.probabilities.values()) == pytest.approx(1)
     outputs = [f"label{number % 10_000}" for number in range(3000)]
     measured = METRICS.build("macro_f1").measured(outputs, [[output] for output in outputs])
     assert measured.value() == 100
@@ -389,6 +398,12 @@ def test_macro_f1_and_calibration_by_hand():
     assert metric.score([*map(metric.seen, sure)], references).value == pytest.approx(5)
     table = class_table(["a", "a", "a", "b"], outputs)
     assert table.rows[0] == ("a", 3, 100.0, pytest.approx(200 / 3), pytest.approx(80))
+
+
+def test_a_field_of_tags_is_refused(tmp_path, capsys):
+    file = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews(60)])
+    assert cli.main(["train", file, "--field", "xpos"]) == 2
+    assert "the task here is text_classification: leave out --field" in capsys.readouterr().err
 
 
 def test_a_single_label_is_refused_without_naming_the_task(tmp_path, capsys):
