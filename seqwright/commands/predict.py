@@ -181,6 +181,7 @@ def _write_answers(predictor: Predictor, options: argparse.Namespace, given: dic
     import json
 
     from seqwright.files import write_text
+    from seqwright.prediction.bulk.job import InputWarnings
 
     (first,) = predictor.predict([predictor.task.from_line(options.input)], **given)
     if options.json:
@@ -189,6 +190,10 @@ def _write_answers(predictor: Predictor, options: argparse.Namespace, given: dic
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
         text = "\n---\n".join(each.full_text for each in first.all) + "\n"
+        warnings = InputWarnings(predictor, "the text")
+        warnings.add(0, first)
+        for line in warnings.unsure_answers:
+            _report(line)
     if options.output is None:
         print(text, end="")
     else:

@@ -399,6 +399,11 @@ class Task(ABC, Generic[E, P]):
         """Return the symbols of an input that the model does not know."""
         return ()
 
+    @property
+    def threshold(self) -> float:
+        """The probability below which an answer is marked as unsure; 0: none is."""
+        return 0.0
+
     def request(self, search: SearchConfig, *, count: int | None = None, **options: Any) -> Any:
         """Check the options of a prediction of `count` inputs; what is not given comes from `search`."""
         if options:

@@ -22,8 +22,8 @@ from seqwright.data.glance import recognise
 from seqwright.data.readers.images import tables_and_home
 from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
-from seqwright.data.text_display import pluralize
 from seqwright.data.task import task_class
+from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError, Problem
 from seqwright.pipeline.correcting import corrected, keep_corrections, with_corrections
 from seqwright.pipeline.starting import started

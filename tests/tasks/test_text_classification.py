@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +260,28 @@ def test_scores_are_log_probabilities_of_labels(run):
     (answer,) = model.predict("superb great fine")
     scores = model.score([("superb great fine", label) for label in answer.probabilities])
     assert scores == pytest.approx([math.log(p) for p in answer.probabilities.values()], abs=1e-4)
+
+
+def test_unsure_answers_are_counted_and_the_calibration_is_stated(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # a panel cuts long names
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    labels = Labels.load(other / "labels.json")
+    replace(labels, temperature=1.25, unsure=0.999).save(other / "labels.json")
+    file = write(tmp_path / "in.txt", ["fine sad", "", "superb poor"])
+    assert cli.main(["predict", str(other), file]) == 0
+    line = "2 of 2 answers are unsure, below p = 1.00; --json has the probabilities"
+    assert line in capsys.readouterr().err
+    assert cli.main(["predict", str(other), file, "--json"]) == 0
+    assert "unsure" not in capsys.readouterr().err
+    assert cli.main(["predict", str(other), "fine sad"]) == 0
+    assert "1 of 1 answer is unsure, below p = 1.00" in capsys.readouterr().err
+    calibration = "temperature 1.25, unsure below p = 1.00"
+    assert cli.main(["describe", str(other)]) == 0
+    assert capsys.readouterr().out.endswith(f"# calibration of the probabilities: {calibration}\n")
+    test = write(Path("t.tsv"), [f"{text}\t{label}" for text, label in reviews(20, seed=9)])
+    assert cli.main(["evaluate", "run", test]) == 0
+    assert f"20 items, {calibration}" in capsys.readouterr().out
 
 
 def test_long_texts_are_cut_and_counted(run):

@@ -86,7 +86,8 @@ class Job:
                 self.report(f"resuming after {pluralize(output.lines, 'line')}")
             self._predict(None if requested is None else requested[output.lines :], output)
             output.finish()
-        for line in (*self.tally.summary(), *self.warnings.summary()):
+        unsure = [] if self.json else self.warnings.unsure_answers
+        for line in (*self.tally.summary(), *self.warnings.summary(), *unsure):
             self.report(line)
 
     def _predict(self, requested: range | None, output: Output) -> None:
@@ -139,11 +140,13 @@ class Job:
 
 
 class InputWarnings:
-    """Counts lines with unknown symbols, with tabs where one text is expected, and overlong lines."""
+    """Counts lines with unknown symbols, with tabs where one text is expected, and overlong lines; and
+    answers that are unsure.
+    """
 
     def __init__(self, predictor: Predictor, file: str):
         self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
-        self.tokens = self.unknown = 0
+        self.tokens = self.unknown = self.answers = self.unsure = 0
         self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed = (
             Occurrences() for _ in range(5)
         )
@@ -152,6 +155,9 @@ class InputWarnings:
     def add(self, row: int, prediction: Prediction) -> None:
         """Count one line; `row` starts at 0."""
         reading, place = prediction.reading, Place(self.file, row + 1)
+        if self.predictor.task.threshold and prediction.source.strip():
+            self.answers += 1
+            self.unsure += bool(prediction.details().get("unsure"))
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
             self.with_unknown.add(place)
@@ -172,6 +178,15 @@ class InputWarnings:
         if 2 * self.unknown < max(self.tokens, 1):
             return None
         return f"{100 * self.unknown / self.tokens:.0f} % unknown symbols: wrong language or tokenizer?"
+
+    @property
+    def unsure_answers(self) -> list[str]:
+        """A line about the answers that are unsure, if there are any."""
+        if not self.unsure:
+            return []
+        unsure = f"of {pluralize(self.answers, 'answer')} {'are' if self.unsure > 1 else 'is'} unsure"
+        threshold = f"below p = {self.predictor.task.threshold:.2f}"
+        return [f"{self.unsure:,} {unsure}, {threshold}; --json has the probabilities"]
 
     def summary(self) -> list[str]:
         """Return one line for each kind of warning."""
