@@ -268,6 +268,30 @@ def test_the_baseline_draws_tokens_by_their_frequency(poem):
     assert task.baseline(passage).log_prob == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("keys", [{"meta": {"a": 1}}, {"id": "7"}, {"url": "x", "timestamp": 3}])
+@pytest.mark.parametrize("folder", [True, False])
+def test_json_lines_with_metadata_are_a_text(keys, folder, tmp_path):
+    file = tmp_path / "texts" / "a.jsonl"
+    file.parent.mkdir()
+    file.write_text("".join(json.dumps({"text": f"{line} x", **keys}) + "\n" for line in POEM.splitlines()))
+    table = {"data": {"train": [str(file.parent if folder else file)]}}
+    made = design(table)
+    assert made.config.task == "language_modeling"
+    assert "--task overrides" in "\n".join(made.lines())
+
+
+def test_json_lines_with_other_keys_and_a_long_line_name_the_task(tmp_path, capsys):
+    odd, long = tmp_path / "odd.jsonl", tmp_path / "long.txt"
+    odd.write_text('{"text": "a b", "x": "c", "y": "d"}\n' * 30)
+    long.write_text("word " * 300_000)
+    for file in (odd, long):
+        command = ["train", str(file), "--out", str(tmp_path / "run"), "data.max_line=1000000"]
+        assert cli.main(command) == 2
+        assert "add --task language_modeling" in capsys.readouterr().err
+        table = {"data": {"train": [str(file)], "max_line": 1_000_000}, "task": "language_modeling"}
+        assert design(table).survey.report.examples > 20
+
+
 # Continuations
 
 

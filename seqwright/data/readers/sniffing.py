@@ -296,6 +296,8 @@ def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
     names = names_in(first)
     nested = "" if names == list(first) else "; a dot leads into an object"
     way_out = f"choose the source and the target, as in --columns question:answer{nested}"
+    if "text" in names:
+        way_out += "; to learn the texts alone, add --task language_modeling"
     raise InputError(f"{place}: the keys are {shorten_list(names)}; {way_out}")
 
 
