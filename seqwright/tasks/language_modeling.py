@@ -167,7 +167,7 @@ class LanguageModeling(RunningText[Any]):
                 return None
             if others:
                 return Claim(
-                    3, f"{glance.name}: JSON objects with a text and only {shorten_list(sorted(others))}"
+                    2, f"{glance.name}: JSON objects with a text and only {shorten_list(sorted(others))}"
                 )
             return Claim(4, f"{glance.name}: JSON objects with only a text")
         if glance.shape != "text" or not glance.rows or (len(glance.files) == 2 and glance.parallel):

@@ -268,6 +268,17 @@ def test_the_baseline_draws_tokens_by_their_frequency(poem):
     assert task.baseline(passage).log_prob == pytest.approx(expected)
 
 
+def test_the_survey_says_whether_blank_lines_divide_a_text(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\n\n \nthree\n\nfour\n")
+    form = "; ".join(open_texts([str(file)], DataConfig()).form)
+    assert "blank lines divide its first 23 characters into 3 texts" in form
+    assert "set data.documents=blank_lines" in form
+    assert "divide" not in "; ".join(open_texts([str(file)], DataConfig(documents="blank_lines")).form)
+    file.write_text("one\ntwo\n\n")
+    assert "divide" not in "; ".join(open_texts([str(file)], DataConfig()).form)
+
+
 @pytest.mark.parametrize("keys", [{"meta": {"a": 1}}, {"id": "7"}, {"url": "x", "timestamp": 3}])
 @pytest.mark.parametrize("folder", [True, False])
 def test_json_lines_with_metadata_are_a_text(keys, folder, tmp_path):

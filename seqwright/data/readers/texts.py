@@ -89,7 +89,20 @@ class TextFiles:
         several += [f"{pluralize(ignored, 'file')} of other kinds ignored"] if ignored else []
         if all(self.tables.values()):
             return (*several, "a table of texts and labels: each text is a document, labels are not read")
-        return (*several, f"{documents} is a document; {kept} part of the text")
+        return (*several, f"{documents} is a document; {kept} part of the text", *self._divided)
+
+    @property
+    def _divided(self) -> tuple[str, ...]:
+        """What blank lines divide the beginning of the first text into, and the option to use it."""
+        texts = [file for file in self.files if not _has_objects(file)]
+        if self.by_blank_lines or not texts:
+            return ()
+        _, beginning = next(read_text(Input(texts[0]), self.decoding, ReadReport()), (1, ""))
+        count = sum(1 for _ in _documents([(1, beginning)]))
+        if count < 2:
+            return ()
+        found = f"blank lines divide its first {len(beginning):,} characters into {count:,} texts"
+        return (f"{found}: if these are documents of their own, set data.documents=blank_lines",)
 
     @property
     def named_twice(self) -> str | None:
