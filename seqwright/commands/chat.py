@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from seqwright.commands.growing import print_growing
 from seqwright.commands.predict import ranking_arguments
 
 if TYPE_CHECKING:
     from seqwright.prediction.chat import Chat
 
 PAGE = "chat.html"
-UNFINISHED = "\ufffd"  # in place of a character whose bytes are not all there yet
 HELP = "/reset forgets the conversation, /retry replies again, /why writes a page about the last reply, /quit"
 
 
@@ -93,21 +93,15 @@ def _obey(line: str, chat: Chat) -> bool:
 
 
 def _type(chat: Chat, growing: Iterator[str]) -> None:
-    """Print a reply; on a terminal as it grows. A retrieved reply that does not fit is marked."""
-    from seqwright.data.text_display import printable_lines
+    """Print a reply as it grows. A retrieved reply that does not fit is marked."""
 
-    shown, text = "", ""
-    for text in growing:
-        if not chat.fits:
-            print("(nothing fits) ", end="")
-        whole = text.rstrip(UNFINISHED)
-        if sys.stdout.isatty() and whole.startswith(shown):
-            print(printable_lines(whole[len(shown) :]), end="", flush=True)
-            shown = whole
-    if not text.startswith(shown):  # later tokens changed how earlier ones read
-        print()
-        shown = ""
-    print(printable_lines(text[len(shown) :]), flush=True)
+    def marked() -> Iterator[str]:
+        for text in growing:
+            if not chat.fits:
+                print("(nothing fits) ", end="")
+            yield text
+
+    print_growing(marked())
 
 
 def _reset(chat: Chat) -> None:

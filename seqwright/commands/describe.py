@@ -25,11 +25,18 @@ def run(options: argparse.Namespace) -> None:
 
     from seqwright.config import to_toml
     from seqwright.config.help import describe
+    from seqwright.data.labels import LABELS, Labels
     from seqwright.runs.folder import Run
 
     if options.what and Run.exists(options.what):
-        config = Run.open(options.what).config
-        print(json.dumps(config, ensure_ascii=False) if options.json else to_toml(config).rstrip())
+        found = Run.open(options.what)
+        if options.json:
+            print(json.dumps(found.config, ensure_ascii=False))
+            return
+        print(to_toml(found.config).rstrip())
+        labels = found.path(LABELS)
+        if labels.exists() and (calibration := Labels.load(labels).calibration):
+            print(f"\n# calibration of the probabilities: {calibration}")
         return
     topic = describe(options.what)
     if options.json:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from seqwright.commands.growing import print_growing
+
 if TYPE_CHECKING:
     from seqwright.data.readers.files import Input
     from seqwright.data.readers.lines import Decoding
@@ -108,10 +110,10 @@ def run(options: argparse.Namespace) -> None:
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     try:
-        source, json = _named(predictor, options.inputs, decoding) or Input(options.input), options.json
+        source, rows = _named(predictor, options.inputs) or Input(options.input), _rows(predictor, options)
         paths = any(map(is_home, options.inputs))  # the order of a folder is not the user's own
-        ways: dict[str, Any] = {"json": json, "named": paths, "decoding": decoding, "shard": shard}
-        job = Job(predictor, source, given, **ways, report=_report)
+        ways: dict[str, Any] = {"json": options.json, "named": paths, "decoding": decoding, "shard": shard}
+        job = Job(predictor, source, given, **ways, rows=rows, report=_report)
         if source.is_terminal:
             _report("enter one input per line; Ctrl-D ends")
         job.run(job.output(output))
@@ -140,40 +142,48 @@ def _is_text(predictor: Predictor, given: str) -> bool:
     return usage.prompted or any(map(str.isspace, given))
 
 
-def _named(predictor: Predictor, inputs: list[str], decoding: Decoding) -> Input | None:
-    """Return the images that are inputs, with those in folders, or the rows of a table, as lines; None for
-    a file of lines.
-    """
+def _named(predictor: Predictor, inputs: list[str]) -> Input | None:
+    """Return the images that are inputs, with those in folders, as lines; None for a file of lines."""
     from seqwright.data.readers.files import GivenLines, is_text
 
-    if not inputs or inputs == ["-"]:
-        return None
-    if predictor.task.usage.file != "item":
-        rows = predictor.task.table_inputs(inputs[0], decoding)
-        return None if rows is None else GivenLines(rows, inputs[0])
-    if is_text(inputs[0]):
+    if predictor.task.usage.file != "item" or not inputs or inputs == ["-"] or is_text(inputs[0]):
         return None
     return GivenLines(predictor.task.to_line(each) for each in predictor.task.inputs(inputs))
 
 
+def _rows(predictor: Predictor, options: argparse.Namespace) -> Any:
+    """Return the inputs of a file in a layout of training data; None for a file of lines."""
+    from dataclasses import replace
+
+    from seqwright.config import Config
+    from seqwright.data.readers.files import Input
+
+    if predictor.task.usage.file != "lines" or Input(options.input).single_pass:
+        return None
+    data = (predictor.config or Config()).data
+    read = replace(data, encoding=options.encoding, on_bad_bytes=options.on_bad_bytes)
+    return predictor.task.file_inputs(options.input, read)
+
+
 def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
     """Write the answers to a prompt or a text, on a terminal as they grow."""
-    import json
-
-    from seqwright.data.text_display import printable_lines
-    from seqwright.files import write_text
-
     growing = predictor.task.usage.streams and sys.stdout.isatty()
     if growing and not (options.json or options.output or (options.samples or 1) > 1):
         predictor.task.request(predictor.search, **given)
-        shown = ""
-        print(options.input, end="", flush=True)
-        for text in predictor.typed(options.input, **given):
-            new = text[len(shown) :]
-            print(printable_lines(new), end="", flush=True)
-            shown = text
-        print()
-        return
+        print_growing(predictor.typed(options.input, **given), before=options.input)
+    else:
+        _write_answers(predictor, options, given)
+    if unknown := list(predictor.task.unknown_symbols(options.input)):
+        _report(f"the text has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
+
+
+def _write_answers(predictor: Predictor, options: argparse.Namespace, given: dict[str, Any]) -> None:
+    """Write all answers to a prompt or a text."""
+    import json
+
+    from seqwright.files import write_text
+    from seqwright.prediction.bulk.job import InputWarnings
+
     (first,) = predictor.predict([predictor.task.from_line(options.input)], **given)
     if options.json:
         alone: dict[str, Any] = {"alternatives": []}
@@ -181,12 +191,14 @@ def _answer_prompt(predictor: Predictor, options: argparse.Namespace, given: dic
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
         text = "\n---\n".join(each.full_text for each in first.all) + "\n"
+        warnings = InputWarnings(predictor, "the text")
+        warnings.add(0, first)
+        for line in warnings.unsure_answers:
+            _report(line)
     if options.output is None:
         print(text, end="")
     else:
         write_text(Path(options.output), text, follow=True)
-    if unknown := list(predictor.task.unknown_symbols(options.input)):
-        _report(f"the text has symbols that are unknown to the model: {' '.join(map(repr, unknown[:8]))}")
 
 
 def _is_jsonl(path: str | None) -> bool:

@@ -24,11 +24,11 @@ from seqwright.data.images import archive_above, is_archive, is_home, open_home
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.conll import COMMENT, DOCUMENT, FIELDS, cells_of, is_conllu
 from seqwright.data.readers.files import Input, files_in, is_text
-from seqwright.data.readers.lines import Decoding, first_lines, read_blocks, read_text
+from seqwright.data.readers.lines import Decoding, LongLineError, first_lines, read_blocks, read_text
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.task import TASKS, task_class
 from seqwright.data.text_display import excerpt
-from seqwright.errors import ConfigError, SeqwrightError
+from seqwright.errors import ConfigError, InputError, SeqwrightError
 from seqwright.files import uncompressed
 
 Shape = Literal["folder", "json", "jsonl", "tsv", "csv", "text", "parquet"]
@@ -183,6 +183,8 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
     """
     try:
         glance = look_at(paths, data)
+    except LongLineError as error:
+        raise InputError(f"{error}; if it is running text, add --task language_modeling") from error
     except (OSError, SeqwrightError):  # reading names what is wrong
         return Recognition(default)
     found = {} if glance is None else {name: task_class(name).claim(glance) for name in TASKS.names()}

@@ -18,6 +18,7 @@ from seqwright.errors import ModelError
 from seqwright.files import check_format, read_json, write_json
 
 FORMAT = 1
+LABELS = "labels.json"  # in a run folder
 
 
 class LabelFile(BaseModel):
@@ -63,6 +64,14 @@ class Labels:
     @cached_property
     def numbers(self) -> dict[str | None, int]:
         return {name: number for number, name in enumerate(self.names)}
+
+    @property
+    def calibration(self) -> str:
+        """Describe the calibration of the probabilities, if there is one."""
+        if (self.temperature, self.unsure) == (1.0, 0.0):
+            return ""
+        unsure = f"unsure below p = {self.unsure:.2f}" if self.unsure else "no answer is marked as unsure"
+        return f"temperature {self.temperature:.2f}, {unsure}"
 
     @property
     def fingerprint(self) -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from seqwright.data.glance import Glance
     from seqwright.data.plan import RowLengths
     from seqwright.data.read_report import Place, ReadReport
-    from seqwright.data.readers.lines import Decoding
     from seqwright.data.store import ColumnSpec, Store
     from seqwright.data.tokenizer import Tokenizer
 
@@ -146,6 +145,7 @@ class Learning:
     block: int = 20_000  # examples that are encoded together
     transfers: bool = False  # `fit` can take the tokenizer of a run of another task
     correctable: bool = False  # training can read corrections of its outputs, with `corrected`
+    takes_field: bool = False  # files can have several columns of labels, of which `data.field` names one
     takes_trees: bool = False  # examples can have dependency trees, for positions from syntax
 
 
@@ -351,8 +351,10 @@ class Task(ABC, Generic[E, P]):
     def check_compatible(self, example: E, files: Sequence[str]) -> None:
         """Refuse the examples of files that were read in another form than the model was trained with."""
 
-    def table_inputs(self, path: str, decoding: Decoding) -> Sequence[str] | None:
-        """Return the inputs in the rows of a table, as lines; None for a file with an input on each line."""
+    def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[E]] | None:
+        """Return the inputs in a file or folder of a layout of training data, one for each row; their targets
+        may be absent. None for a file with an input on each line, or on each block of lines.
+        """
         return None
 
     def in_blocks(self, head: Sequence[str]) -> bool:
@@ -396,6 +398,11 @@ class Task(ABC, Generic[E, P]):
     def unknown_symbols(self, line: str) -> Iterable[str]:
         """Return the symbols of an input that the model does not know."""
         return ()
+
+    @property
+    def threshold(self) -> float:
+        """The probability below which an answer is marked as unsure; 0: none is."""
+        return 0.0
 
     def request(self, search: SearchConfig, *, count: int | None = None, **options: Any) -> Any:
         """Check the options of a prediction of `count` inputs; what is not given comes from `search`."""

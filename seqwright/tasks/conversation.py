@@ -21,7 +21,7 @@ from seqwright.data.fields import FIELD, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.language_results import Surprise
 from seqwright.data.plan import RowLengths
-from seqwright.data.read_report import Place
+from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conversations import (
     COLUMNS,
     KEYS,
@@ -34,6 +34,7 @@ from seqwright.data.readers.conversations import (
     speaks,
     turns_once,
 )
+from seqwright.data.readers.lines import Decoding
 from seqwright.data.replies import Reply, last_turn, wrong_replies
 from seqwright.data.results import Text
 from seqwright.data.split import text_hash
@@ -64,7 +65,6 @@ from seqwright.tasks.bases.talk_readouts import read_context, reply_readout
 
 if TYPE_CHECKING:
     from seqwright.data.batch import Batch
-    from seqwright.data.readers.lines import Decoding
     from seqwright.lens.trace.readout import Readout
     from seqwright.models import Model
 
@@ -332,9 +332,11 @@ class Conversation(GeneratedText[Exchange]):
     def last_reply(self, turns: Sequence[str]) -> Exchange:
         return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
 
-    def table_inputs(self, path: str, decoding: Decoding) -> list[str] | None:
-        found = contexts_in_table(path, decoding)
-        return None if found is None else [_line(context) for context in found]
+    def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[Exchange]] | None:
+        found = contexts_in_table(path, Decoding(data.encoding, data.on_bad_bytes, data.max_line))
+        if found is None:
+            return None
+        return lambda report: (self.from_line(_line(context)) for context in found)
 
     def from_line(self, line: str) -> Exchange:
         return Exchange(tuple(map(plain, context_in(line))), None, "", NOWHERE)

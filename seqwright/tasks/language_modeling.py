@@ -22,12 +22,12 @@ from seqwright.data.glance import Glance
 from seqwright.data.language_results import Continuation, Scored, Surprise
 from seqwright.data.plan import cut_by_tokens, item_seed
 from seqwright.data.readers.files import TEXTS
-from seqwright.data.readers.texts import Passage
+from seqwright.data.readers.texts import FIELD, Passage
 from seqwright.data.results import Reading
 from seqwright.data.split import text_hash
 from seqwright.data.store import Ragged, Store
 from seqwright.data.task import Claim, Item, Judge, Mistake, Row, Usage
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.data.tokenizer import BEGIN, END, PAD, UNK, Piece
 from seqwright.errors import ConfigError
 from seqwright.files import uncompressed
@@ -44,6 +44,17 @@ if TYPE_CHECKING:
 LENGTH = 200  # tokens of a continuation, unless the search of the run allows fewer
 TOKENS = 8192  # tokens that are scored together, padding included
 TABLES = (".tsv", ".csv", ".jsonl", ".json")  # the endings of files that should have columns
+METADATA = {
+    "id",
+    "_id",
+    "idx",
+    "index",
+    "meta",
+    "metadata",
+    "url",
+    "date",
+    "timestamp",
+}  # keys next to a text
 PROSE = 3  # words of a line, on average, from which on a file of another ending is a text
 
 logger = logging.getLogger(__name__)
@@ -145,12 +156,20 @@ class LanguageModeling(RunningText[Any]):
     def claim(cls, glance: Glance) -> Claim | None:
         folder = glance.folder
         if folder is not None:
+            if folder.suffixes.keys() == {".jsonl"}:
+                return Claim(3, f"{glance.name}: a folder with only JSON lines")
             if not folder.texts or folder.labelled_texts:
                 return None
             return Claim(3, f"{glance.name}: a folder with {pluralize(len(folder.texts), 'text file')}")
         if glance.shape == "jsonl":
-            only = [column.name for column in glance.columns] == ["text"]
-            return Claim(4, f"{glance.name}: JSON objects with only a text") if only else None
+            others = {column.name.lower() for column in glance.columns if column.name != FIELD}
+            if len(others) == len(glance.columns) or not others <= METADATA:
+                return None
+            if others:
+                return Claim(
+                    2, f"{glance.name}: JSON objects with a text and only {shorten_list(sorted(others))}"
+                )
+            return Claim(4, f"{glance.name}: JSON objects with only a text")
         if glance.shape != "text" or not glance.rows or (len(glance.files) == 2 and glance.parallel):
             return None
         endings = {uncompressed(file).suffix.lower() for file in glance.files}

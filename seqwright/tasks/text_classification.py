@@ -17,7 +17,7 @@ from seqwright.data.corrections import text_cell
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
-from seqwright.data.read_report import Place
+from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.labelled import (
     Labelled,
     LabelledFiles,
@@ -26,9 +26,9 @@ from seqwright.data.readers.labelled import (
     label_columns,
     one_line,
     open_labelled,
-    texts_of_rows,
+    unlabelled,
 )
-from seqwright.data.readers.lines import Decoding
+from seqwright.data.readers.unlabelled import name_of
 from seqwright.data.results import Label, Reading
 from seqwright.data.sentences import SentenceLimits, split_sentences
 from seqwright.data.split import SplitRule
@@ -76,6 +76,7 @@ class TextClassification(LabelTask[Labelled]):
     longest: int
     sampled: bool = False
     sentences: SentenceLimits | None = None
+    key: str | None = None
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     nouns = Nouns("text", group="text")
@@ -137,14 +138,12 @@ class TextClassification(LabelTask[Labelled]):
         counts = cls.counted(examples)
         tokenizer = fit_tokenizer(config.tokenizer.source, (example.text for example in examples()), start)
         labels = start.labels.grown(counts) if isinstance(start, cls) else Labels.of(counts)
-        rest = config.data.max_length, config.tokenizer.sampled, _sentence_limits(config)
-        return cls(tokenizer, labels, *rest)
+        return cls(tokenizer, labels, *_options(config))
 
     @classmethod
     def load(cls, folder: Path, config: Config) -> TextClassification:
         tokenizer, labels = load_tokenizer(folder / TOKENIZER), Labels.load(folder / LABELS)
-        longest, sampled = config.data.max_length, config.tokenizer.sampled
-        return cls(tokenizer, labels, longest, sampled, _sentence_limits(config))
+        return cls(tokenizer, labels, *_options(config))
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
@@ -259,12 +258,13 @@ class TextClassification(LabelTask[Labelled]):
                 raise InputError(f"example {number} is {reprlib.repr(each)}; give a list of (text, label)")
             yield each if isinstance(each, Labelled) else Labelled(each[0], each[1], NOWHERE)
 
-    def table_inputs(self, path: str, decoding: Decoding) -> list[str] | None:
-        return texts_of_rows(path, decoding, self.labels.numbers)
+    def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[Labelled]] | None:
+        rows = unlabelled(path, data, self.labels.numbers)
+        return rows and (lambda report: (Labelled(text, None, place) for place, text in rows(report)))
 
     def from_line(self, line: str) -> Labelled:
         """The text of a line; a label next to it is left out."""
-        return Labelled(bare_text(line, self.labels.numbers), None, NOWHERE)
+        return Labelled(bare_text(line, self.labels.numbers, self.key), None, NOWHERE)
 
     def to_line(self, example: Labelled) -> str:
         return one_line(example.text)
@@ -356,6 +356,12 @@ class TextClassification(LabelTask[Labelled]):
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
             raise ConfigError("tokenizer.joint is for two texts; a classifier reads one: remove it")
+
+
+def _options(config: Config) -> tuple[Any, ...]:
+    """Return the fields of a task after its tokenizer and its labels."""
+    data, sampled = config.data, config.tokenizer.sampled
+    return data.max_length, sampled, _sentence_limits(config), name_of(data)
 
 
 def _sentence_limits(config: Config) -> SentenceLimits | None:

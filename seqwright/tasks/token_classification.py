@@ -27,7 +27,15 @@ from seqwright.data.readers.conll import DOCUMENT, cells_of, is_columns, is_conl
 from seqwright.data.readers.lines import cleaned
 from seqwright.data.readers.parses import HEAD_COLUMN, tree_of, warn_without_trees
 from seqwright.data.readers.tagged import WORDS as NAMES
-from seqwright.data.readers.tagged import Tagged, TaggedFiles, evidence_of_tags, open_tagged
+from seqwright.data.readers.tagged import (
+    Tagged,
+    TaggedFiles,
+    evidence_of_tags,
+    open_tagged,
+    untagged,
+    words_in_object,
+)
+from seqwright.data.readers.unlabelled import LINE, object_in
 from seqwright.data.results import Reading, Tags, TagSequence
 from seqwright.data.store import ColumnSpec, Ragged, Store
 from seqwright.data.tag_scheme import Scheme, Transitions, entities, scheme_of
@@ -116,7 +124,7 @@ class TokenClassification(Task[Tagged, Tags]):
     roles = (Role("sentence", Kind.TEXT), Role("tags", Kind.LABEL, needed="train"))
     models = ("encoder_only",)
     nouns = Nouns("sentence", group="sentence")
-    learning = Learning(transfers=True, correctable=True, takes_trees=True)
+    learning = Learning(transfers=True, correctable=True, takes_field=True, takes_trees=True)
     usage = Usage(traced=models)
     judging = Judging(merges=False)  # published scores count every sentence of a test file
     sample_facts: ClassVar[Mapping[str, Any]] = {"vocabulary": 8, "pieces": 8, "classes": 2}
@@ -380,15 +388,24 @@ class TokenClassification(Task[Tagged, Tags]):
                 raise InputError(f"example {number} has {counts}; each word needs one tag")
             yield Tagged(words, tags, NOWHERE)
 
+    def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[Tagged]] | None:
+        rows = untagged(path, data, self.labels.numbers)
+        return rows and (lambda report: (Tagged(words, None, place) for place, words in rows(report)))
+
     def in_blocks(self, head: Sequence[str]) -> bool:
         return is_columns(head) or is_conllu(head)
 
     def from_line(self, line: str) -> Tagged:
-        """Return the words of a line, or of a block with a word on each line; tags are left out."""
+        """Return the words of a line or a JSON object, or of a block with a word on each line; tags are left
+        out.
+        """
         if line.endswith("\n"):
             rows = line.splitlines()
             heads = heads_in_column(rows) if self.parsed else None
             return Tagged(words_in_column(rows), None, NOWHERE, in_column=True, heads=heads)
+        value = object_in(line)
+        if value is not None and not value.keys().isdisjoint(NAMES):
+            return Tagged(words_in_object(value, LINE, "replace", ReadReport()), None, NOWHERE)
         words, _, tags = line.partition("\t")
         same = len(words.split()) == len(tags.split())
         return Tagged(tuple((words if same else line).split()), None, NOWHERE)

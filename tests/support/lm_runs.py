@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import tiny
 
@@ -13,14 +14,16 @@ from seqwright.data.task import task_class
 SMALL = {"layers": 1, "size": 16, "hidden": 32, "heads": 2, "dropout": 0.0}
 
 
-def toy_run(folder: Path, task: str, kind: str, steps: int = 40) -> Path:
-    """Train a model of a kind on the toy of a task, whose texts and labels are the cells of its roles."""
+def toy_run(folder: Path, task: str, kind: str, steps: int = 40, **parts: Any) -> Path:
+    """Train a model of a kind, with other `parts`, on the toy of a task, whose texts and labels are the cells
+    of its roles.
+    """
     file = folder.with_suffix(".jsonl")
     file.write_text("".join(f"{json.dumps(record)}\n" for record in task_class(task).toy(0)))
     table = {
         "task": task,
         "data": {"train": [str(file)], "held_out": 0.1, "max_length": 48},
-        "model": {"kind": kind, **SMALL},
+        "model": {"kind": kind, **SMALL, **parts},
         "training": {"tokens": 512, "steps": steps, "optimizer": {"kind": "adamw", "rate": 1e-2}},
         "threads": 1,
     }

@@ -8,6 +8,7 @@ import gzip
 import json
 import logging
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -267,6 +268,41 @@ def test_the_baseline_draws_tokens_by_their_frequency(poem):
     assert task.baseline(passage).log_prob == pytest.approx(expected)
 
 
+def test_the_survey_says_whether_blank_lines_divide_a_text(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\n\n \nthree\n\nfour\n")
+    form = "; ".join(open_texts([str(file)], DataConfig()).form)
+    assert "blank lines divide its first 23 characters into 3 texts" in form
+    assert "set data.documents=blank_lines" in form
+    assert "divide" not in "; ".join(open_texts([str(file)], DataConfig(documents="blank_lines")).form)
+    file.write_text("one\ntwo\n\n")
+    assert "divide" not in "; ".join(open_texts([str(file)], DataConfig()).form)
+
+
+@pytest.mark.parametrize("keys", [{"meta": {"a": 1}}, {"id": "7"}, {"url": "x", "timestamp": 3}])
+@pytest.mark.parametrize("folder", [True, False])
+def test_json_lines_with_metadata_are_a_text(keys, folder, tmp_path):
+    file = tmp_path / "texts" / "a.jsonl"
+    file.parent.mkdir()
+    file.write_text("".join(json.dumps({"text": f"{line} x", **keys}) + "\n" for line in POEM.splitlines()))
+    table = {"data": {"train": [str(file.parent if folder else file)]}}
+    made = design(table)
+    assert made.config.task == "language_modeling"
+    assert "--task overrides" in "\n".join(made.lines())
+
+
+def test_json_lines_with_other_keys_and_a_long_line_name_the_task(tmp_path, capsys):
+    odd, long = tmp_path / "odd.jsonl", tmp_path / "long.txt"
+    odd.write_text('{"text": "a b", "x": "c", "y": "d"}\n' * 30)
+    long.write_text("word " * 300_000)
+    for file in (odd, long):
+        command = ["train", str(file), "--out", str(tmp_path / "run"), "data.max_line=1000000"]
+        assert cli.main(command) == 2
+        assert "add --task language_modeling" in capsys.readouterr().err
+        table = {"data": {"train": [str(file)], "max_line": 1_000_000}, "task": "language_modeling"}
+        assert design(table).survey.report.examples > 20
+
+
 # Continuations
 
 
@@ -296,6 +332,18 @@ def test_samples_depend_on_seed_and_prompt_alone(poem):
     first, second = model.predict("In", length=12, seed=3, samples=2)[0].all
     assert (first.text, first.text == second.text) == (together[0].text, False)
     assert list(model.typed("What", length=12, seed=3))[-1] == together[1].continuation
+
+
+def test_a_terminal_shows_characters_that_arrive_in_pieces_and_unknown_ones(poem, monkeypatch, capsys):
+    model = predictor(poem)
+    grown = ["\ufffd", "\ufffd\ufffd", "—", "— \ufffd", "— 日\ufffd\ufffd", "— 日本", "— 日本 there"]
+    monkeypatch.setattr(model, "typed", lambda prompt, **given: iter(grown))
+    monkeypatch.setattr("seqwright.prediction.predictor.load", lambda folder, threads: model)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["predict", "run", "hi ☃ "]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "hi ☃ — 日本 there\n"
+    assert "unknown to the model: '☃'" in printed.err
 
 
 def test_a_text_longer_than_the_window_slides_and_says_so(poem, caplog):

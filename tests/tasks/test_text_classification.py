@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 
 import seqwright
 from seqwright import cli
-from seqwright.config import DataConfig
+from seqwright.config import DataConfig, parse
 from seqwright.data.calibration import fitted_temperature, log_loss, threshold
 from seqwright.data.corpus import Corpus
 from seqwright.data.glance import recognise
@@ -32,6 +35,7 @@ from seqwright.runs.report.mistakes import errors
 from seqwright.runs.report.reader import Evaluation, Record
 
 WORDS = {"good": "fine great lovely superb happy", "bad": "awful poor sad terrible boring"}
+CLASSIFIER = {"kind": "encoder_only", "layers": 1, "size": 16, "hidden": 32, "heads": 2}
 FAST = [
     "--quiet",
     "threads=1",
@@ -258,6 +262,28 @@ def test_scores_are_log_probabilities_of_labels(run):
     assert scores == pytest.approx([math.log(p) for p in answer.probabilities.values()], abs=1e-4)
 
 
+def test_unsure_answers_are_counted_and_the_calibration_is_stated(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # a panel cuts long names
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    labels = Labels.load(other / "labels.json")
+    replace(labels, temperature=1.25, unsure=0.999).save(other / "labels.json")
+    file = write(tmp_path / "in.txt", ["fine sad", "", "superb poor"])
+    assert cli.main(["predict", str(other), file]) == 0
+    line = "2 of 2 answers are unsure, below p = 1.00; --json has the probabilities"
+    assert line in capsys.readouterr().err
+    assert cli.main(["predict", str(other), file, "--json"]) == 0
+    assert "unsure" not in capsys.readouterr().err
+    assert cli.main(["predict", str(other), "fine sad"]) == 0
+    assert "1 of 1 answer is unsure, below p = 1.00" in capsys.readouterr().err
+    calibration = "temperature 1.25, unsure below p = 1.00"
+    assert cli.main(["describe", str(other)]) == 0
+    assert capsys.readouterr().out.endswith(f"# calibration of the probabilities: {calibration}\n")
+    test = write(Path("t.tsv"), [f"{text}\t{label}" for text, label in reviews(20, seed=9)])
+    assert cli.main(["evaluate", "run", test]) == 0
+    assert f"20 items, {calibration}" in capsys.readouterr().out
+
+
 def test_long_texts_are_cut_and_counted(run):
     model = seqwright.load(run)
     (answer,) = model.predict("fine " * 500)
@@ -308,10 +334,17 @@ def test_a_label_that_is_only_in_the_validation_file_is_named(tmp_path, capsys):
 
 
 def test_ten_thousand_labels(tmp_path):
-    rows = [f"text {number} {number % 10_000}\tlabel{number % 10_000}" for number in range(20_000)]
+    rows = [f"text {number % 7} {number % 10_000}\tlabel{number % 10_000}" for number in range(20_000)]
     path = write(tmp_path / "r.tsv", rows)
     made = design({"data": {"train": [path]}, "task": "text_classification"})
     assert len(made.survey.labels) == 10_000
+    few = write(tmp_path / "few.tsv", rows[:10_100])
+    end = {"steps": 2, "tokens": 512, "validations": 1, "decode": 20, "traces": 0}
+    table = {"data": {"train": [few], "held_out": 0.01}, "training": end, "threads": 1}
+    tiny.train(parse({**table, "task": "text_classification", "model": CLASSIFIER}), tmp_path / "run")
+    (answer,) = seqwright.load(tmp_path / "run").predict("text 3 77")
+    assert len(answer.probabilities) == 10_000
+    assert sum(answer.probabilities.values()) == pytest.approx(1)
     outputs = [f"label{number % 10_000}" for number in range(3000)]
     measured = METRICS.build("macro_f1").measured(outputs, [[output] for output in outputs])
     assert measured.value() == 100
@@ -389,6 +422,12 @@ def test_macro_f1_and_calibration_by_hand():
     assert metric.score([*map(metric.seen, sure)], references).value == pytest.approx(5)
     table = class_table(["a", "a", "a", "b"], outputs)
     assert table.rows[0] == ("a", 3, 100.0, pytest.approx(200 / 3), pytest.approx(80))
+
+
+def test_a_field_of_tags_is_refused(tmp_path, capsys):
+    file = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews(60)])
+    assert cli.main(["train", file, "--field", "xpos"]) == 2
+    assert "the task here is text_classification: leave out --field" in capsys.readouterr().err
 
 
 def test_a_single_label_is_refused_without_naming_the_task(tmp_path, capsys):

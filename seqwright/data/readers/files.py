@@ -55,8 +55,13 @@ class Input:
         return self.path == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
     def digest(self) -> str:
-        """Return the SHA-256 of the bytes of a file."""
-        return sha256(Path(self.path))
+        """Return the SHA-256 of the bytes of a file; of a folder, that of its files with their names."""
+        if not os.path.isdir(self.path):
+            return sha256(Path(self.path))
+        whole = hashlib.sha256()
+        for file in files_in([self.path]):
+            whole.update(f"{file}\0{sha256(Path(file))}\0".encode("utf-8", "surrogateescape"))
+        return whole.hexdigest()
 
     def peek(self) -> Iterator[bytes]:
         """Yield the decompressed bytes; `blocks` yields them again. Those of a pipe are kept in memory."""

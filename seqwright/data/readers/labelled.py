@@ -6,14 +6,12 @@ by label.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from abc import abstractmethod
 from collections.abc import Container, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +20,22 @@ from seqwright.data.glance import UNLABELLED, ColumnGlance, Glance, look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.columns import parse_columns
 from seqwright.data.readers.files import Input, is_text
-from seqwright.data.readers.lines import Decoding, first_lines, read_blocks
+from seqwright.data.readers.lines import Decoding, cleaned, first_lines, read_blocks
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
+from seqwright.data.readers.unlabelled import (
+    LINE,
+    MOSTLY,
+    OBJECTS,
+    Rows,
+    ending,
+    name_of,
+    object_in,
+    open_table,
+    rows_of_objects,
+    text_under,
+)
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError
 
@@ -93,56 +103,49 @@ def label_columns(glance: Glance) -> Columns | None:
     return None
 
 
-def texts_of_rows(path: str, decoding: Decoding, labels: Container[Any]) -> list[str] | None:
-    """Return the texts in a table of columns, for predictions: the labels may be absent. None for a file with
-    a text on each line, and if it is not clear which column has the texts.
+def unlabelled(path: str, data: DataConfig, labels: Container[Any]) -> Rows[str] | None:
+    """Return the texts in JSON lines, a table or a folder, for predictions: labels may be absent. None for a
+    file with a text on each line, and if it is not clear which column has the texts.
     """
-    glance = look_at((path,), DataConfig(encoding=decoding.encoding))
-    if glance is None or glance.shape not in ("tsv", "csv"):
+    if os.path.isdir(path):
+        return partial(_texts_in, path, data)
+    if ending(path) in OBJECTS:
+
+        def parse(value: dict[str, Any], place: Place, report: ReadReport) -> str:
+            return cleaned(text_under(value, key, TEXTS, place) or "", place, data.on_bad_bytes, report)
+
+        key = name_of(data) or TEXTS[0]
+        return rows_of_objects(path, data, parse, "")
+    table = open_table(path, data, TEXTS, LABELS)
+    if table is None:
         return None
-    text = _text_column(glance, labels)
-    if text is None:
-        return None
-    other = next(column for column in glance.columns if column is not text)
-    options = FormatOptions(columns=f"{_key(text)}:{other.name}")
-    pairs = PairFiles(path, options=options, decoding=decoding)
-    rows, place = list[str](), pairs.layout.indices[0]
-    for _, cells, fault in pairs.rows(ReadReport()):
-        if fault is None:
-            rows.append(one_line(cells[place]))
-        elif fault.reason is Reason.BAD_ROW:
-            raise InputError(fault.message)
-        elif fault.reason is not None:
-            rows.append("")
-    return rows
+    found = label_columns(table.glance)
+    return table.texts(lambda column: column is (found and found.label) or _are_labels(column, labels))
 
 
-def _text_column(glance: Glance, labels: Container[Any]) -> ColumnGlance | None:
-    """Return the column with the texts: by the names of the columns, or because another one has labels."""
-    found = label_columns(glance)
+def _texts_in(folder: str, data: DataConfig, report: ReadReport) -> Iterator[tuple[Place, str]]:
+    """Yield the texts in the sub-folders of a folder; without these, those in the folder itself."""
+    files = _texts_at(folder, "*/*") or _texts_at(folder, "*")
+    if not files:
+        raise InputError(f"{folder} has no text files; expected NAME.txt or LABEL/NAME.txt")
+    for file in files:
+        yield Place(str(file), 1), _whole_text(file, Decoding(data.encoding, data.on_bad_bytes), report)
+
+
+def _are_labels(column: ColumnGlance, labels: Container[Any]) -> bool:
+    """Whether most cells of a column are labels of the training data."""
+    known = sum(cell.strip() in labels for cell in column.sample)
+    return known >= MOSTLY * len(column.sample) and column.words < 3
+
+
+def bare_text(line: str, labels: Container[Any], key: str | None = None) -> str:
+    """Return the text of a line for a prediction, without a label: that of a JSON object under `key` or a
+    usual name, of fastText, or in another column.
+    """
+    value = object_in(line)
+    found = None if value is None else text_under(value, key, TEXTS, LINE)
     if found is not None:
-        return found.text
-    named = [column for column in glance.columns if _key(column).lower() in TEXTS]
-    if named:
-        return named[0]
-    others = [
-        column
-        for column in glance.columns
-        if not all(cell.strip() in labels for cell in column.sample) or column.words >= 3
-    ]
-    return others[0] if len(others) == 1 and glance.width > 1 else None
-
-
-def bare_text(line: str, labels: Container[Any]) -> str:
-    """Return the text of a line for a prediction, without a label: that of a JSON object, of fastText, or in
-    another column.
-    """
-    if line.startswith('{"') and line.rstrip().endswith("}"):
-        with suppress(ValueError, RecursionError):
-            known = {key.lower(): value for key, value in json.loads(line).items()}
-            found = [known[name] for name in TEXTS if isinstance(known.get(name), str)]
-            if found:
-                return found[0]
+        return cleaned(found, LINE, "replace", ReadReport())
     cells = line.split("\t")
     if len(cells) == 2 and cells[1].strip() in labels:
         return cells[0]
@@ -282,8 +285,7 @@ class LabelFolder(LabelledFiles):
     def read(self, report: ReadReport) -> Iterator[Labelled]:
         for file in (file for path in self.paths for file in _texts_by_label(path)):
             place = Place(str(file), 1)
-            blocks = read_blocks(Input(file), self.decoding, report)
-            text = " ".join(line for _, block in blocks for line in block)
+            text = _whole_text(file, self.decoding, report)
             if text.strip():
                 yield Labelled(text, file.parent.name, place)
             else:
@@ -293,11 +295,19 @@ class LabelFolder(LabelledFiles):
 def _texts_by_label(folder: str) -> list[Path]:
     if not os.path.isdir(folder):
         raise InputError(f"{folder} is not a folder; name folders only, or files only")
-    found = sorted(file for file in Path(folder).glob("*/*") if is_text(str(file)) and file.is_file())
-    labelled = [file for file in found if file.parent.name not in UNLABELLED]
+    labelled = [file for file in _texts_at(folder, "*/*") if file.parent.name not in UNLABELLED]
     if not labelled:
         raise InputError(f"{folder} has no text files in sub-folders; expected LABEL/NAME.txt")
     return labelled
+
+
+def _texts_at(folder: str, pattern: str) -> list[Path]:
+    return sorted(file for file in Path(folder).glob(pattern) if is_text(str(file)) and file.is_file())
+
+
+def _whole_text(file: Path, decoding: Decoding, report: ReadReport) -> str:
+    blocks = read_blocks(Input(file), decoding, report)
+    return " ".join(line for _, block in blocks for line in block)
 
 
 def _key(column: ColumnGlance) -> str:

@@ -36,6 +36,10 @@ _CHANGES = (
 )
 
 
+class LongLineError(InputError):
+    """A line has more bytes than `data.max_line`."""
+
+
 @dataclass(frozen=True)
 class Decoding:
     """The encoding of a file, what to do with bytes that it cannot decode, and the longest line in bytes."""
@@ -220,7 +224,7 @@ def _check_lines(data: bytes, name: str, number: int, limit: int) -> None:
         _refuse_carriage_returns(name, returns)
     if len(data) > limit:
         rule = f"the line has more than {limit:,} bytes; shorten it, or raise data.max_line"
-        raise InputError(f"{Place(name, number)}: {rule}")
+        raise LongLineError(f"{Place(name, number)}: {rule}")
 
 
 def _refuse_carriage_returns(where: str, count: int) -> NoReturn:

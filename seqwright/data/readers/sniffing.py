@@ -28,7 +28,7 @@ _NAMES = (  # source:target
 _NAME_PAIRS = [names.split(":") for names in _NAMES.split()]
 _OTHER_NAMES = (
     "features tags msd pos context id lang language code kind type category name word ipa phones "
-    "transcription transliteration translation sentence "
+    "transcription transliteration translation sentence words tokens "
     "arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian "
     "indonesian italian japanese korean norwegian persian polish portuguese romanian russian spanish swedish "
     "thai turkish ukrainian vietnamese"
@@ -296,6 +296,8 @@ def _guess_keys(first: dict[str, Any], place: Place) -> PairColumns:
     names = names_in(first)
     nested = "" if names == list(first) else "; a dot leads into an object"
     way_out = f"choose the source and the target, as in --columns question:answer{nested}"
+    if "text" in names:
+        way_out += "; to learn the texts alone, add --task language_modeling"
     raise InputError(f"{place}: the keys are {shorten_list(names)}; {way_out}")
 
 

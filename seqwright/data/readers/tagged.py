@@ -6,12 +6,12 @@ The tags of entities are made valid while they are read; the report counts the s
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seqwright.data.glance import Glance
+from seqwright.data.glance import ColumnGlance, Glance
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.columns import unknown_name
 from seqwright.data.readers.conll import (
@@ -25,11 +25,12 @@ from seqwright.data.readers.conll import (
 )
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import MISSING, parse_object, value_under
-from seqwright.data.readers.lines import Decoding, cleaned, first_lines
+from seqwright.data.readers.lines import Decoding, OnBadBytes, cleaned, first_lines
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.parses import HEAD_COLUMN, tree_of
 from seqwright.data.readers.sniffing import FormatOptions
+from seqwright.data.readers.unlabelled import MOSTLY, OBJECTS, Rows, ending, open_table, rows_of_objects
 from seqwright.data.tag_scheme import Scheme, repaired, scheme_of
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError
@@ -91,6 +92,55 @@ def _are_parallel(words: Sequence[str], tags: Sequence[str]) -> bool:
     several = sum(len(one) for one, _ in whole) >= 2 * len(whole)
     few = 2 <= len(marks) <= min(MOST_TAGS, len(known) // 2)
     return bool(whole) and equal >= PARTLY * len(whole) and several and few and not known & marks
+
+
+def untagged(path: str, data: DataConfig, tags: Container[Any]) -> Rows[tuple[str, ...]] | None:
+    """Return the words in JSON lines or in a table, for predictions: tags may be absent. None for CoNLL, and
+    for a file with a sentence on each line.
+    """
+    if ending(path) in OBJECTS:
+
+        def parse(value: dict[str, Any], place: Place, report: ReadReport) -> tuple[str, ...]:
+            return words_in_object(value, place, data.on_bad_bytes, report)
+
+        return rows_of_objects(path, data, parse, ())
+    _, head = first_lines(Input(path), Decoding(data.encoding, "replace", data.max_line))
+    table = None if is_columns(head) or is_conllu(head) else open_table(path, data, WORDS, TAGS)
+    if table is None:
+        return None
+
+    def are_tags(column: ColumnGlance) -> bool:
+        marks = [mark for cell in column.sample for mark in cell.split()]
+        return sum(mark in tags for mark in marks) >= MOSTLY * len(marks)
+
+    rows = table.texts(are_tags)
+    return rows and (lambda report: ((place, tuple(text.split())) for place, text in rows(report)))
+
+
+def words_in_object(
+    value: dict[str, Any], place: Place, on_bad_bytes: OnBadBytes, report: ReadReport
+) -> tuple[str, ...]:
+    """Return the words of a JSON object: a list, or a text that is divided at its spaces."""
+    name = next((name for name in WORDS if name in value), None)
+    if name is None:
+        raise InputError(
+            f"{place}: {unknown_name('key', WORDS[0], list(value))}; the words are expected there"
+        )
+    return tuple(_listed(value, name, place, on_bad_bytes, report))
+
+
+def _listed(
+    value: dict[str, Any], name: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadReport
+) -> list[str]:
+    """Return a list of texts or numbers, as clean texts."""
+    found = value_under(value, name)
+    found = found.split() if isinstance(found, str) else found
+    if not isinstance(found, list) or not all(type(each) in (str, int) for each in found):
+        raise InputError(f"{place}: expected a list of texts under {name!r}")
+    texts = [cleaned(str(each), place, on_bad_bytes, report).strip() for each in found]
+    if not all(texts):
+        raise InputError(f"{place}: a text in the list under {name!r} is blank")
+    return texts
 
 
 def open_tagged(paths: Sequence[str], data: DataConfig) -> TaggedFiles:
@@ -287,19 +337,10 @@ class TagObjects(TaggedFiles):
                     continue
                 try:
                     value = parse_object(line, place)
-                    words, tags = (self._listed(value, name, place, report) for name in self.keys)
+                    words, tags = (
+                        _listed(value, name, place, self.data.on_bad_bytes, report) for name in self.keys
+                    )
                 except InputError as error:
                     self._bad(place, str(error), report)
                 else:
                     yield from self._tagged(words, tags, place, report)
-
-    def _listed(self, value: dict[str, Any], name: str, place: Place, report: ReadReport) -> list[str]:
-        """Return a list of texts or numbers, as clean texts."""
-        found = value_under(value, name)
-        found = found.split() if isinstance(found, str) else found
-        if not isinstance(found, list) or not all(type(each) in (str, int) for each in found):
-            raise InputError(f"{place}: expected a list of texts under {name!r}")
-        texts = [cleaned(str(each), place, self.data.on_bad_bytes, report).strip() for each in found]
-        if not all(texts):
-            raise InputError(f"{place}: a text in the list under {name!r} is blank")
-        return texts

@@ -7,29 +7,37 @@ space is kept: the passages of a document, one after the other, are the document
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqwright.config import DataConfig
 from seqwright.data.glance import look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import TEXTS, Input, files_in
 from seqwright.data.readers.jsonl import cells_of, parse_object
-from seqwright.data.readers.labelled import LabelTable, label_columns
-from seqwright.data.readers.lines import Decoding, cleaned, read_blocks, read_text
+from seqwright.data.readers.labelled import LABELS, LabelTable, label_columns
+from seqwright.data.readers.labelled import TEXTS as NAMES
+from seqwright.data.readers.lines import Decoding, OnBadBytes, cleaned, read_blocks, read_text
+from seqwright.data.readers.unlabelled import (
+    OBJECTS,
+    TABLES,
+    Rows,
+    ending,
+    name_of,
+    open_table,
+    rows_of_objects,
+)
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import InputError
-from seqwright.files import uncompressed
 
 PASSAGE = 1000  # characters, at most
 BREAKS = ("\n\n", "\n", " ")  # where a passage ends, the best place first
-JSONL = (".jsonl", ".json")
-TABLES = (".tsv", ".csv")
 FIELD = "text"  # of a JSON object
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -65,7 +73,7 @@ class TextFiles:
     def files(self) -> list[str]:
         found = [file for path in self.paths for file in _texts_in(path)]
         if not found:
-            endings = shorten_list([*TEXTS, *JSONL])
+            endings = shorten_list([*TEXTS, *OBJECTS])
             raise InputError(f"{self.name} has no files that end in {endings}; name the text files")
         return found
 
@@ -81,7 +89,20 @@ class TextFiles:
         several += [f"{pluralize(ignored, 'file')} of other kinds ignored"] if ignored else []
         if all(self.tables.values()):
             return (*several, "a table of texts and labels: each text is a document, labels are not read")
-        return (*several, f"{documents} is a document; {kept} part of the text")
+        return (*several, f"{documents} is a document; {kept} part of the text", *self._divided)
+
+    @property
+    def _divided(self) -> tuple[str, ...]:
+        """What blank lines divide the beginning of the first text into, and the option to use it."""
+        texts = [file for file in self.files if not _has_objects(file)]
+        if self.by_blank_lines or not texts:
+            return ()
+        _, beginning = next(read_text(Input(texts[0]), self.decoding, ReadReport()), (1, ""))
+        count = sum(1 for _ in _documents([(1, beginning)]))
+        if count < 2:
+            return ()
+        found = f"blank lines divide its first {len(beginning):,} characters into {count:,} texts"
+        return (f"{found}: if these are documents of their own, set data.documents=blank_lines",)
 
     @property
     def named_twice(self) -> str | None:
@@ -111,10 +132,8 @@ class TextFiles:
                 if line.strip():
                     place = Place(file.name, row)
                     (text,) = cells_of(parse_object(line, place), [self.key], place)
-                    clean = (
-                        cleaned(part, place, self.decoding.on_bad_bytes, report) for part in text.split("\n")
-                    )
-                    yield from _passages([(row, "\n".join(clean))], file.name, report)
+                    text = _clean(text, place, self.decoding.on_bad_bytes, report)
+                    yield from _passages([(row, text)], file.name, report)
 
 
 def open_texts(paths: Sequence[str], data: DataConfig) -> TextFiles:
@@ -124,23 +143,45 @@ def open_texts(paths: Sequence[str], data: DataConfig) -> TextFiles:
     return TextFiles(tuple(paths), decoding, data.columns or FIELD, data.columns, by_blank_lines)
 
 
+def prompts(path: str, data: DataConfig) -> Rows[str] | None:
+    """Return the texts in JSON lines or in a table, for predictions. None for a file with a text on each
+    line, and if it is not clear which column has the texts.
+    """
+    if os.path.isfile(path) and _has_objects(path):
+
+        def parse(value: dict[str, Any], place: Place, report: ReadReport) -> str:
+            (text,) = cells_of(value, [name_of(data) or FIELD], place)
+            return _clean(text, place, data.on_bad_bytes, report)
+
+        return rows_of_objects(path, data, parse, "")
+    table = open_table(path, data, NAMES, LABELS) if ending(path) in TABLES else None
+    if table is None:
+        return None
+    found = label_columns(table.glance)
+    return table.texts(lambda column: column is (found and found.label))
+
+
+def _clean(text: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadReport) -> str:
+    """Return a text of several lines without characters that a line cannot hold."""
+    return "\n".join(cleaned(line, place, on_bad_bytes, report) for line in text.split("\n"))
+
+
 def _texts_in(path: str) -> list[str]:
     if not Path(path).is_dir():
         return [path]
-    return [file for file in files_in([path]) if uncompressed(file).suffix.lower() in (*TEXTS, *JSONL)]
+    return [file for file in files_in([path]) if ending(file) in (*TEXTS, *OBJECTS)]
 
 
 def _has_objects(file: str) -> bool:
     """Whether a file has JSON lines: by its ending, or because it begins like an object and is not a text."""
-    suffix = uncompressed(file).suffix.lower()
-    if suffix in (*TEXTS, *JSONL):
-        return suffix in JSONL
+    if ending(file) in (*TEXTS, *OBJECTS):
+        return ending(file) in OBJECTS
     return next(Input(file).peek(), b"").lstrip()[:2] in (b'{"', b"{ ")
 
 
 def _table(file: str, decoding: Decoding) -> LabelTable | None:
     """Return the reader of a table of texts and labels, recognised by its ending and its columns."""
-    if uncompressed(file).suffix.lower() not in TABLES:
+    if ending(file) not in TABLES:
         return None
     data = DataConfig(
         encoding=decoding.encoding, on_bad_bytes=decoding.on_bad_bytes, max_line=decoding.max_line

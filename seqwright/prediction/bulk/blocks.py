@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conll import sentence_blocks
@@ -13,6 +14,8 @@ from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, read_blocks
 from seqwright.errors import ConfigError, Problem
 from seqwright.prediction.predictor import BLOCK
+
+T = TypeVar("T")
 
 CHARACTERS = 1 << 22  # per block, approximately: bounds the memory that very long lines need
 
@@ -89,6 +92,17 @@ def line_blocks(
             return
     if pending:
         yield Block(end - len(pending), pending)
+
+
+def row_blocks(rows: Iterable[T], requested: range | None = None) -> Iterator[tuple[int, list[T]]]:
+    """Yield the requested inputs in blocks, each with the number of its first one, from 0. Like a block of
+    lines, a block ends at a multiple of BLOCK.
+    """
+    first, last = (0, None) if requested is None else (requested.start, requested.stop)
+    numbered = islice(enumerate(rows), first, last)
+    for _, block in groupby(numbered, lambda each: each[0] // BLOCK):
+        numbers, inputs = zip(*block, strict=True)
+        yield numbers[0], list(inputs)
 
 
 def _joined_lines(source: Input, decoding: Decoding, tally: ReadReport) -> Iterator[tuple[int, list[str]]]:

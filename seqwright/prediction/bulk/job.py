@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from seqwright.data.results import Prediction
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError, UnusableInput
 from seqwright.files import encode_json, sha256
-from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks
+from seqwright.prediction.bulk.blocks import Block, Shard, line_blocks, row_blocks
 from seqwright.prediction.bulk.output import Output, ResumableFile, StandardOutput
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.folder import WEIGHTS
@@ -36,7 +36,8 @@ class Unusable(NamedTuple):
 class Job:
     """Reads lines, predicts them with the options of `Predictor.predict`, and reports faults of the input.
 
-    named: each output follows its input and a tab.
+    named: each output follows its input and a tab, or the name of its file. rows: the inputs of a file that
+    does not have one on each line.
     """
 
     def __init__(
@@ -49,17 +50,18 @@ class Job:
         named: bool = False,
         decoding: Decoding | None = None,
         shard: Shard | None = None,
+        rows: Callable[[ReadReport], Iterator[Any]] | None = None,
         report: Callable[[str], None] = lambda text: None,
     ):
         if shard is not None and source.single_pass:
             raise InputError(f"{source.name} cannot be divided into shards; save it to a file first")
         self.predictor, self.source, self.options, self.json = predictor, source, options, json
-        self.named = named
+        self.named, self.rows = named, rows
         self.decoding, self.shard, self.report = decoding or Decoding(), shard, report
         self.request = predictor.task.request(predictor.search, **options)
         self.tally, self.warnings = ReadReport(), InputWarnings(predictor, source.name)
-        head = [] if source.single_pass else first_lines(source, self.decoding)[1]  # a pipe has no end yet
-        self.joined = predictor.task.in_blocks(head)
+        lined = rows is None and not source.single_pass  # a pipe has no end yet
+        self.joined = lined and predictor.task.in_blocks(first_lines(source, self.decoding)[1])
 
     def output(self, path: Path | None) -> Output:
         """Return the output to pass to `run`: a file, or standard output if `path` is None."""
@@ -85,14 +87,15 @@ class Job:
         """Predict all lines that `output` does not contain yet."""
         requested = None
         if not self.source.single_pass:  # read it once: an error in any line is reported before all work
-            blocks = line_blocks(self.source, self.decoding, ReadReport(), joined=self.joined)
-            requested = (self.shard or Shard()).lines(sum(len(self._inputs(block)) for block in blocks))
+            count = sum(len(inputs) for _, inputs in self._blocks(ReadReport()))
+            requested = (self.shard or Shard()).lines(count)
         with output:
             if output.lines:
                 self.report(f"resuming after {pluralize(output.lines, 'line')}")
             lines = self._predict(None if requested is None else requested[output.lines :], output)
             output.finish()
-        for line in (*self.tally.summary(), *self.warnings.summary()):
+        unsure = [] if self.json else self.warnings.unsure_answers
+        for line in (*self.tally.summary(), *self.warnings.summary(), *unsure):
             self.report(line)
         if lines and self.warnings.unusable.count == lines:
             raise InputError(f"{self.source.name} has no input that can be used")
@@ -102,13 +105,12 @@ class Job:
         on_terminal = isinstance(output, StandardOutput) and sys.stdout.isatty()
         progress = Progress(requested, visible=not on_terminal)
         warned, lines = False, 0
-        for block in line_blocks(self.source, self.decoding, self.tally, requested, joined=self.joined):
-            inputs = self._inputs(block)
+        for first, inputs in self._blocks(self.tally, requested):
             usable = [each for each in inputs if not isinstance(each, Unusable)]
-            predictions = iter([*self.predictor.stream(usable, first=block.first, **self.options)])
+            predictions = self.predictor.stream(usable, first=first, **self.options)
             answers = [each if isinstance(each, Unusable) else next(predictions) for each in inputs]
-            output.write([*map(self._line, answers)])
-            for row, answer in enumerate(answers, start=block.first):
+            output.write([self._line(*each) for each in zip(inputs, answers, strict=True)])
+            for row, answer in enumerate(answers, start=first):
                 self.warnings.add(row, answer)
             progress.show(len(answers))
             lines += len(answers)
@@ -119,20 +121,29 @@ class Job:
         progress.clear()
         return lines
 
-    def _line(self, prediction: Prediction | Unusable) -> bytes:
+    def _line(self, example: Any, prediction: Prediction | Unusable) -> bytes:
         """Return the line of a prediction; tabs separate alternatives. A blank line has a blank one."""
         if isinstance(prediction, Unusable):
             return encode_json({**prediction._asdict(), "output": ""}) if self.json else b"\n"
+        file = None if self.rows is None or not self.named else example.place.file
         if self.json:
-            return encode_json(prediction.to_json())
+            return encode_json(({} if file is None else {"file": file}) | prediction.to_json())
         if not prediction.source.strip():
             return b"\n"
         outputs = [str(each) for each in prediction.all]
         if len(outputs) > 1:
             outputs = [output.replace("\t", " ") for output in outputs]
         if self.named:
-            outputs.insert(0, prediction.source)
+            outputs.insert(0, prediction.source if file is None else file)
         return "\t".join(outputs).encode() + b"\n"
+
+    def _blocks(self, tally: ReadReport, requested: range | None = None) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the requested inputs in blocks, each with the number of its first one."""
+        if self.rows is not None:
+            yield from row_blocks(self.rows(tally), requested)
+            return
+        for block in line_blocks(self.source, self.decoding, tally, requested, joined=self.joined):
+            yield block.first, self._inputs(block)
 
     def _inputs(self, block: Block) -> list[Any]:
         """Parse the lines of a block. An error names the line."""
@@ -148,13 +159,13 @@ class Job:
 
 
 class InputWarnings:
-    """Counts lines with unknown symbols, with tabs where one text is expected, overlong lines, and those
-    that cannot be used.
+    """Counts lines with unknown symbols, with tabs where one text is expected, overlong lines, those that
+    cannot be used, and answers that are unsure.
     """
 
     def __init__(self, predictor: Predictor, file: str):
         self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
-        self.tokens = self.unknown = 0
+        self.tokens = self.unknown = self.answers = self.unsure = 0
         self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed, self.unusable = (
             Occurrences() for _ in range(6)
         )
@@ -169,6 +180,9 @@ class InputWarnings:
             if len(self.faults) < FAULTS_SHOWN:
                 self.faults.append(prediction.fault)
             return
+        if self.predictor.task.threshold and prediction.source.strip():
+            self.answers += 1
+            self.unsure += bool(prediction.details().get("unsure"))
         reading = prediction.reading
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
@@ -190,6 +204,15 @@ class InputWarnings:
         if 2 * self.unknown < max(self.tokens, 1):
             return None
         return f"{100 * self.unknown / self.tokens:.0f} % unknown symbols: wrong language or tokenizer?"
+
+    @property
+    def unsure_answers(self) -> list[str]:
+        """A line about the answers that are unsure, if there are any."""
+        if not self.unsure:
+            return []
+        unsure = f"of {pluralize(self.answers, 'answer')} {'are' if self.unsure > 1 else 'is'} unsure"
+        threshold = f"below p = {self.predictor.task.threshold:.2f}"
+        return [f"{self.unsure:,} {unsure}, {threshold}; --json has the probabilities"]
 
     def summary(self) -> list[str]:
         """Return one line for each kind of warning."""

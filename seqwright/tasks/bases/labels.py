@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from seqwright.data.calibration import fitted_temperature, log_softmax, threshold
+from seqwright.data.labels import LABELS as LABELS
 from seqwright.data.labels import Labels
 from seqwright.data.results import Label, Reading
 from seqwright.data.task import Item, Judge, Mistake, Row, Table, Task
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from seqwright.models import Model
 
 E = TypeVar("E")
-LABELS = "labels.json"
 USUAL = ("accuracy", "macro_f1", "expected_calibration_error")
 
 
@@ -96,6 +96,10 @@ class LabelTask(Task[E, Label]):
 
     # Answers ---------------------------------------------------------------------------------------
 
+    @property
+    def threshold(self) -> float:
+        return self.labels.unsure
+
     def answer(
         self, model: Model, rows: Sequence[Row[E]], request: Any, numbers: Sequence[int] = ()
     ) -> list[Label]:
@@ -135,7 +139,10 @@ class LabelTask(Task[E, Label]):
         usual = self.usual_metrics
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)
-        return Judge(built, {"writing": "text"}, {metric.name: metric.title for metric in built})
+        settings = {"writing": "text"}
+        if calibration := self.labels.calibration:
+            settings["context"] = calibration
+        return Judge(built, settings, {metric.name: metric.title for metric in built})
 
     def mistakes(self, judge: Judge, items: Sequence[Item[E, Label]]) -> list[Mistake]:
         """A wrong label is the worse, the surer the model is of it."""

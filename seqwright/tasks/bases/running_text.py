@@ -20,8 +20,8 @@ import numpy as np
 from seqwright.config import Config, DataConfig
 from seqwright.config.registry import parse as parse_spec
 from seqwright.data.plan import RowLengths, item_seed
-from seqwright.data.read_report import Place
-from seqwright.data.readers.texts import Passage, TextFiles, open_texts
+from seqwright.data.read_report import Place, ReadReport
+from seqwright.data.readers.texts import Passage, TextFiles, open_texts, prompts
 from seqwright.data.split import SplitRule
 from seqwright.data.store import ColumnSpec, Store
 from seqwright.data.task import (
@@ -235,6 +235,10 @@ class RunningText(Task[Passage, P]):
 
     def labelled(self, given: Any) -> Iterator[Passage]:
         return self.inputs(given)
+
+    def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[Passage]] | None:
+        rows = prompts(path, data)
+        return rows and (lambda report: (Passage(text, "", False, place) for place, text in rows(report)))
 
     def from_line(self, line: str) -> Passage:
         return Passage(line, "", False, NOWHERE)
