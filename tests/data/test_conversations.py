@@ -10,7 +10,7 @@ from seqwright import cli
 from seqwright.config import DataConfig, parse
 from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason
-from seqwright.data.readers.conversations import contexts_in_table, open_conversations, speaks
+from seqwright.data.readers.conversations import context_of, contexts_in_table, open_conversations, speaks
 from seqwright.data.readers.lines import Decoding
 from seqwright.data.survey import survey
 from seqwright.errors import InputError
@@ -59,6 +59,40 @@ def test_only_the_assistant_replies_to_messages(tmp_path):
     found, _ = read(tmp_path, lines({"messages": [{"role": r, "content": c} for r, c in roles]}))
     assert [each.reply for each in found] == ["hello", "so long"]
     assert found[0].context == ("Be kind.", "hi")
+
+
+@pytest.mark.parametrize("role", ["developer", "tool", "function", "critic"])
+def test_only_the_assistant_replies_whatever_the_other_roles_are(tmp_path, role):
+    roles = [(role, "Be kind."), ("user", "hi"), ("assistant", "hello"), (role, "42"), ("assistant", "Yes.")]
+    found, _ = read(tmp_path, lines({"messages": [{"role": r, "content": c} for r, c in roles]}))
+    assert [each.reply for each in found] == ["hello", "Yes."]
+    assert found[-1].context == ("Be kind.", "hi", "hello", "42")
+    turns, _ = read(tmp_path, lines({"turns": [{"speaker": r, "text": c} for r, c in roles]}))
+    assert len(turns) == 4  # names of speakers are not roles
+
+
+def test_calls_of_tools_are_left_out_and_the_parts_of_a_text_are_joined(tmp_path):
+    parts = [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": {}}, {"text": "it?"}]
+    messages = [
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "assistant", "tool_calls": [{"id": "2"}]},
+        {"role": "tool", "content": "a cat"},
+        {"role": "assistant", "content": "A cat."},
+    ]
+    found, report = read(tmp_path, lines({"messages": messages}))
+    assert [(each.context, each.reply) for each in found] == [(("What is it?", "a cat"), "A cat.")]
+    assert report[Reason.BLANK_TURN] == 2
+    assert context_of({"messages": messages[:4]}, "the input") == ("What is it?", "a cat")
+
+
+def test_bad_objects_are_skipped_and_counted_if_that_is_wanted(tmp_path):
+    text = lines({"turns": TURNS}, {"turns": 5}) + "{\n" + lines({"turns": TURNS})
+    with pytest.raises(InputError, match=r"chat\.jsonl:2: .*data\.skip_bad_rows=true"):
+        read(tmp_path, text)
+    found, report = read(tmp_path, text, skip_bad_rows=True)
+    assert len(found) == 4
+    assert [place.line for place in report.counts[Reason.BAD_ROW].places] == [2, 3]
 
 
 def test_consecutive_turns_of_a_speaker_are_one(tmp_path):

@@ -1,7 +1,7 @@
 """Conversations: JSON lines of turns or messages, tables of contexts and replies, plays and chats as lines.
 
 Every turn but the first is a reply to the turns before it. Messages with roles (OpenAI's format) are replied
-to by the assistant alone. Consecutive turns of one speaker are one turn.
+to by the assistant alone. Consecutive turns of one speaker are one turn, and turns without text are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from seqwright.data.fields import FIELD, split_parts
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
-from seqwright.data.readers.jsonl import parse_object
+from seqwright.data.readers.jsonl import MISSING, parse_object
 from seqwright.data.readers.lines import Decoding, cleaned, first_lines
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import FormatOptions, PairFiles, open_pairs
@@ -37,6 +37,8 @@ TEXTS = ("text", "content")  # keys of the text of a turn
 SPEAKERS = ("speaker", "role", "name", "from")
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT)
+CALLS = ("tool_calls", "function_call")  # keys of a message in place of its text
+FIX = "fix the line, or skip such lines with data.skip_bad_rows=true"
 NAME = re.compile(r"^([^\W\d_][\w .'’-]{0,39}):(?:\s+(.*))?$")  # `Romeo: But, soft!`, or a line `Romeo:`
 SPOKEN = 0.4  # share of lines that name a speaker, in a play or a chat
 
@@ -46,6 +48,14 @@ class Turn(NamedTuple):
 
     speaker: str
     text: str
+
+
+class Talk(NamedTuple):
+    """A conversation, and the line where it begins. roles: its speakers are those of OpenAI's format."""
+
+    place: Place
+    turns: list[Turn]
+    roles: bool = False
 
 
 class Exchange(NamedTuple):
@@ -136,8 +146,8 @@ class ConversationFiles(OpenedFiles):
             return
         read = self._objects if self._layout == "objects" else self._lines
         for path in self.paths:
-            for place, turns in read(path, report):
-                yield from self._exchanges(turns, place, report)
+            for talk in read(path, report):
+                yield from self._exchanges(talk, report)
 
     def _rows(self, report: ReadReport) -> Iterator[Exchange]:
         """Each field of a source is a turn."""
@@ -145,11 +155,11 @@ class ConversationFiles(OpenedFiles):
             turns = tuple(part for part in split_parts(source)[::2] if part.strip())
             yield Exchange(self._kept(turns), reply, "\0".join(turns), place)
 
-    def _exchanges(self, turns: Sequence[Turn], place: Place, report: ReadReport) -> Iterator[Exchange]:
+    def _exchanges(self, talk: Talk, report: ReadReport) -> Iterator[Exchange]:
         """Equal conversations have equal keys, also but for case and spaces."""
-        joined = _joined(turns)
+        joined, place = _joined(talk.turns), talk.place
         speakers = {turn.speaker for turn in joined}
-        roles = ASSISTANT in speakers and speakers <= set(ROLES)
+        roles = ASSISTANT in speakers and (talk.roles or speakers <= set(ROLES))
         key = str(text_hash(folded(" \0 ".join(turn.text for turn in joined))))
         replies = [i for i, turn in enumerate(joined) if i and (not roles or turn.speaker == ASSISTANT)]
         if not replies:
@@ -162,14 +172,27 @@ class ConversationFiles(OpenedFiles):
         most = self.data.context
         return context if most == "all" else context[-most:]
 
-    def _objects(self, path: str, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
+    def _objects(self, path: str, report: ReadReport) -> Iterator[Talk]:
         for place, line in self.lines(path, report):
-            if line.strip():
-                turns = turns_of(parse_object(line, place), str(place))
-                clean = self.decoding.on_bad_bytes
-                yield place, [t._replace(text=cleaned(t.text, place, clean, report)) for t in turns]
+            if not line.strip():
+                continue
+            try:
+                value = parse_object(line, place)
+                turns = _turns(value, str(place))
+            except InputError as error:
+                if not self.data.skip_bad_rows:
+                    raise InputError(f"{error}; {FIX}") from error
+                report.add(Reason.BAD_ROW, place, str(error))
+                continue
+            clean, kept = self.decoding.on_bad_bytes, list[Turn]()
+            for turn in turns:
+                if turn.text.strip():
+                    kept.append(turn._replace(text=cleaned(turn.text, place, clean, report)))
+                else:
+                    report.add(Reason.BLANK_TURN, place)
+            yield Talk(place, kept, _key(value) == "messages")
 
-    def _lines(self, path: str, report: ReadReport) -> Iterator[tuple[Place, list[Turn]]]:
+    def _lines(self, path: str, report: ReadReport) -> Iterator[Talk]:
         """A blank line between turns ends a conversation if turns follow each other without blank lines."""
         turns: list[Turn] = []
         start, blank, dense = Place(path, 1), False, self._dense
@@ -179,7 +202,7 @@ class ConversationFiles(OpenedFiles):
                 blank = True
             elif found:
                 if dense and blank and turns:
-                    yield start, turns
+                    yield Talk(start, turns)
                     turns = []
                 start, blank = start if turns else place, False
                 turns.append(Turn(found[1], found[2] or ""))
@@ -189,7 +212,7 @@ class ConversationFiles(OpenedFiles):
             else:
                 report.add(Reason.BAD_ROW, place, "the line names no speaker")
         if turns:
-            yield start, turns
+            yield Talk(start, turns)
 
     @cached_property
     def _dense(self) -> bool:
@@ -244,23 +267,40 @@ def _between_tabs(line: str) -> tuple[str, ...]:
 
 def turns_of(value: Mapping[str, Any], where: str) -> list[Turn]:
     """Return the turns of a conversation given as an object; turns without any text are left out."""
-    key = next((key for key in KEYS if key in value), None)
+    return [turn for turn in _turns(value, where) if turn.text.strip()]
+
+
+def _key(value: Mapping[str, Any]) -> str | None:
+    return next((key for key in KEYS if key in value), None)
+
+
+def _turns(value: Mapping[str, Any], where: str) -> list[Turn]:
+    key = _key(value)
     found = None if key is None else value[key]
     if not isinstance(found, list):
         raise InputError(f"{where}: a conversation needs a list under turns or messages, not {brief(found)}")
-    turns = [_turn(each, number, where) for number, each in enumerate(found, start=1)]
-    return [turn for turn in turns if turn.text.strip()]
+    return [_turn(each, number, where) for number, each in enumerate(found, start=1)]
 
 
 def _turn(given: Any, number: int, where: str) -> Turn:
+    """Return a turn; the text of a message that is null, as in the call of a tool, is empty."""
     if isinstance(given, str):
         return Turn("", given)
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: turn {number} is {brief(given)}; give a text, or an object with a text")
-    text = next((given[key] for key in TEXTS if key in given), None)
-    if not isinstance(text, str):
+    called = any(key in given for key in CALLS)
+    text = next((given[key] for key in TEXTS if key in given), None if called else MISSING)
+    if isinstance(text, list):
+        text = "".join(filter(None, map(_text_of_part, text)))
+    if not isinstance(text, str | None):
         raise InputError(f"{where}: turn {number} has no text; it needs a string under text or content")
-    return Turn(str(next((given[key] for key in SPEAKERS if key in given), "")), text)
+    return Turn(str(next((given[key] for key in SPEAKERS if key in given), "")), text or "")
+
+
+def _text_of_part(part: Any) -> str | None:
+    """Return the text of a part of a message; None for a part of another kind, such as an image."""
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else None
 
 
 def _joined(turns: Sequence[Turn]) -> list[Turn]:
