@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from seqwright.prediction.chat import Chat
 
 PAGE = "chat.html"
-UNFINISHED = "\ufffd"  # in place of a character whose bytes are not all there yet
+UNFINISHED = "\ufffd"  # in place of a character whose bytes are not all there yet, or are damaged
 HELP = "/reset forgets the conversation, /retry replies again, /why writes a page about the last reply, /quit"
 
 
@@ -32,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from seqwright.errors import InputError
     from seqwright.prediction.chat import Chat
     from seqwright.prediction.predictor import load
     from seqwright.prediction.ranking import with_ranking
@@ -40,6 +42,10 @@ def run(options: argparse.Namespace) -> None:
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     predictor = with_ranking(load(options.folder, threads=options.threads), options)
     chat = Chat(predictor, seed=options.seed, **given)
+    if sys.stdin is None:  # the parent process has closed it
+        raise InputError("standard input is closed; chat reads what you say from it")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # one bad byte does not end a chat
     if sys.stdin.isatty():
         print(f"{HELP}; Ctrl-C stops a reply, Ctrl-D ends", file=sys.stderr)
     for line in _lines():
@@ -86,6 +92,8 @@ def _obey(line: str, chat: Chat) -> bool:
         elif line.startswith("/"):
             print(f"seqwright: unknown command {line.split()[0][:40]!r}; {HELP}", file=sys.stderr)
         elif line:
+            if UNFINISHED in line:
+                print(f"seqwright: bytes that are not {sys.stdin.encoding} were replaced", file=sys.stderr)
             _type(chat, chat.reply(line))
     except SeqwrightError as error:
         print(f"seqwright: {error}", file=sys.stderr)

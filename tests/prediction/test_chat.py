@@ -16,10 +16,11 @@ from types import SimpleNamespace
 
 import pytest
 import tiny
+from talking import talker
 
 from seqwright import cli, pipeline
 from seqwright.commands import chat as chat_command
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, InputError
 from seqwright.prediction.chat import Chat
 from seqwright.prediction.predictor import load
 
@@ -82,6 +83,33 @@ def test_a_retry_needs_a_reply_and_options_are_checked_at_once(run):
         next(Chat(load(run)).retry())
     with pytest.raises(ConfigError, match="temperature is -1"):
         Chat(load(run), temperature=-1)
+
+
+def test_a_turn_that_cannot_be_read_leaves_the_conversation_as_it_was():
+    chat = Chat(talker("flat", tokenizer="bytes"), temperature=0)
+    said(chat.reply("i am ann"))
+    before = chat.turns
+    with pytest.raises(InputError, match="unpaired surrogate"):
+        said(chat.reply("i am \udcff"))
+    assert chat.turns == before
+    assert said(chat.reply("i am bob"))
+    assert len(chat.turns) == 4
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # that of C.UTF-8 is the second one
+def test_a_bad_byte_does_not_end_a_chat(run, monkeypatch, capsys, errors):
+    typed = io.BytesIO(b"i am \xff ann\ni am bob\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed, encoding="utf-8", errors=errors))
+    assert cli.main(["chat", str(run), "--temperature", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err.strip() == "seqwright: bytes that are not utf-8 were replaced"
+
+
+def test_a_chat_needs_standard_input(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["chat", str(run)]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 def test_a_model_of_pairs_does_not_converse(tmp_path):
