@@ -144,12 +144,18 @@ def _named(predictor: Predictor, inputs: list[str], decoding: Decoding) -> Input
     a file of lines.
     """
     from seqwright.data.readers.files import GivenLines, is_text
+    from seqwright.data.text_display import pluralize
 
     if not inputs or inputs == ["-"]:
         return None
     if predictor.task.usage.file != "item":
         rows = predictor.task.table_inputs(inputs[0], decoding)
-        return None if rows is None else GivenLines(rows, inputs[0])
+        if rows is None:
+            return None
+        _report(
+            f"{inputs[0]} has {pluralize(len(rows), predictor.task.nouns.group)}, each with a line of output"
+        )
+        return GivenLines(rows, inputs[0])
     if is_text(inputs[0]):
         return None
     return GivenLines(predictor.task.to_line(each) for each in predictor.task.inputs(inputs))

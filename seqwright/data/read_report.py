@@ -48,6 +48,7 @@ class Reason(StrEnum):
     BAD_ROW = "skipped: bad row"
     UNANSWERED = "skipped: conversation without a reply"
     BLANK_TURN = "skipped: turn without text"
+    NO_SPEAKER = "skipped: line without a speaker"
     MISSING_IMAGE = "skipped: the image does not exist"
     OUTSIDE_IMAGE = "skipped: the image is outside of the data folder"
     LARGE_IMAGE = "skipped: the image is too large"

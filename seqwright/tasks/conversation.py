@@ -29,6 +29,7 @@ from seqwright.data.readers.conversations import (
     Exchange,
     context_in,
     context_of,
+    contexts_in_lines,
     contexts_in_table,
     open_conversations,
     speaks,
@@ -134,7 +135,7 @@ class Conversation(GeneratedText[Exchange]):
         names = [column.name for column in glance.columns]
         if glance.shape == "jsonl" and (key := next((key for key in KEYS if key in names), None)):
             return Claim(3, f"{glance.name}: JSON objects with {key}")
-        if glance.shape == "text" and glance.width == 1 and speaks(glance.columns[0].sample[:1000]):
+        if glance.shape in ("text", "tsv") and speaks(glance.head):
             return Claim(9, f"{glance.name}: lines that name their speakers")
         heads = {next(iter(column.sample), "").strip().lower() for column in glance.columns} | set(names)
         if glance.shape in ("tsv", "csv", "jsonl") and heads >= COLUMNS:
@@ -333,7 +334,9 @@ class Conversation(GeneratedText[Exchange]):
         return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
 
     def table_inputs(self, path: str, decoding: Decoding) -> list[str] | None:
-        found = contexts_in_table(path, decoding)
+        found = contexts_in_lines(path, decoding)
+        if found is None:
+            found = contexts_in_table(path, decoding)
         return None if found is None else [_line(context) for context in found]
 
     def from_line(self, line: str) -> Exchange:

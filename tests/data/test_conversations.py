@@ -10,7 +10,13 @@ from seqwright import cli
 from seqwright.config import DataConfig, parse
 from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason
-from seqwright.data.readers.conversations import context_of, contexts_in_table, open_conversations, speaks
+from seqwright.data.readers.conversations import (
+    context_of,
+    contexts_in_lines,
+    contexts_in_table,
+    open_conversations,
+    speaks,
+)
 from seqwright.data.readers.lines import Decoding
 from seqwright.data.survey import survey
 from seqwright.errors import InputError
@@ -139,6 +145,38 @@ def test_running_text_with_a_few_colons_is_not_a_play():
     assert speaks(PLAY.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("lines", "contexts"),
+    [
+        (["ROMEO (aside): Speak!", "JULIET: Ay me!", "ROMEO: She speaks."], [("Speak!", "Ay me!")]),
+        (["Ann:hi", "Bob: (yawns)", "Ann:at 9:15", "see https://x.org"], [("hi", "(yawns)")]),
+        (["Ann:\thi", "Bob:\thello", "Ann:\tbye"], [("hi", "hello")]),
+        (
+            [
+                "12/31/23, 9:14\u202fPM - Messages are encrypted.",
+                "12/31/23, 9:15\u202fPM - Ann: hi",
+                "there",
+                "",
+                "12/31/23, 9:16\u202fPM - Bob: hello",
+                "12/31/23, 9:17\u202fPM - Bob left the group",
+                "1/1/24, 1:15\u202fPM - +49 170 12: Happy new year",
+                "1/1/24, 1:16\u202fPM - Bob: Thanks",
+            ],
+            [("hi there",), ("Happy new year",)],
+        ),
+        (["[31.12.23, 21:15:03] Ann: a: b", "[31.12.23, 21:15:09] ~ Bob: c"], [("a: b",)]),
+        (["Ann: hi", "Bob:", "Ann: you", "Bob: yes"], [("hi you",)]),
+    ],
+)
+def test_speakers_are_named_in_several_ways(tmp_path, lines, contexts):
+    """The longest context of each conversation; what names no speaker or has no text is counted."""
+    found, report = read(tmp_path, "\n".join(lines), "talk.txt")
+    talks = {each.conversation: each.context for each in found}
+    assert list(talks.values()) == contexts
+    assert report[Reason.NO_SPEAKER] == 2 * ("encrypted" in lines[0])
+    assert report[Reason.BLANK_TURN] == ("Bob:" in lines)
+
+
 def test_a_table_has_a_context_and_a_reply(tmp_path):
     found, _ = read(tmp_path, "context\treply\nhi\thello\nbye\tso long\n", "t.tsv")
     assert [(each.context, each.reply) for each in found] == [(("hi",), "hello"), (("bye",), "so long")]
@@ -205,6 +243,28 @@ def test_the_doctor_offers_no_repair_of_conversations(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "duplicate pairs" in out + err
     assert "--fix" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("text", "contexts"),
+    [
+        (PLAY, [("Where is it?", "Over there, behind you.", "Thanks.", "Sure."), ("Hello?", "Hi!")]),
+        ("Ann: Hi!\n", [("Hi!",)]),  # a few lines are enough
+        ("Ann: Hi!\nAnn: You!\nBob:\n\tYes?\n", [("Hi! You!", "Yes?")]),
+        ("Well, hello.\nAnn: Hi!\n", None),  # one context on each line
+        ("Ann: Hi!\nAnn: You!\n", None),
+        ("Ann: Hi!\tBob: Yes?\n", None),
+        (lines({"turns": TURNS}), None),
+    ],
+)
+def test_the_turns_of_each_conversation_in_a_play_are_an_input(tmp_path, text, contexts):
+    file = tmp_path / "talk.txt"
+    file.write_text(text)
+    assert contexts_in_lines(str(file), Decoding()) == contexts
+    if text is PLAY:  # they are those that training reads
+        found, _ = read(tmp_path, text, "talk.txt")
+        talks = {each.conversation: (*each.context, each.reply) for each in found}
+        assert list(talks.values()) == contexts
 
 
 def test_the_contexts_of_a_table_are_inputs(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import select
@@ -94,6 +95,24 @@ def test_a_turn_that_cannot_be_read_leaves_the_conversation_as_it_was():
     assert chat.turns == before
     assert said(chat.reply("i am bob"))
     assert len(chat.turns) == 4
+
+
+def test_each_conversation_of_a_play_has_one_reply(run, tmp_path, capsys):
+    """That of the same turns in JSON lines; the names of the speakers are not read."""
+    talks = {"lines.txt": "Speaks to no one.\nAnn: i am\nann\nBob: hi ann\n\nCid: i am cid\n"}
+    talks["play.txt"] = talks["lines.txt"].partition("\n")[2]
+    turns = [["i am ann", "hi ann"], ["i am cid"]]
+    talks["talk.jsonl"] = "".join(f"{json.dumps({'turns': each})}\n" for each in turns)
+    found, messages = {}, {}
+    for name, text in talks.items():
+        (tmp_path / name).write_text(text)
+        assert cli.main(["predict", str(run), str(tmp_path / name), "--json"]) == 0
+        out, messages[name] = capsys.readouterr()
+        found[name] = out
+    assert [json.loads(line)["source"] for line in found["play.txt"].splitlines()] == [*map("\t".join, turns)]
+    assert found["play.txt"] == found["talk.jsonl"]
+    assert "play.txt has 2 conversations, each with a line of output" in messages["play.txt"]
+    assert "conversations" not in messages["lines.txt"] + messages["talk.jsonl"]
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # that of C.UTF-8 is the second one
