@@ -54,7 +54,7 @@ from seqwright.data.task import (
     Usage,
 )
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
-from seqwright.errors import InputError, ModelError, brief
+from seqwright.errors import ConfigError, InputError, ModelError, Problem, brief
 from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import read_json, write_json
@@ -75,6 +75,7 @@ POOLED = 1000  # replies of the training split from which an evaluation draws wr
 RANKED = 500  # items of an evaluation whose candidates are ranked
 CANDIDATES = 10
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
+WRITTEN = ("temperature", "top_k", "top_p", "sample", "max_length", "length_penalty", "prefix")
 KEPT_TURNS = 3  # turns before each reply of the index that are kept for people to read
 METRICS_OF_RETRIEVAL = (
     *("recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100", "recall_at_5_of_100"),
@@ -330,6 +331,10 @@ class Conversation(GeneratedText[Exchange]):
     def after_turns(self, turns: Sequence[str]) -> tuple[str, ...]:
         return tuple(turns)
 
+    def from_messages(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+        """All messages are turns, those of the system as well: so they are in training."""
+        return context_of({"messages": list(messages)}, "the messages")
+
     def last_reply(self, turns: Sequence[str]) -> Exchange:
         return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
 
@@ -363,8 +368,13 @@ class Conversation(GeneratedText[Exchange]):
         self, search: SearchConfig, *, count: int | None = None, checked: bool = False, **requested: Any
     ) -> TalkRequest:
         """Sample by default, in a way that avoids dull and repeated words; a beam searches for the most
-        probable reply.
+        probable reply. A reply that is retrieved takes no options of a search but `n_best` and `beam`.
         """
+        rule = "the model retrieves replies and does not write them; leave it out"
+        if self.retrieves and (
+            given := [name for name in WRITTEN if requested.get(name) not in (None, "", 0)]
+        ):
+            raise ConfigError(*(Problem(name, requested[name], rule) for name in given))
         beam = requested.keys() & {"beam", "n_best", "length_penalty", "options"}
         drawn = {"temperature": TALK["temperature"], "top_p": TALK["top_p"], **requested}
         found = super().request(search, count=count, **(requested if beam else drawn))
