@@ -90,7 +90,7 @@ def _obey(line: str, chat: Chat) -> bool:
         if line in commands:
             commands[line]()
         elif line.startswith("/"):
-            print(f"seqwright: unknown command {line.split()[0][:40]!r}; {HELP}", file=sys.stderr)
+            print(f"seqwright: unknown command {line[:40]!r}; {HELP}", file=sys.stderr)
         elif line:
             if UNFINISHED in line:
                 print(f"seqwright: bytes that are not {sys.stdin.encoding} were replaced", file=sys.stderr)

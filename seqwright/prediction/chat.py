@@ -50,7 +50,7 @@ class Chat:
 
     def look(self) -> TraceDocument:
         """Return the trace of the last reply."""
-        if len(self.turns) < 2:
+        if len(self.turns) < 2 or not self.turns[-1]:  # stopped before its first word
             raise ConfigError("there is no reply yet; write something first")
         return self.predictor.look(self.predictor.task.last_reply(self.turns))
 

@@ -329,14 +329,15 @@ class Conversation(GeneratedText[Exchange]):
                 raise InputError(f"example {number} is {brief(each)}; give a list of (context, reply)")
 
     def after_turns(self, turns: Sequence[str]) -> tuple[str, ...]:
-        return tuple(turns)
+        """A reply that was stopped before its first word is no turn, as in training."""
+        return tuple(turn for turn in turns if turn.strip())
 
     def from_messages(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
         """All messages are turns, those of the system as well: so they are in training."""
         return context_of({"messages": list(messages)}, "the messages")
 
     def last_reply(self, turns: Sequence[str]) -> Exchange:
-        return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
+        return Exchange(tuple(map(plain, self.after_turns(turns[:-1]))), plain(turns[-1]), "", NOWHERE)
 
     def table_inputs(self, path: str, decoding: Decoding) -> list[str] | None:
         found = contexts_in_lines(path, decoding)

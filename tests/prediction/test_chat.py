@@ -79,6 +79,16 @@ def test_an_unfinished_reply_stays(run):
     assert chat.turns == ["i am ann", part]
 
 
+def test_a_reply_that_is_stopped_before_its_first_word_is_no_turn():
+    chat = Chat(talker("flat"), temperature=0)
+    chat.turns = ["hi", ""]
+    with pytest.raises(ConfigError, match="no reply yet"):
+        chat.look()
+    reply = said(chat.reply("bye"))
+    assert reply == chat.predictor(("hi", "bye"), temperature=0)
+    assert chat.predictor.task.last_reply(chat.turns).context == ("hi", "bye")
+
+
 def test_a_retry_needs_a_reply_and_options_are_checked_at_once(run):
     with pytest.raises(ConfigError, match="no reply yet"):
         next(Chat(load(run)).retry())
@@ -141,13 +151,14 @@ def test_a_model_of_pairs_does_not_converse(tmp_path):
 def test_lines_of_a_pipe_are_answered(run, monkeypatch, capsys):
     hostile = "\x1b[2J\u202e i am ann"
     talk = ["i am ann", "", "   ", hostile, "i am bob " * 20_000, "/retry"]
-    lines = [*talk, "/what", "/reset", "/retry", "i am cid", "/quit", "unread"]
+    lines = [*talk, "/what", "/reset it", "/reset", "/retry", "i am cid", "/quit", "unread"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
     assert cli.main(["chat", str(run), "--temperature", "0"]) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 5
     assert "\x1b" not in out + err
     assert "unknown command '/what'" in err
+    assert "unknown command '/reset it'" in err
     assert "no reply yet" in err
 
 
