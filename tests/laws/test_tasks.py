@@ -243,10 +243,7 @@ def test_a_stopped_training_resumes_exactly(name, tmp_path):
 
 @pytest.mark.parametrize(("name", "model"), [*((name, {}) for name in NAMES), ("conversation", RETRIEVER)])
 def test_a_training_killed_again_and_again_ends_the_same(name, model, tmp_path):
-    """SIGKILL after data is prepared, in a step, while a checkpoint is written, and after a validation.
-
-    A retriever also writes the index of its replies.
-    """
+    """SIGKILL after data is prepared, in a step, while a checkpoint is written, and after a validation."""
     config = configuration(name, tmp_path, validate_every=3, save_seconds=1e6)
     config = replace(config, model=model or config.model)
     tiny.train(config, tmp_path / "whole")
