@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from seqwright.commands.growing import print_growing
+from seqwright.commands.growing import UNFINISHED, print_growing
 from seqwright.commands.predict import ranking_arguments
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from seqwright.errors import InputError
     from seqwright.prediction.chat import Chat
     from seqwright.prediction.predictor import load
     from seqwright.prediction.ranking import with_ranking
@@ -40,6 +42,10 @@ def run(options: argparse.Namespace) -> None:
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     predictor = with_ranking(load(options.folder, threads=options.threads), options)
     chat = Chat(predictor, seed=options.seed, **given)
+    if sys.stdin is None:  # the parent process has closed it
+        raise InputError("standard input is closed; chat reads what you say from it")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # one bad byte does not end a chat
     if sys.stdin.isatty():
         print(f"{HELP}; Ctrl-C stops a reply, Ctrl-D ends", file=sys.stderr)
     for line in _lines():
@@ -84,8 +90,10 @@ def _obey(line: str, chat: Chat) -> bool:
         if line in commands:
             commands[line]()
         elif line.startswith("/"):
-            print(f"seqwright: unknown command {line.split()[0][:40]!r}; {HELP}", file=sys.stderr)
+            print(f"seqwright: unknown command {line[:40]!r}; {HELP}", file=sys.stderr)
         elif line:
+            if UNFINISHED in line:
+                print(f"seqwright: bytes that are not {sys.stdin.encoding} were replaced", file=sys.stderr)
             _type(chat, chat.reply(line))
     except SeqwrightError as error:
         print(f"seqwright: {error}", file=sys.stderr)

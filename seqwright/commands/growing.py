@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-UNFINISHED = "\ufffd"  # in place of a character whose bytes are not all there yet
+UNFINISHED = "\ufffd"  # in place of a character whose bytes are not all there yet, or are damaged
 
 
 def print_growing(texts: Iterable[str], before: str = "") -> None:

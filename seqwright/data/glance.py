@@ -139,6 +139,7 @@ class BlockGlance:
 class Glance:
     """What the files of a training look like. `rows` counts all rows, `lines` those of each file; `keys` are
     those of a JSON document; `blocks` are there if blank lines divide the files into sentences of words.
+    `head` are the first lines without gaps, which a sample has.
     """
 
     files: tuple[str, ...]
@@ -149,6 +150,7 @@ class Glance:
     folder: FolderGlance | None = None
     keys: tuple[str, ...] = ()
     blocks: BlockGlance | None = None
+    head: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -212,8 +214,8 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
     if all(uncompressed(path).suffix.lower() in PARQUET for path in paths):
         return Glance(tuple(paths), "parquet", (), 0, ())
     decoding = Decoding(data.encoding, "replace", data.max_line)
-    head = [line for line in first_lines(inputs[0], decoding, HEAD)[1] if line.strip()]
-    shape, delimiter = _shape(head, paths[0], data)
+    head = tuple(line for line in first_lines(inputs[0], decoding)[1] if line.strip())
+    shape, delimiter = _shape(head[:HEAD], paths[0], data)
     columns, rows, counts, blocks = _Columns(), 0, [], _Blocks()
     for file in inputs:
         before = rows
@@ -222,7 +224,8 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
             columns.add(cells)
             rows += 1
         counts.append(rows - before)
-    return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts), blocks=blocks.glance())
+    more: dict[str, Any] = {"blocks": blocks.glance(), "head": head}
+    return Glance(tuple(paths), shape, columns.glances(), rows, tuple(counts), **more)
 
 
 def _metadata(path: str) -> list[str]:

@@ -47,6 +47,8 @@ class Reason(StrEnum):
     TOO_LONG = "skipped: too long"
     BAD_ROW = "skipped: bad row"
     UNANSWERED = "skipped: conversation without a reply"
+    BLANK_TURN = "skipped: turn without text"
+    NO_SPEAKER = "skipped: line without a speaker"
     MISSING_IMAGE = "skipped: the image does not exist"
     OUTSIDE_IMAGE = "skipped: the image is outside of the data folder"
     LARGE_IMAGE = "skipped: the image is too large"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, SeqwrightError
 
 if TYPE_CHECKING:
     from seqwright.lens.trace.base import TraceDocument
@@ -37,30 +37,34 @@ class Chat:
         """Take a turn of the person; yield the reply as it grows. What has grown when the iteration ends
         early is the reply.
         """
-        self.turns.append(text)
-        self._attempt = 1
-        yield from self._next()
+        yield from self._next([*self.turns, text], 1)
 
     def retry(self) -> Iterator[str]:
         """Yield another reply in place of the last one."""
         if len(self.turns) < 2:
             raise ConfigError("there is no reply yet; write something first")
-        self.turns.pop()
-        self._attempt += 1
-        yield from self._next()
+        yield from self._next(self.turns[:-1], self._attempt + 1)
 
     def reset(self) -> None:
         self.turns.clear()
 
     def look(self) -> TraceDocument:
         """Return the trace of the last reply."""
-        if len(self.turns) < 2:
+        if len(self.turns) < 2 or not self.turns[-1]:  # stopped before its first word
             raise ConfigError("there is no reply yet; write something first")
         return self.predictor.look(self.predictor.task.last_reply(self.turns))
 
-    def _next(self) -> Iterator[str]:
-        given = self._input(self.turns)
-        self.turns.append("")
+    def _next(self, turns: list[str], attempt: int) -> Iterator[str]:
+        """Yield the reply to some turns. After an error the conversation is what it was before."""
+        before = self.turns, self._attempt
+        self.turns, self._attempt = [*turns, ""], attempt
+        try:
+            yield from self._growing(self.predictor.task.after_turns(turns))
+        except SeqwrightError:
+            self.turns, self._attempt = before
+            raise
+
+    def _growing(self, given: Any) -> Iterator[str]:
         self.seed += 1
         retrieves = getattr(self.predictor.task, "retrieves", False)
         whole = retrieves or self.predictor.ranking is not None
@@ -76,9 +80,6 @@ class Chat:
         reply: Any = found.all[-1]
         self.fits = reply.fits
         yield reply.text
-
-    def _input(self, turns: list[str]) -> Any:
-        return self.predictor.task.after_turns(turns)
 
     def _options(self) -> dict[str, Any]:
         return {**(self.predictor.task.usage.chat or {}), "seed": self.seed, **self.options}

@@ -72,6 +72,11 @@ class Served:
         """Whether its outputs are texts that can grow token by token."""
         return type(self.task).drafts is not Task.drafts
 
+    @property
+    def retrieves(self) -> bool:
+        """Whether its outputs are texts of the training data, for which there is nothing to sample."""
+        return getattr(self.task, "retrieves", False)
+
     @cached_property
     def traced(self) -> bool:
         """Whether `look` shows predictions of this model."""
@@ -88,6 +93,7 @@ class Served:
             "roles": roles,
             "traced": self.traced,
             "writes": self.writes,
+            "retrieves": self.retrieves,
             "source": self.pair.source,
             "target": self.pair.target,
             "parameters": self.predictor.parameters,

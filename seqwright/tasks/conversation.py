@@ -29,6 +29,7 @@ from seqwright.data.readers.conversations import (
     Exchange,
     context_in,
     context_of,
+    contexts_in_lines,
     contexts_in_table,
     open_conversations,
     speaks,
@@ -54,7 +55,7 @@ from seqwright.data.task import (
     Usage,
 )
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
-from seqwright.errors import InputError, ModelError, brief
+from seqwright.errors import ConfigError, InputError, ModelError, Problem, brief
 from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import read_json, write_json
@@ -74,6 +75,7 @@ POOLED = 1000  # replies of the training split from which an evaluation draws wr
 RANKED = 500  # items of an evaluation whose candidates are ranked
 CANDIDATES = 10
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
+WRITTEN = ("temperature", "top_k", "top_p", "sample", "max_length", "length_penalty", "prefix")
 KEPT_TURNS = 3  # turns before each reply of the index that are kept for people to read
 METRICS_OF_RETRIEVAL = (
     *("recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100", "recall_at_5_of_100"),
@@ -134,7 +136,7 @@ class Conversation(GeneratedText[Exchange]):
         names = [column.name for column in glance.columns]
         if glance.shape == "jsonl" and (key := next((key for key in KEYS if key in names), None)):
             return Claim(3, f"{glance.name}: JSON objects with {key}")
-        if glance.shape == "text" and glance.width == 1 and speaks(glance.columns[0].sample[:1000]):
+        if glance.shape in ("text", "tsv") and speaks(glance.head):
             return Claim(9, f"{glance.name}: lines that name their speakers")
         heads = {next(iter(column.sample), "").strip().lower() for column in glance.columns} | set(names)
         if glance.shape in ("tsv", "csv", "jsonl") and heads >= COLUMNS:
@@ -327,13 +329,19 @@ class Conversation(GeneratedText[Exchange]):
                 raise InputError(f"example {number} is {brief(each)}; give a list of (context, reply)")
 
     def after_turns(self, turns: Sequence[str]) -> tuple[str, ...]:
-        return tuple(turns)
+        """A reply that was stopped before its first word is no turn, as in training."""
+        return tuple(turn for turn in turns if turn.strip())
+
+    def from_messages(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+        """All messages are turns, those of the system as well: so they are in training."""
+        return context_of({"messages": list(messages)}, "the messages")
 
     def last_reply(self, turns: Sequence[str]) -> Exchange:
-        return Exchange(tuple(map(plain, turns[:-1])), plain(turns[-1]), "", NOWHERE)
+        return Exchange(tuple(map(plain, self.after_turns(turns[:-1]))), plain(turns[-1]), "", NOWHERE)
 
     def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[Exchange]] | None:
-        found = contexts_in_table(path, Decoding(data.encoding, data.on_bad_bytes, data.max_line))
+        decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
+        found = contexts_in_lines(path, decoding) or contexts_in_table(path, decoding)
         if found is None:
             return None
         return lambda report: (self.from_line(_line(context)) for context in found)
@@ -362,8 +370,13 @@ class Conversation(GeneratedText[Exchange]):
         self, search: SearchConfig, *, count: int | None = None, checked: bool = False, **requested: Any
     ) -> TalkRequest:
         """Sample by default, in a way that avoids dull and repeated words; a beam searches for the most
-        probable reply.
+        probable reply. A reply that is retrieved takes no options of a search but `n_best` and `beam`.
         """
+        rule = "the model retrieves replies and does not write them; leave it out"
+        if self.retrieves and (
+            given := [name for name in WRITTEN if requested.get(name) not in (None, "", 0)]
+        ):
+            raise ConfigError(*(Problem(name, requested[name], rule) for name in given))
         beam = requested.keys() & {"beam", "n_best", "length_penalty", "options"}
         drawn = {"temperature": TALK["temperature"], "top_p": TALK["top_p"], **requested}
         found = super().request(search, count=count, **(requested if beam else drawn))

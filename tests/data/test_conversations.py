@@ -10,7 +10,13 @@ from seqwright import cli
 from seqwright.config import DataConfig, parse
 from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason
-from seqwright.data.readers.conversations import contexts_in_table, open_conversations, speaks
+from seqwright.data.readers.conversations import (
+    context_of,
+    contexts_in_lines,
+    contexts_in_table,
+    open_conversations,
+    speaks,
+)
 from seqwright.data.readers.lines import Decoding
 from seqwright.data.survey import survey
 from seqwright.errors import InputError
@@ -61,6 +67,40 @@ def test_only_the_assistant_replies_to_messages(tmp_path):
     assert found[0].context == ("Be kind.", "hi")
 
 
+@pytest.mark.parametrize("role", ["developer", "tool", "function", "critic"])
+def test_only_the_assistant_replies_whatever_the_other_roles_are(tmp_path, role):
+    roles = [(role, "Be kind."), ("user", "hi"), ("assistant", "hello"), (role, "42"), ("assistant", "Yes.")]
+    found, _ = read(tmp_path, lines({"messages": [{"role": r, "content": c} for r, c in roles]}))
+    assert [each.reply for each in found] == ["hello", "Yes."]
+    assert found[-1].context == ("Be kind.", "hi", "hello", "42")
+    turns, _ = read(tmp_path, lines({"turns": [{"speaker": r, "text": c} for r, c in roles]}))
+    assert len(turns) == 4  # names of speakers are not roles
+
+
+def test_calls_of_tools_are_left_out_and_the_parts_of_a_text_are_joined(tmp_path):
+    parts = [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": {}}, {"text": "it?"}]
+    messages = [
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "assistant", "tool_calls": [{"id": "2"}]},
+        {"role": "tool", "content": "a cat"},
+        {"role": "assistant", "content": "A cat."},
+    ]
+    found, report = read(tmp_path, lines({"messages": messages}))
+    assert [(each.context, each.reply) for each in found] == [(("What is it?", "a cat"), "A cat.")]
+    assert report[Reason.BLANK_TURN] == 2
+    assert context_of({"messages": messages[:4]}, "the input") == ("What is it?", "a cat")
+
+
+def test_bad_objects_are_skipped_and_counted_if_that_is_wanted(tmp_path):
+    text = lines({"turns": TURNS}, {"turns": 5}) + "{\n" + lines({"turns": TURNS})
+    with pytest.raises(InputError, match=r"chat\.jsonl:2: .*data\.skip_bad_rows=true"):
+        read(tmp_path, text)
+    found, report = read(tmp_path, text, skip_bad_rows=True)
+    assert len(found) == 4
+    assert [place.line for place in report.counts[Reason.BAD_ROW].places] == [2, 3]
+
+
 def test_consecutive_turns_of_a_speaker_are_one(tmp_path):
     turns = [TURNS[0], TURNS[1], {"speaker": 1, "text": "there"}]
     found, _ = read(tmp_path, lines({"turns": turns}))
@@ -103,6 +143,38 @@ def test_a_play_with_blank_lines_between_turns_is_one_conversation(tmp_path):
 def test_running_text_with_a_few_colons_is_not_a_play():
     assert not speaks(["He said: no.", "Then he left.", "It rained all day.", "Nobody came."] * 5)
     assert speaks(PLAY.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("lines", "contexts"),
+    [
+        (["ROMEO (aside): Speak!", "JULIET: Ay me!", "ROMEO: She speaks."], [("Speak!", "Ay me!")]),
+        (["Ann:hi", "Bob: (yawns)", "Ann:at 9:15", "see https://x.org"], [("hi", "(yawns)")]),
+        (["Ann:\thi", "Bob:\thello", "Ann:\tbye"], [("hi", "hello")]),
+        (
+            [
+                "12/31/23, 9:14\u202fPM - Messages are encrypted.",
+                "12/31/23, 9:15\u202fPM - Ann: hi",
+                "there",
+                "",
+                "12/31/23, 9:16\u202fPM - Bob: hello",
+                "12/31/23, 9:17\u202fPM - Bob left the group",
+                "1/1/24, 1:15\u202fPM - +49 170 12: Happy new year",
+                "1/1/24, 1:16\u202fPM - Bob: Thanks",
+            ],
+            [("hi there",), ("Happy new year",)],
+        ),
+        (["[31.12.23, 21:15:03] Ann: a: b", "[31.12.23, 21:15:09] ~ Bob: c"], [("a: b",)]),
+        (["Ann: hi", "Bob:", "Ann: you", "Bob: yes"], [("hi you",)]),
+    ],
+)
+def test_speakers_are_named_in_several_ways(tmp_path, lines, contexts):
+    """The longest context of each conversation; what names no speaker or has no text is counted."""
+    found, report = read(tmp_path, "\n".join(lines), "talk.txt")
+    talks = {each.conversation: each.context for each in found}
+    assert list(talks.values()) == contexts
+    assert report[Reason.NO_SPEAKER] == 2 * ("encrypted" in lines[0])
+    assert report[Reason.BLANK_TURN] == ("Bob:" in lines)
 
 
 def test_a_table_has_a_context_and_a_reply(tmp_path):
@@ -171,6 +243,28 @@ def test_the_doctor_offers_no_repair_of_conversations(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "duplicate pairs" in out + err
     assert "--fix" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("text", "contexts"),
+    [
+        (PLAY, [("Where is it?", "Over there, behind you.", "Thanks.", "Sure."), ("Hello?", "Hi!")]),
+        ("Ann: Hi!\n", [("Hi!",)]),  # a few lines are enough
+        ("Ann: Hi!\nAnn: You!\nBob:\n\tYes?\n", [("Hi! You!", "Yes?")]),
+        ("Well, hello.\nAnn: Hi!\n", None),  # one context on each line
+        ("Ann: Hi!\nAnn: You!\n", None),
+        ("Ann: Hi!\tBob: Yes?\n", None),
+        (lines({"turns": TURNS}), None),
+    ],
+)
+def test_the_turns_of_each_conversation_in_a_play_are_an_input(tmp_path, text, contexts):
+    file = tmp_path / "talk.txt"
+    file.write_text(text)
+    assert contexts_in_lines(str(file), Decoding()) == contexts
+    if text is PLAY:  # they are those that training reads
+        found, _ = read(tmp_path, text, "talk.txt")
+        talks = {each.conversation: (*each.context, each.reply) for each in found}
+        assert list(talks.values()) == contexts
 
 
 def test_the_contexts_of_a_table_are_inputs(tmp_path):

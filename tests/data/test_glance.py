@@ -76,6 +76,35 @@ FIXTURES: dict[str, tuple[dict[str, str], str | None, str]] = {
     "empty": ({"nothing.tsv": ""}, None, ""),
 }
 
+# lines that name their speakers, or look like it
+PEOPLE = ("Ann", "Bob Q.", "Ann", "Cid", "Ann")
+TALKS = {
+    "play.txt": lines(lambda d, n: f"{PEOPLE[n % 5].upper()}{' (aside)' * (n % 3 == 0)}: {word(d, n)}, yes!"),
+    "android.txt": lines(lambda d, n: f"12/31/23, {n % 9 + 1}:15\u202fPM - {PEOPLE[n % 5]}: {word(d, n)}"),
+    "ios.txt": lines(lambda d, n: f"\u200e[31.12.23, 21:{n:02}:03] {PEOPLE[n % 5]}: {word(d, n)} 9:15"),
+    "close.txt": lines(lambda d, n: f"{PEOPLE[n % 5]}:{word(d, n)} and no space"),
+    "tabs.txt": lines(lambda d, n: f"{PEOPLE[n % 5]}:\t{word(d, n)} after a tab"),
+    "long.txt": lines(lambda d, n: f"{('Ann', 'Bob')[n % 2]}: {word(d, n)}", 6000),  # a sample has gaps
+}
+OTHERS = {
+    "code.txt": lines(
+        lambda d, n: f"if x:\n    {word(d, n)} = {n}\nelse:\n    y = {{'a': {n}}}\n    z: int = 1"
+    ),
+    "recipe.txt": lines(lambda d, n: f"Title: soup {n}\nServes: {n % 5}\nMethod: {word(d, n)} and stir\n"),
+    "keys.txt": lines(lambda d, n: f"name:{word(d, n)}\nage:{n}\n"),
+    "log.txt": lines(
+        lambda d, n: f"{('INFO', 'ERROR', 'INFO', 'WARNING')[n % 4]}: the {word(d, n)} has begun"
+    ),
+    "verses.txt": lines(lambda d, n: f"{('Genesis', 'Exodus')[n % 2]} 1:{n} And the {word(d, n)} was there"),
+    "links.txt": lines(
+        lambda d, n: f"{('https', 'ftp')[n % 2]}://example.org/{word(d, n)} is a link to read"
+    ),
+    "times.txt": lines(lambda d, n: f"[31.12.23, 21:{n:02}:03] the {word(d, n)} was restarted at once"),
+    "names.txt": lines(lambda d, n: f"{('std', 'Foo')[n % 2]}::{word(d, n)} is the name of a thing"),
+}
+FIXTURES |= {name: ({name: text}, "conversation", "name their speakers") for name, text in TALKS.items()}
+FIXTURES |= {name: ({name: text}, "language_modeling", "running text") for name, text in OTHERS.items()}
+
 
 def write(folder: Path, files: dict[str, str]) -> list[str]:
     for name, content in files.items():

@@ -47,6 +47,7 @@ MODELS: dict[str, dict[str, Any]] = {  # by model kind
     "encoder_only": {"kind": "encoder_only", **SMALL},
     "forecaster": {"kind": "forecaster", **SMALL},
 }
+RETRIEVER = {"kind": "dual_encoder", **SMALL}
 PARTS = {  # of models, where they are not the default ones
     "masked_language_modeling": {"head": "tokens"},
     "token_classification": {"head": "tags"},
@@ -240,10 +241,11 @@ def test_a_stopped_training_resumes_exactly(name, tmp_path):
     assert tiny.digest(tmp_path / "parts") == tiny.digest(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_training_killed_again_and_again_ends_the_same(name, tmp_path):
+@pytest.mark.parametrize(("name", "model"), [*((name, {}) for name in NAMES), ("conversation", RETRIEVER)])
+def test_a_training_killed_again_and_again_ends_the_same(name, model, tmp_path):
     """SIGKILL after data is prepared, in a step, while a checkpoint is written, and after a validation."""
     config = configuration(name, tmp_path, validate_every=3, save_seconds=1e6)
+    config = replace(config, model=model or config.model)
     tiny.train(config, tmp_path / "whole")
     for point, times in KILLED.items():
         code = tiny.train_and_die(config, tmp_path / "killed", tiny.at(point, times, tiny.die))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import select
@@ -16,10 +17,11 @@ from types import SimpleNamespace
 
 import pytest
 import tiny
+from talking import talker
 
 from seqwright import cli, pipeline
 from seqwright.commands import chat as chat_command
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, InputError
 from seqwright.prediction.chat import Chat
 from seqwright.prediction.predictor import load
 
@@ -77,11 +79,66 @@ def test_an_unfinished_reply_stays(run):
     assert chat.turns == ["i am ann", part]
 
 
+def test_a_reply_that_is_stopped_before_its_first_word_is_no_turn():
+    chat = Chat(talker("flat"), temperature=0)
+    chat.turns = ["hi", ""]
+    with pytest.raises(ConfigError, match="no reply yet"):
+        chat.look()
+    reply = said(chat.reply("bye"))
+    assert reply == chat.predictor(("hi", "bye"), temperature=0)
+    assert chat.predictor.task.last_reply(chat.turns).context == ("hi", "bye")
+
+
 def test_a_retry_needs_a_reply_and_options_are_checked_at_once(run):
     with pytest.raises(ConfigError, match="no reply yet"):
         next(Chat(load(run)).retry())
     with pytest.raises(ConfigError, match="temperature is -1"):
         Chat(load(run), temperature=-1)
+
+
+def test_a_turn_that_cannot_be_read_leaves_the_conversation_as_it_was():
+    chat = Chat(talker("flat", tokenizer="bytes"), temperature=0)
+    said(chat.reply("i am ann"))
+    before = chat.turns
+    with pytest.raises(InputError, match="unpaired surrogate"):
+        said(chat.reply("i am \udcff"))
+    assert chat.turns == before
+    assert said(chat.reply("i am bob"))
+    assert len(chat.turns) == 4
+
+
+def test_each_conversation_of_a_play_has_one_reply(run, tmp_path, capsys):
+    """That of the same turns in JSON lines; the names of the speakers are not read."""
+    talks = {"lines.txt": "Speaks to no one.\nAnn: i am\nann\nBob: hi ann\n\nCid: i am cid\n"}
+    talks["play.txt"] = talks["lines.txt"].partition("\n")[2]
+    turns = [["i am ann", "hi ann"], ["i am cid"]]
+    talks["talk.jsonl"] = "".join(f"{json.dumps({'turns': each})}\n" for each in turns)
+    found, messages = {}, {}
+    for name, text in talks.items():
+        (tmp_path / name).write_text(text)
+        assert cli.main(["predict", str(run), str(tmp_path / name), "--json"]) == 0
+        out, messages[name] = capsys.readouterr()
+        found[name] = out
+    assert [json.loads(line)["source"] for line in found["play.txt"].splitlines()] == [*map("\t".join, turns)]
+    assert found["play.txt"] == found["talk.jsonl"]
+    assert "play.txt has 2 conversations, each with a line of output" in messages["play.txt"]
+    assert "conversations" not in messages["lines.txt"] + messages["talk.jsonl"]
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # that of C.UTF-8 is the second one
+def test_a_bad_byte_does_not_end_a_chat(run, monkeypatch, capsys, errors):
+    typed = io.BytesIO(b"i am \xff ann\ni am bob\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed, encoding="utf-8", errors=errors))
+    assert cli.main(["chat", str(run), "--temperature", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err.strip() == "seqwright: bytes that are not utf-8 were replaced"
+
+
+def test_a_chat_needs_standard_input(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["chat", str(run)]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 def test_a_model_of_pairs_does_not_converse(tmp_path):
@@ -94,13 +151,14 @@ def test_a_model_of_pairs_does_not_converse(tmp_path):
 def test_lines_of_a_pipe_are_answered(run, monkeypatch, capsys):
     hostile = "\x1b[2J\u202e i am ann"
     talk = ["i am ann", "", "   ", hostile, "i am bob " * 20_000, "/retry"]
-    lines = [*talk, "/what", "/reset", "/retry", "i am cid", "/quit", "unread"]
+    lines = [*talk, "/what", "/reset it", "/reset", "/retry", "i am cid", "/quit", "unread"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
     assert cli.main(["chat", str(run), "--temperature", "0"]) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 5
     assert "\x1b" not in out + err
     assert "unknown command '/what'" in err
+    assert "unknown command '/reset it'" in err
     assert "no reply yet" in err
 
 
@@ -125,10 +183,29 @@ def interruptible():
         signal.signal(signal.SIGINT, before)
 
 
+# The first reply stops after its first word and waits for the interrupt, longer than the test does.
+WAITING = """
+import sys, time
+from seqwright import cli
+from seqwright.prediction.predictor import Predictor
+
+def waits(self, *given, typed=Predictor.typed, **options):
+    for text in typed(self, *given, **options):
+        yield text
+        if not waited:
+            waited.append(text)
+            time.sleep(600)
+
+waited = []
+Predictor.typed = waits
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
 def test_a_terminal_streams_and_survives_an_interrupt(run):
-    """Ctrl-C during a reply or at the prompt does not end the chat; Ctrl-D does."""
+    """Ctrl-C at the prompt or in the middle of a reply does not end the chat; Ctrl-D does."""
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "seqwright", "chat", str(run), "--temperature", "0"]
+    command = [sys.executable, "-c", WAITING, "chat", str(run), "--temperature", "0"]
     with interruptible():
         child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
@@ -150,11 +227,17 @@ def test_a_terminal_streams_and_survives_an_interrupt(run):
             child.send_signal(signal.SIGINT)
             with suppress(AssertionError):
                 until(b"> ", times=2, seconds=1)
-        prompts = seen.count(b"> ")
-        assert prompts >= 2, seen
+        assert seen.count(b"> ") >= 2, seen
+        seen = b""
         os.write(master, b"i am ann\n")
+        until(b"hi")  # the first word of the reply, whose rest does not come
+        assert b"hi ann" not in seen
+        child.send_signal(signal.SIGINT)
+        until("hi …".encode())
+        seen = b""
+        until(b"> ")
+        os.write(master, b"i am bob\n")
         until(b"hi ")
-        until(b"> ", times=prompts + 1)
         os.write(master, b"\x04")
         assert child.wait(60) == 0
     finally:

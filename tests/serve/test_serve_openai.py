@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from lm_runs import toy_run
 from serving import Process, client, direct, worker_of
 
 
@@ -110,6 +111,30 @@ def test_a_chat_with_a_translator_and_with_a_language_model(server, run):
     whole = server.post("/v1/chat/completions", json={**asked, "stream": False}).json()
     assert text == whole["choices"][0]["message"]["content"]
     assert len(whole["choices"][0]["logprobs"]["content"]) > 5
+
+
+@pytest.mark.parametrize("kind", ["encoder_decoder", "dual_encoder"])
+def test_a_conversation_replies_to_all_messages(tmp_path, kind):
+    """Those of the system are read, too. Of a retrieved reply only the defaults of clients are ignored."""
+    talk = toy_run(tmp_path / "talk", "conversation", kind, steps=2)
+    said = [("system", "be kind"), ("user", "i am abc"), ("assistant", "hi abc"), ("user", "i am def")]
+    messages = [{"role": role, "content": text} for role, text in said]
+    (wanted,) = direct(talk, [tuple(text for _, text in said)], beam=1)
+    with client(talk) as server:
+
+        def chat(**options):
+            body = {"model": "talk", "messages": messages, **options}
+            return server.post("/v1/chat/completions", json=body).json()
+
+        found = chat(temperature=0)
+        assert found["choices"][0]["message"]["content"] == wanted["output"]
+        assert found["usage"]["prompt_tokens"] == wanted["reading"]["tokens"]
+        if kind == "dual_encoder":
+            assert chat(temperature=1, top_p=1)["choices"] == found["choices"]
+            for option, name in (("temperature", "temperature"), ("max_tokens", "max_length")):
+                message = chat(**{option: 2})["error"]["message"]
+                assert message.startswith(f"{name} is 2")
+                assert "retrieves replies" in message
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,10 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def talker(name: str, longest: int = 24) -> Predictor:
+def talker(name: str, longest: int = 24, tokenizer: str = "characters") -> Predictor:
     """A model by its name, with an index of replies if it retrieves."""
-    table = {"task": "conversation", "data": {"max_length": longest}, "training": {"steps": 1}}
+    table: dict[str, Any] = {"task": "conversation", "data": {"max_length": longest}}
+    table |= {"training": {"steps": 1}, "tokenizer": {"source": tokenizer}}
     task = Conversation.fit(parse({**table, "model": MODELS[name]}), lambda: EXCHANGES)
     torch.manual_seed(2)
     model = build_model(MODELS[name], **task.facts()).eval()

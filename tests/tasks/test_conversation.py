@@ -245,6 +245,22 @@ def test_the_nearest_reply_is_found_by_comparing_with_all():
     assert list(model.typed(("hi",))) == [found.text]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"temperature": 0.5},
+        {"top_k": 3},
+        {"top_p": 0.5},
+        {"sample": True},
+        {"max_length": 5},
+        {"prefix": "h"},
+    ],
+)
+def test_a_retrieved_reply_takes_no_options_of_a_written_one(option):
+    with pytest.raises(ConfigError, match=f"{next(iter(option))} is .*retrieves replies .*; leave it out"):
+        retriever().predict("hi", **option)
+
+
 def test_a_retrieval_model_has_recall_and_says_when_nothing_fits():
     model = retriever()
     found = model.evaluate(EXCHANGES[:4])

@@ -89,6 +89,9 @@ class Job:
         if not self.source.single_pass:  # read it once: an error in any line is reported before all work
             count = sum(len(inputs) for _, inputs in self._blocks(ReadReport()))
             requested = (self.shard or Shard()).lines(count)
+            if self.rows is not None:
+                inputs = pluralize(count, self.predictor.task.nouns.group)
+                self.report(f"{self.source.name} has {inputs}, each with a line of output")
         with output:
             if output.lines:
                 self.report(f"resuming after {pluralize(output.lines, 'line')}")

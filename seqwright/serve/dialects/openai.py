@@ -186,7 +186,8 @@ def _options(asked: Common, model: Served, length: int | None, number: int) -> d
     """Return the options of the task for the `number`th choice."""
     options: dict[str, Any] = {} if length is None else {"max_length": length}
     drawn = {"temperature": asked.temperature, "top_p": asked.top_p}
-    drawn = {name: value for name, value in drawn.items() if value is not None}
+    usual = 1 if model.retrieves else None  # the default of clients, which changes no retrieved reply
+    drawn = {name: value for name, value in drawn.items() if value not in (None, usual)}
     sampled = bool(drawn) and asked.temperature != 0
     if model.task.usage.prompted or sampled:
         seed = asked.seed if asked.seed is not None else secrets.randbelow(1 << 31)

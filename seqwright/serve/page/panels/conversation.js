@@ -40,8 +40,9 @@ export function panel(model, server) {
     drawAll();
     const bubble = list.lastElementChild.querySelector(".text");
     const { temperature, seed, length: max_tokens } = chosen;
+    const options = model.retrieves ? {} : { temperature, seed, max_tokens };
     work.run((signal) => server.stream("v1/chat/completions",
-      { messages: asked, temperature, seed, max_tokens }, (part) => {
+      { messages: asked, ...options }, (part) => {
         const low = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
         const more = answer.content ? part : part.trimStart();
         answer.content += more;
@@ -103,11 +104,13 @@ export function panel(model, server) {
   function drawControls() {
     fill(act, work.busy ? button("Stop", () => work.stop(), { class: "primary" })
       : button("Send", send, { class: "primary" }));
-    fill(controls,
+    const sampling = model.retrieves ? [] : [
       slider("Temperature", { min: 0, max: 2, step: 0.1, value: chosen.temperature, format: (x) => x.toFixed(1) },
         (value) => { chosen.temperature = value; }),
       slider("Seed", { min: 1, max: 99, step: 1, value: chosen.seed, format: String },
         (value) => { chosen.seed = value; }),
+    ];
+    fill(controls, ...sampling,
       messages.length && !work.busy ? button("Export", save) : null,
       messages.length && !work.busy ? button("Clear", () => { messages.length = 0; drawAll(); }) : null);
   }
