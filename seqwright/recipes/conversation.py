@@ -21,6 +21,7 @@ PASSES = 4  # through the data, for which a context is shortened: unread turns c
 CORES = 2
 FEW = 5_000  # replies
 RETRIEVAL, RETRIEVER = "dual_encoder", "tiny-retriever"
+ALONE = "decoder_only"
 DECODED = 100  # replies that a validation generates, which takes most of its time
 
 
@@ -32,7 +33,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(replies)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     mean, model = PIECES * columns["context"].words.mean, requested.get("model", {})
-    kind, preset = _kind_and_preset(model)
+    kind, preset = _kind_and_preset(model, requested.get("data", {}).get("context", "all"))
     readable = _readable(ends, DETECTED if preset == RETRIEVER else SPEED)
     context = _context(mean, readable / (PASSES * max(replies, 1)) - length)
     read = min(mean, requested.get("data", {}).get("max_length", context.table["data"]["max_length"]))
@@ -41,7 +42,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _tokenizer(replies),
         context,
         _model(epochs, kind, preset),
-        _batch(replies, kind == RETRIEVAL),
+        _batch(replies, kind),
         *time,
         _validation(ends),
     ]
@@ -55,11 +56,12 @@ def _tokenizer(replies: int) -> Choice:
     return Choice(f"BPE with {size:,} pieces", table, "contexts and replies are the same language")
 
 
-def _kind_and_preset(model: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the kind of a requested model, and its preset or the one to choose."""
+def _kind_and_preset(model: Mapping[str, Any], turns: int | str) -> tuple[str, str]:
+    """Return the kind and the preset that are requested, or those to choose."""
     preset = model.get("preset")
     if preset is None:
-        kind = str(model.get("kind", KIND))
+        usual = KIND if turns == 1 or "encoder" in model else ALONE
+        kind = str(model.get("kind", usual))
         alone = not model.keys() - {"kind", "dropout"}
         return kind, RETRIEVER if kind == RETRIEVAL and alone else "tiny"
     named = PRESETS.get(preset)
@@ -92,22 +94,27 @@ def _epochs(replies: int, length: float, context: float, ends: Mapping[str, Any]
 def _model(epochs: float, kind: str, preset: str) -> Choice:
     dropout = next(dropout for most, dropout in DROPOUT if epochs < most)
     named = PRESETS.get(preset)
-    shares = kind not in ("decoder_only", RETRIEVAL) and named and named.model.get("share")
+    shares = kind not in (ALONE, RETRIEVAL) and named and named.model.get("share")
     table: dict[str, Any] = {"preset": preset, "dropout": dropout} | ({"share": True} if shares else {})
-    reason = f"each reply is seen about {pluralize(max(round(epochs), 1), 'time')}"
+    what, reason = f"model {preset}", f"each reply is seen about {pluralize(max(round(epochs), 1), 'time')}"
     if preset == RETRIEVER:
         reason += "; n-grams find the right reply in a fraction of the time that attention takes"
-    return Choice(f"model {preset}, dropout {dropout}", {"model": table}, reason)
+    elif kind == ALONE:
+        table |= {"kind": kind, "source_loss": 1.0}
+        what += " without an encoder"
+        reason += "; a conversation is one sequence, so the turns of a context are learned like the reply"
+    return Choice(f"{what}, dropout {dropout}", {"model": table}, reason)
 
 
-def _batch(replies: int, retrieval: bool) -> Choice:
-    tokens, rate = (4096, 2e-3) if retrieval else (2048, 4e-3) if replies >= FEW else (512, 4e-3)
+def _batch(replies: int, kind: str) -> Choice:
+    many = 1024 if kind == ALONE else 2048  # it learns the tokens of the contexts, too
+    tokens, rate = (4096, 2e-3) if kind == RETRIEVAL else (many if replies >= FEW else 512, 4e-3)
     optimizer = {"kind": "adamw", "rate": rate, "embedding_rate": 4.0}
     table = {"tokens": tokens, "accumulate": CORES, "optimizer": optimizer}
     what = f"{tokens:,} tokens of replies per batch, in {CORES} parts for up to {CORES} cores, rate {rate:g}"
     reason = (
         "the other replies of a batch are the wrong ones"
-        if retrieval
+        if kind == RETRIEVAL
         else "replies vary, so a batch should have many of them"
         if replies >= FEW
         else "on small data more steps beat larger batches"

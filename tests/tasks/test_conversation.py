@@ -113,6 +113,22 @@ def test_a_retrieval_model_detects_ngrams_unless_another_model_is_named(tmp_path
     assert chosen(kind="decoder_only") == ("tiny", 512)
 
 
+def test_several_turns_are_read_without_an_encoder_unless_one_is_named(tmp_path):
+    file = tmp_path / "talk.tsv"
+    file.write_text("context\treply\n" + "".join(f"well {i}\tyes {i}\n" for i in range(300)))
+    found = survey(parse({"task": "conversation", "data": {"train": [str(file)]}, "training": {"steps": 1}}))
+
+    def kind(**requested):
+        table = choose(found, {"training": {"minutes": 1.0}, **requested}).table()["model"]
+        assert ("source_loss" in table) == (table.get("kind") == "decoder_only")
+        return table.get("kind")
+
+    assert kind() == kind(data={"context": 3}) == kind(model={"kind": "decoder_only"}) == "decoder_only"
+    assert kind(data={"context": 1}) is None
+    for model in ({"kind": "encoder_decoder"}, {"encoder": "rnn"}, {"preset": "tiny-turns"}):
+        assert kind(model=model) is None
+
+
 def test_a_model_of_one_turn_reads_one_turn_of_a_longer_chat():
     config = parse(
         {
