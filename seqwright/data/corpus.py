@@ -25,10 +25,13 @@ from seqwright.data.task import Reader, Task, TimedReader, task_class
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a configuration, split into training, validation and test examples of one task."""
+    """The files of a configuration, split into training, validation and test examples of one task; `fitted`
+    is that of a trained model, which knows more about their form.
+    """
 
     task: type[Task[Any, Any]]
     data: DataConfig
+    fitted: Task[Any, Any] | None = None
 
     @classmethod
     def of(cls, config: Config) -> Corpus:
@@ -96,7 +99,8 @@ class Corpus:
         return self.reader(own).name if own else f"{part} part of {self.reader(self.data.train).name}"
 
     def reader(self, paths: tuple[str, ...]) -> Reader[Any]:
-        return self.task.reader(paths, self.data)
+        opened = self.task.reader if self.fitted is None else self.fitted.own_reader
+        return opened(paths, self.data)
 
     @property
     def paths(self) -> list[str]:

@@ -200,6 +200,10 @@ class Task(ABC, Generic[E, P]):
     def reader(cls, paths: Sequence[str], data: DataConfig) -> Reader[E]:
         """Open files with the options of `data`."""
 
+    def own_reader(self, paths: Sequence[str], data: DataConfig) -> Reader[E]:
+        """Open files with what the fitted task knows about their form, in addition to the options."""
+        return self.reader(paths, data)
+
     @classmethod
     def files(cls, paths: Sequence[str], data: DataConfig) -> list[str]:
         """Return every file that reading these paths depends on; a training resumes only with the same."""

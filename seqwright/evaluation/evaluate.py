@@ -298,7 +298,7 @@ def evaluate_files(
             f"{given!r} is about reading files, but no file is named; name one, or leave it out: the test "
             "split is read as the training reads it"
         )
-    tally, corpus = ReadReport(), Corpus(type(predictor.task), data)
+    tally, corpus = ReadReport(), Corpus(type(predictor.task), data, predictor.task)
     if paths and (twice := corpus.reader(paths).named_twice):
         raise ConfigError(f"{twice} is named twice; name each file once")
     if not paths and predictor.folder is not None:

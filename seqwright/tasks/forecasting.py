@@ -115,6 +115,11 @@ class Forecasting(SeriesTask[Forecast]):
     def reader(cls, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
         return open_series(paths, data)
 
+    def own_reader(self, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
+        """Columns that the model does not know are left, and times are steps of its frequency."""
+        own = replace(data, target=self.channels, known=self.known)
+        return replace(open_series(paths, own), grid=self.frequency)
+
     @classmethod
     def group(cls, example: Window) -> str:
         return f"{example.series.name}\0{example.tick}"
@@ -288,8 +293,8 @@ class Forecasting(SeriesTask[Forecast]):
                 )
 
     def whole_inputs(self, reader: SeriesFiles) -> list[Window]:
-        """Return the forecast after the end of each series; columns that the model does not know are left."""
-        return self._with_own_columns(reader).latest()
+        """Return the forecast after the end of each series."""
+        return reader.latest()
 
     def looked_at(self, reader: SeriesFiles, text: str | None) -> Window:
         """Return the forecast that `look` shows: that of a JSON line; the one that begins at a time of the
@@ -298,7 +303,6 @@ class Forecasting(SeriesTask[Forecast]):
         """
         if text is not None and text.lstrip().startswith("{"):
             return self.from_line(text)
-        reader = self._with_own_columns(reader)
         every = {series.name: series for series in reader.table.series}
         name, _, when = (text or "").rpartition(", from ")
         if text in every:
@@ -327,12 +331,6 @@ class Forecasting(SeriesTask[Forecast]):
         times = self.frequency.labels(example.tick - self.lookback, self.lookback + self.horizon)
         source = self._given([example], self._past([example]))
         return ForecastReadout(source, forecast, self.caption(example), past, truth, times)
-
-    def _with_own_columns(self, reader: SeriesFiles) -> SeriesFiles:
-        """Return a reader that leaves the columns that the model does not know."""
-        if reader.table.series[0].channels == self.channels:
-            return reader
-        return replace(reader, data=replace(reader.data, target=self.channels, known=self.known))
 
     def written(self, predictions: Sequence[Forecast]) -> str:
         return forecast_csv(predictions, named=any(each.series for each in predictions))
@@ -370,15 +368,11 @@ class Forecasting(SeriesTask[Forecast]):
         enough = window.at >= self.lookback and window.at + self.horizon <= window.stop
         return enough and not np.isnan(window.future(self.horizon)).all()
 
-    def check_compatible(self, example: Window, files: Sequence[str]) -> None:
-        self._check_series(example.series)
-
     def _check_series(self, series: Series) -> None:
-        own, other = self.frequency, series.frequency
-        if (own.unit, own.step) != (other.unit, other.step):
+        if series.frequency != self.frequency:
             raise InputError(
-                f"{series.path or 'the history'} has one step per {other.name}, but the model was trained "
-                f"with one per {own.name}; resample it"
+                f"{series.path or 'the history'} was read with other steps than those of the model; read it "
+                "with the own_reader of its task"
             )
         if series.channels != self.channels:
             raise InputError(

@@ -19,6 +19,7 @@ from seqwright.config import parse
 from seqwright.data.corpus import Corpus
 from seqwright.data.series.results import Trajectory
 from seqwright.data.series.windows import Window
+from seqwright.data.survey import survey
 from seqwright.errors import ConfigError, InputError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.lens.series.attention import patch_attention
@@ -222,13 +223,79 @@ def test_a_history_of_another_frequency_or_without_a_column_is_refused(trained, 
     days = tmp_path / "days.csv"
     days.write_text("date,small,large\n" + "".join(f"2024-01-{d:02d},1,2\n" for d in range(1, 29)))
     assert cli.main(["predict", str(trained / "run"), str(days)]) == 2
-    assert "has one step per day, but the model was trained with one per hour" in capsys.readouterr().err
+    assert "a step is one day, but one hour in the training data; resample" in capsys.readouterr().err
     other = tmp_path / "other.csv"
     other.write_text(Path(waves(other)).read_text().replace("large", "huge"))
     assert cli.main(["predict", str(trained / "run"), str(other)]) == 2
     assert "has no column 'large', only date, small, huge" in capsys.readouterr().err
     assert cli.main(["predict", str(trained / "run"), "--horizon", "0"]) == 2
     assert "--horizon is 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_a_history_has_the_same_forecast_wherever_its_file_begins(tmp_path, numbered):
+    """The calendar is read, too: ticks of another file are those of the training data."""
+    head, *lines = Path(waves(tmp_path / "x.csv", steps=800)).read_text().splitlines()
+    if numbered:
+        head = head.replace("date", "time")
+        lines = [f"{number},{line.partition(',')[2]}" for number, line in enumerate(lines, 1000)]
+    files = {"train": lines[:600], "whole": lines, "tail": lines[700:]}
+    paths = {name: tmp_path / f"{name}.csv" for name in files}
+    for name, path in paths.items():
+        path.write_text("\n".join([head, *files[name]]) + "\n")
+    task, corpus = fitted(str(paths["train"]), calendar=True)
+    torch.manual_seed(0)
+    model = build_model("nie2023", **task.facts()).eval()
+    windows = [
+        window
+        for name in ("whole", "tail")
+        for window in task.whole_inputs(task.own_reader((str(paths[name]),), corpus.data))
+    ]
+    windows.append(task.from_line(task.to_line(windows[0])))
+    one, *others = Predictor(model, task).predict(windows)
+    assert one.times[0] == ("1800" if numbered else "2024-02-03 08:00:00")
+    for other in others:
+        assert other.times == one.times
+        np.testing.assert_allclose(other.mean, one.mean, rtol=1e-5)
+
+
+def test_files_of_other_parts_have_the_times_of_the_training_files(tmp_path):
+    head, *lines = Path(waves(tmp_path / "x.csv")).read_text().splitlines()
+    parts = {"train": lines[:400], "valid": lines[400:500], "test": lines[500:]}
+    for name, rows in parts.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n")
+    paths = {name: [str(tmp_path / f"{name}.csv")] for name in parts}
+    _, corpus = fitted(**paths, path=paths["train"][0], rows=None, lookback=24)
+    assert next(corpus.examples("valid")).when == "2024-01-17 16:00:00"
+    found = survey(parse({"task": "forecasting", "data": paths, "training": {"steps": 1}}))
+    assert {part: (leak.held_out, leak.leaked) for part, leak in found.leaks.items()} == {
+        "valid": (100, 0), "test": (100, 0),
+    }  # fmt: skip
+    (tmp_path / "test.csv").write_text("\n".join([head, *lines[300:]]) + "\n")
+    found = survey(parse({"task": "forecasting", "data": paths, "training": {"steps": 1}}))
+    assert found.leaks["test"].leaked == 100
+
+
+def test_a_history_may_be_too_short_to_show_its_frequency(tmp_path):
+    """Business days of one week look like days, and one row has no frequency."""
+    days = np.busday_offset("2024-01-01", np.arange(300))
+    lines = [f"{day},{number % 5}" for number, day in enumerate(days)]
+    for name, rows in (("train", lines[:290]), ("week", lines[290:295]), ("day", lines[290:291])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ds,y", *rows]) + "\n")
+    task, corpus = fitted(str(tmp_path / "train.csv"), rows=(200, 50, 40))
+    for name, following in (("week", str(days[295])), ("day", str(days[291]))):
+        (window,) = task.whole_inputs(task.own_reader((str(tmp_path / f"{name}.csv"),), corpus.data))
+        assert window.when == following
+
+
+def test_a_history_between_the_steps_is_refused(tmp_path):
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    path = tmp_path / "late.csv"
+    path.write_text(Path(waves(path)).read_text().replace(":00,", ":30,"))
+    with pytest.raises(InputError, match="01 00:30:00 is not a step of the training data"):
+        task.whole_inputs(task.own_reader((str(path),), corpus.data))
+    with pytest.raises(InputError, match="start: 2024-05-01 00:30:00 is not a step"):
+        task.from_line('{"start": "2024-05-01 00:30", "target": [[1, 2]]}')
 
 
 def test_columns_in_another_order_and_more_of_them_change_nothing(trained, tmp_path):

@@ -23,7 +23,7 @@ from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, open_sheet, refuse, roles_of
-from seqwright.data.series.calendar import Frequency, infer_frequency
+from seqwright.data.series.calendar import Frequency, check_frequency, infer_frequency
 from seqwright.data.series.times import TimeFormat, time_format
 from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import fractions_of, place_in_order
@@ -49,9 +49,11 @@ class Table(NamedTuple):
     ids: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=2)
-def _loaded(paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig) -> Table:
-    """Read files; `stamp` identifies their contents."""
+@lru_cache(maxsize=3)  # the files of each part
+def _loaded(
+    paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig, known: Frequency | None
+) -> Table:
+    """Read files, on a grid if it is known; `stamp` identifies their contents."""
     columns = _columns(paths, data)
     ids: tuple[str, ...] = ()
     repeated, conflicting = columns.repeated
@@ -63,9 +65,12 @@ def _loaded(paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig) ->
             'name the columns that tell the series apart, such as data.series_id=\'["store", "item"]\', '
             "or remove these lines"
         )
-    zone = "+00:00" if columns.format.zoned else ""
+    rows, whole = (columns.times, columns.numbers), columns.format.whole
     try:
-        frequency = infer_frequency(columns.times, columns.numbers, whole=columns.format.whole, zone=zone)
+        if known is not None:
+            check_frequency(known, *rows, whole=whole)
+        zone = "+00:00" if columns.format.zoned else ""
+        frequency = known or infer_frequency(*rows, whole=whole, zone=zone)
     except ValueError as error:
         raise InputError(f"{paths[0]}: {error}") from None
     series = tuple(columns.series(number, name, frequency) for name, number in columns.ids.items())
@@ -259,7 +264,13 @@ def _constant(column: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class SeriesFiles(OpenedFiles):
-    """Files of series. Every step is a window: the forecast that begins there."""
+    """Files of series. Every step is a window: the forecast that begins there.
+
+    grid: the frequency of a trained model. Without one, files that are not for training have that of the
+    training files: equal times are equal ticks.
+    """
+
+    grid: Frequency | None = None
 
     @cached_property
     def table(self) -> Table:
@@ -274,7 +285,13 @@ class SeriesFiles(OpenedFiles):
         reading = replace(
             self.data, held_out=0.05, rows=None, horizon=None, lookback=None, train=(), valid=(), test=()
         )
-        return _loaded(self.paths, tuple(stamp), reading)
+        return _loaded(self.paths, tuple(stamp), reading, self._known_grid)
+
+    @property
+    def _known_grid(self) -> Frequency | None:
+        if self.grid is not None or self._divided or not self.data.train:
+            return self.grid
+        return replace(self, paths=self.data.train).table.series[0].frequency
 
     @property
     def form(self) -> tuple[str, ...]:
