@@ -58,8 +58,11 @@ class Corpus:
         if part != "train" and getattr(self.data, part):
             yield from self.reader(getattr(self.data, part)).read(report)
             return
-        fractions = self.fractions
-        for place, example in self.placed(self.reader(self.data.train), report):
+        fractions, reader = self.fractions, self.reader(self.data.train)
+        if self.task.learning.split is SplitRule.BY_TIME:
+            yield from cast(TimedReader[Any], reader).read_part(part, report)
+            return
+        for place, example in self.placed(reader, report):
             if fractions.part(place) == part:
                 yield example
 

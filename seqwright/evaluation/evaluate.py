@@ -225,12 +225,12 @@ def evaluate(
         Item(example, tuple(answers), output)
         for example, answers, output in zip(firsts, references, outputs, strict=True)
     )
-    trivial = [task.baseline(example) for example in firsts]
+    simpler = task.baselines(firsts)
+    trivial = simpler.get(task.judging.trivial) or [task.baseline(example) for example in firsts]
     baseline = {}
     if not any(answer is None for answer in trivial):
         simple = (metric for metric in judge.metrics if metric.reads_answers)
         baseline = {each.name: each.measured(trivial, references).value() for each in simple}
-    simpler = task.baselines(firsts)
     baselines = {
         name: {metric.name: metric.measured(answers, references).value() for metric in judge.metrics}
         for name, answers in simpler.items()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
@@ -26,7 +26,7 @@ from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, open_shee
 from seqwright.data.series.calendar import Frequency, check_frequency, infer_frequency
 from seqwright.data.series.times import TimeFormat, time_format
 from seqwright.data.series.windows import Series, Window
-from seqwright.data.split import fractions_of, place_in_order
+from seqwright.data.split import Part, fractions_of, place_in_order
 from seqwright.data.text_display import excerpt, pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
 
@@ -314,34 +314,47 @@ class SeriesFiles(OpenedFiles):
         """The number of steps between the first and the last time of all series."""
         return max(series.start + len(series) for series in self.table.series) - self.first
 
-    @cached_property
+    @property
     def cuts(self) -> tuple[int, ...]:
-        """The ends of the parts of the split, in steps after the first time; one part: the whole."""
+        """The ends of the parts of the split, in steps after the first time."""
+        return tuple(stop for _, stop in self.spans.values())
+
+    @cached_property
+    def spans(self) -> dict[Part, tuple[int, int]]:
+        """The first step of each part of the split, and the one behind its end, in steps after the first
+        time; one part: the whole.
+        """
         steps, rows = self.steps, self.data.rows
         if not self._divided:
-            return (steps,)
+            return {"train": (0, steps)}
         if rows and sum(rows) > steps:
             raise InputError(
                 f"data.rows asks for {sum(rows):,} steps, but {self.name} has {steps:,}; ask for fewer"
             )
         count = sum(rows) if rows else steps
         fractions = fractions_of(self.data)
-        parts = [fractions.part(place_in_order(number, count)) for number in range(count)]
-        ends = [len(list(group)) for _, group in groupby(parts)]
-        return tuple(int(end) for end in np.cumsum(ends))
+        numbers = groupby(range(count), lambda number: fractions.part(place_in_order(number, count)))
+        steps_of = {part: list(group) for part, group in numbers}
+        return {part: (every[0], every[-1] + 1) for part, every in steps_of.items()}
 
     def read(self, report: ReadReport) -> Iterator[Window]:
+        return self._windows(self.spans.values(), report)
+
+    def read_part(self, part: Part, report: ReadReport) -> Iterator[Window]:
+        """Yield the windows of a part of the split."""
+        return self._windows([self.spans[part]] if part in self.spans else [], report)
+
+    def _windows(self, spans: Collection[tuple[int, int]], report: ReadReport) -> Iterator[Window]:
         for reason, seen in self.table.report:
             for place in seen.places:
                 report.add(reason, place, seen.fault)
             report.counts[reason].count += seen.count - len(seen.places)
         for series in self.table.series:
-            offset, begin = series.start - self.first, 0
-            for cut in self.cuts:
-                stop = min(max(cut - offset, 0), len(series))
+            offset = series.start - self.first
+            for span in spans:
+                begin, stop = (min(max(cut - offset, 0), len(series)) for cut in span)
                 for at in range(begin, stop):
                     yield Window(series, at, begin, stop)
-                begin = stop
 
     def share(self, window: Window) -> float:
         """Return the place of a window from 0 to 1 that decides its part: the last steps come first."""

@@ -13,6 +13,8 @@ from seqwright.data.language_results import Surprise
 from seqwright.data.series.results import Trajectory
 from seqwright.evaluation.metrics import Better, Metric, T, reference_count
 
+WINDOWS = 256  # whose forecasts are scored together
+
 
 class SacreMetric(Metric[str]):
     """A metric of sacreBLEU (Post 2018), with its signature.
@@ -133,12 +135,14 @@ class ErrorOfSteps(Metric[Trajectory]):
     def statistics(
         self, outputs: Sequence[Trajectory], references: Sequence[Sequence[Trajectory]]
     ) -> np.ndarray:
-        rows = []
-        for output, (expected, *_) in zip(outputs, references, strict=True):
-            known = ~np.isnan(expected.values)
+        truths, rows = [expected for expected, *_ in references], list[tuple[float, int]]()
+        for first in range(0, len(truths), WINDOWS):
+            block = slice(first, first + WINDOWS)
+            expected = Trajectory.stacked(truths[block])
             with np.errstate(all="ignore"):
-                found = self.errors(output, expected)[known]
-            rows.append((np.where(np.isnan(found), np.inf, found).sum(), known.sum()))
+                found = self.errors(Trajectory.stacked(outputs[block]), expected)
+            found, known = np.where(np.isnan(found), np.inf, found), ~np.isnan(expected.values)
+            rows += [(each[counts].sum(), counts.sum()) for each, counts in zip(found, known, strict=True)]
         return np.array(rows, dtype=np.float64)
 
     def value(self, totals: np.ndarray) -> float:
@@ -154,7 +158,7 @@ class ErrorOfSteps(Metric[Trajectory]):
 
     @abstractmethod
     def errors(self, output: Trajectory, expected: Trajectory) -> np.ndarray:
-        """Return the error of each step and channel (steps, channels)."""
+        """Return the error of each step and channel of several windows (N, steps, channels)."""
 
 
 class DistinctGrams(Metric[str]):
