@@ -79,16 +79,18 @@ class SeriesTask(Task[Window, P]):
             windows = list(group)
             series, key = windows[0].series, text_hash(windows[0].series.name) >> 1
             low, high = min(window.at for window in windows), max(window.at for window in windows) + 1
-            values, known = series.values[low:high].tolist(), series.known[low:high].tolist()
+            # one more: the step after the end of a series has no values
+            values, known = ([*each[low:high].tolist(), []] for each in (series.values, series.known))
             for window in windows:
-                at, first = window.at, window.at == window.begin
-                read = slice(max(at - self.lookback, 0), at + 1)
-                columns = {
-                    "key": [key, window.tick],
-                    "values": series.values[read].ravel().tolist() if first else values[at - low],
-                    "known": series.known[read].ravel().tolist() if first else known[at - low],
-                    "name": series.name if first else "",
-                }
+                at = window.at
+                columns = {"key": [key, series.start + at], "name": ""}
+                if at == window.begin:
+                    read = slice(max(at - self.lookback, 0), at + 1)
+                    columns["values"] = series.values[read].ravel().tolist()
+                    columns["known"] = series.known[read].ravel().tolist()
+                    columns["name"] = series.name
+                else:
+                    columns["values"], columns["known"] = values[at - low], known[at - low]
                 rows.append(Row(window, columns, 1))
         return rows
 

@@ -135,15 +135,19 @@ class ErrorOfSteps(Metric[Trajectory]):
     def statistics(
         self, outputs: Sequence[Trajectory], references: Sequence[Sequence[Trajectory]]
     ) -> np.ndarray:
-        truths, rows = [expected for expected, *_ in references], list[tuple[float, int]]()
+        truths, rows = [expected for expected, *_ in references], list[np.ndarray]()
         for first in range(0, len(truths), WINDOWS):
             block = slice(first, first + WINDOWS)
             expected = Trajectory.stacked(truths[block])
             with np.errstate(all="ignore"):
                 found = self.errors(Trajectory.stacked(outputs[block]), expected)
             found, known = np.where(np.isnan(found), np.inf, found), ~np.isnan(expected.values)
-            rows += [(each[counts].sum(), counts.sum()) for each, counts in zip(found, known, strict=True)]
-        return np.array(rows, dtype=np.float64)
+            found, known = (each.reshape(len(known), -1) for each in (found, known))
+            sums, counts = found.sum(1), known.sum(1)
+            for number in np.flatnonzero(counts < known.shape[1]):
+                sums[number] = found[number][known[number]].sum()
+            rows.append(np.stack([sums, counts], axis=1))
+        return np.concatenate(rows)
 
     def value(self, totals: np.ndarray) -> float:
         return float(totals[0] / max(totals[1], 1))
