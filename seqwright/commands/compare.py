@@ -67,9 +67,13 @@ def _runs(options: argparse.Namespace) -> None:
     for pipe in (file for file in map(Input, files) if file.single_pass):
         raise InputError(f"{pipe.name} is a pipe, which cannot be read twice; save it to a file first")
     how, judged, evaluations = evaluate.reading_options(options), evaluate.metric_options(options), []
-    for folder in (first, second):
+    predictors = [load(folder, threads=options.threads) for folder in (first, second)]
+    tasks = [predictor.task for predictor in predictors]
+    if type(tasks[0]) is type(tasks[1]):
+        for predictor, other in zip(predictors, reversed(tasks), strict=True):
+            predictor.task = predictor.task.beside(other)
+    for folder, predictor in zip((first, second), predictors, strict=True):
         try:
-            predictor = load(folder, threads=options.threads)
             evaluations.append(evaluate_files(predictor, files, **how, judging=judged))
         except InputError as error:
             columns = Run.open(folder).config["data"]["columns"]

@@ -103,8 +103,8 @@ def _source(model: Predictor, text: str | None) -> Any:
             raise ConfigError("TEXT is missing; pass a text, or --learning to play the training back")
         return task.from_line(text)
     if text is None or not Path(text).is_file():
-        return task.looked_at(task.reader(data.train, data), text)
-    return task.whole_inputs(task.reader((text,), data))[0]
+        return task.looked_at(task.own_reader(data.train, data), text)
+    return task.whole_inputs(task.own_reader((text,), data))[0]
 
 
 def note_member(folder: str, model: Predictor, number: int) -> None:

@@ -220,7 +220,7 @@ def _answer_file(
 
     config = predictor.config or Config()
     paths = (path,) if path is not None else config.data.train
-    reader = predictor.task.reader(paths, replace(config.data, encoding=options.encoding))
+    reader = predictor.task.own_reader(paths, replace(config.data, encoding=options.encoding))
     inputs, report = predictor.task.whole_inputs(reader), ReadReport()
     for _ in reader.read(report):
         break  # counts what was changed

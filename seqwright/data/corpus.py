@@ -25,10 +25,13 @@ from seqwright.data.task import Reader, Task, TimedReader, task_class
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a configuration, split into training, validation and test examples of one task."""
+    """The files of a configuration, split into training, validation and test examples of one task; `fitted`
+    is that of a trained model, which knows more about their form.
+    """
 
     task: type[Task[Any, Any]]
     data: DataConfig
+    fitted: Task[Any, Any] | None = None
 
     @classmethod
     def of(cls, config: Config) -> Corpus:
@@ -55,8 +58,11 @@ class Corpus:
         if part != "train" and getattr(self.data, part):
             yield from self.reader(getattr(self.data, part)).read(report)
             return
-        fractions = self.fractions
-        for place, example in self.placed(self.reader(self.data.train), report):
+        fractions, reader = self.fractions, self.reader(self.data.train)
+        if self.task.learning.split is SplitRule.BY_TIME:
+            yield from cast(TimedReader[Any], reader).read_part(part, report)
+            return
+        for place, example in self.placed(reader, report):
             if fractions.part(place) == part:
                 yield example
 
@@ -96,7 +102,8 @@ class Corpus:
         return self.reader(own).name if own else f"{part} part of {self.reader(self.data.train).name}"
 
     def reader(self, paths: tuple[str, ...]) -> Reader[Any]:
-        return self.task.reader(paths, self.data)
+        opened = self.task.reader if self.fitted is None else self.fitted.own_reader
+        return opened(paths, self.data)
 
     @property
     def paths(self) -> list[str]:

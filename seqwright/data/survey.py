@@ -120,7 +120,8 @@ def survey(config: Config) -> Survey:
     waiting = HeldOut(*(corpus.originals(part, tally) for part in parts), key=corpus.task.group)
     for place, example in corpus.placed(reader, tally):
         builder.add(tuple(corpus.task.texts(example)), example.place, corpus.task.identity(example))
-        waiting.meet(corpus.task.group(example))
+        if parts:
+            waiting.meet(corpus.task.group(example))
         places.append(place)
         labels.update(corpus.task.all_labels(example))
         if len(sample) < SAMPLE:

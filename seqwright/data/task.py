@@ -20,7 +20,7 @@ from seqwright.config.registry import Registry
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.readers.files import files_in
 from seqwright.data.results import Prediction
-from seqwright.data.split import SplitRule
+from seqwright.data.split import Part, SplitRule
 from seqwright.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ class Reader(Protocol[Example]):
 
 class TimedReader(Reader[Example], Protocol[Example]):
     """A reader of a task that is split by time."""
+
+    def read_part(self, part: Part, report: ReadReport) -> Iterator[Example]:
+        """Yield the examples of a part of the split, in order."""
 
     def share(self, example: Any) -> float:
         """Return a number from 0 to 1 by the time of an example: the last ones come first, for the test."""
@@ -168,10 +171,16 @@ class Usage:
 
 @dataclass(frozen=True)
 class Judging:
-    """How an evaluation takes examples and predicts."""
+    """How an evaluation takes examples and predicts.
+
+    fixed: the metrics are the same for any examples, so a validation reads only those that it predicts.
+    trivial: which of the `baselines` is the trivial answer; without a name, `baseline` returns it.
+    """
 
     merges: bool = True  # examples of one group are one item with several right answers
     options: Mapping[str, Any] = field(default_factory=dict)  # of predictions that are scored or recorded
+    fixed: bool = False
+    trivial: str = ""
 
 
 class Task(ABC, Generic[E, P]):
@@ -199,6 +208,10 @@ class Task(ABC, Generic[E, P]):
     @abstractmethod
     def reader(cls, paths: Sequence[str], data: DataConfig) -> Reader[E]:
         """Open files with the options of `data`."""
+
+    def own_reader(self, paths: Sequence[str], data: DataConfig) -> Reader[E]:
+        """Open files with what the fitted task knows about their form, in addition to the options."""
+        return self.reader(paths, data)
 
     @classmethod
     def files(cls, paths: Sequence[str], data: DataConfig) -> list[str]:
@@ -350,6 +363,12 @@ class Task(ABC, Generic[E, P]):
 
     def check_compatible(self, example: E, files: Sequence[str]) -> None:
         """Refuse the examples of files that were read in another form than the model was trained with."""
+
+    def beside(self, other: Any) -> Self:
+        """Return the task for a comparison with a model of another task of this class: it is evaluated on
+        examples that both can answer.
+        """
+        return self
 
     def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[E]] | None:
         """Return the inputs in a file or folder of a layout of training data, one for each row; their targets

@@ -226,12 +226,12 @@ def evaluate(
         Item(example, tuple(answers), output)
         for example, answers, output in zip(firsts, references, outputs, strict=True)
     )
-    trivial = [task.baseline(example) for example in firsts]
+    simpler = task.baselines(firsts)
+    trivial = simpler.get(task.judging.trivial) or [task.baseline(example) for example in firsts]
     baseline = {}
     if not any(answer is None for answer in trivial):
         simple = (metric for metric in judge.metrics if metric.reads_answers)
         baseline = {each.name: each.measured(trivial, references).value() for each in simple}
-    simpler = task.baselines(firsts)
     baselines = {
         name: {metric.name: metric.measured(answers, references).value() for metric in judge.metrics}
         for name, answers in simpler.items()
@@ -303,7 +303,7 @@ def evaluate_files(
             f"{given!r} applies only to named files; name one, or leave it out: the test "
             "split is read as the training reads it"
         )
-    tally, corpus = ReadReport(), Corpus(type(predictor.task), data)
+    tally, corpus = ReadReport(), Corpus(type(predictor.task), data, predictor.task)
     if paths and (twice := corpus.reader(paths).named_twice):
         raise ConfigError(f"{twice} is named twice; name each file once")
     if not paths and predictor.folder is not None:

@@ -1,46 +1,70 @@
-"""Forecasts that need no training: the last value, the last season, and a linear map by least squares."""
+"""Forecasts that need no training: the last value, the last season, and linear maps by least squares."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from seqwright.data.series.scaling import filled
 
-BASELINES = ("repeat_last", "seasonal_naive", "nlinear")
-FITTED = 60_000  # windows from which the linear map is fitted, at most
-RIDGE = 3e-2  # of the linear map, in units of the mean square of its inputs; tuned on the ETT data sets
+FITTED = 60_000  # windows from which the linear maps are fitted, at most
+BLOCK = 4096  # windows in one product of matrices, about
+RIDGE = 3e-2  # of the linear maps, in units of the mean square of their inputs; tuned on the ETT data sets
 
 
-def baseline_forecasts(past: np.ndarray, weights: np.ndarray, season: int) -> dict[str, np.ndarray]:
-    """past (N, L, C), weights (L, H) -> the forecast of each baseline (N, H, C)."""
-    last, steps = past[:, -1:], np.arange(weights.shape[1]) % season
-    linear = np.einsum("nlc,lh->nhc", past - last, weights, optimize=True) + last
-    repeated = np.broadcast_to(last, linear.shape)
-    return dict(zip(BASELINES, (repeated, past[:, -season:][:, steps], linear), strict=True))
+def baseline_forecasts(
+    past: np.ndarray, maps: Mapping[str, np.ndarray], horizon: int, season: int
+) -> dict[str, np.ndarray]:
+    """past (N, L, C), linear maps (L, H) by name -> the forecast of each baseline (N, H, C)."""
+    repeated = np.broadcast_to(past[:, -1:], (len(past), horizon, past.shape[2]))
+    naive = past[:, -season:][:, np.arange(horizon) % season]
+    found = {"repeat_last": repeated, "seasonal_naive": naive}
+    for name, weights in maps.items():
+        level = _level(name, past)
+        found[name] = np.einsum("nlc,lh->nhc", past - level, weights, optimize=True) + level
+    return found
 
 
-def linear_map(columns: Sequence[np.ndarray], lookback: int, horizon: int) -> np.ndarray:
-    """Fit the map from the past to the future, both measured against the last value, by least squares: the
-    optimum of NLinear (Zeng et al. 2023) with a small ridge. columns: scaled values (steps,), NaN where
-    missing -> (lookback, horizon).
+def linear_maps(columns: Sequence[np.ndarray], lookback: int, horizon: int) -> dict[str, np.ndarray]:
+    """Fit maps from the past to the future by least squares with a small ridge: the optima of NLinear, which
+    measures both against the last value, and of DLinear (Zeng et al. 2023), which does not: its maps of trend
+    and rest, which are themselves linear in the past, add up to one. columns: scaled values (steps,), NaN
+    where missing -> (lookback, horizon) by name.
     """
-    square, product, seen = np.zeros((lookback, lookback)), np.zeros((lookback, horizon)), 0
-    total = sum(max(len(column) - lookback - horizon + 1, 0) for column in columns)
+    found = {}
+    for name in ("nlinear", "dlinear"):
+        square, product = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
+        for windows in _blocks(columns, lookback + horizon):
+            measured = windows - _level(name, windows[:, :lookback])
+            past, future = measured[:, :lookback], measured[:, lookback:]
+            square += past.T @ past
+            product += past.T @ future
+        ridge = RIDGE * np.trace(square) / lookback
+        found[name] = np.linalg.solve(square + max(ridge, 1e-9) * np.eye(lookback), product)
+    return found
+
+
+def _level(name: str, past: np.ndarray) -> np.ndarray | float:
+    """Return what a linear baseline measures a window against."""
+    return past[:, -1:] if name == "nlinear" else 0.0
+
+
+def _blocks(columns: Sequence[np.ndarray], size: int) -> Iterator[np.ndarray]:
+    """Yield windows of so many steps, evenly spread if there are very many; short columns share a block."""
+    total = sum(max(len(column) - size + 1, 0) for column in columns)
     apart = max(math.ceil(total / FITTED), 1)
-    for column in map(filled, columns):
-        if len(column) < lookback + horizon:
+    waiting: list[np.ndarray] = []
+    for column in columns:
+        if len(column) < size:
             continue
-        windows = np.lib.stride_tricks.sliding_window_view(column, lookback + horizon)[::apart]
-        for block in np.array_split(windows, max(len(windows) // 4096, 1)):
-            past, future = block[:, :lookback], block[:, lookback:]
-            last = past[:, -1:]
-            square += (past - last).T @ (past - last)
-            product += (past - last).T @ (future - last)
-            seen += len(block)
-    if not seen:
-        return np.zeros((lookback, horizon))
-    ridge = RIDGE * np.trace(square) / lookback
-    return np.linalg.solve(square + max(ridge, 1e-9) * np.eye(lookback), product)
+        known = filled(column[:, None])[:, 0]
+        windows = np.lib.stride_tricks.sliding_window_view(known, size)[::apart]
+        for block in np.array_split(windows, max(len(windows) // BLOCK, 1)):
+            waiting.append(block)
+            if sum(map(len, waiting)) >= BLOCK:
+                yield np.concatenate(waiting)
+                waiting = []
+    if waiting:
+        yield np.concatenate(waiting)

@@ -36,6 +36,7 @@ from seqwright.data.task import (
     Claim,
     Item,
     Judge,
+    Judging,
     Kind,
     Learning,
     Mistake,
@@ -46,7 +47,7 @@ from seqwright.data.task import (
 )
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError, ModelError
-from seqwright.evaluation.forecast_baselines import BASELINES, baseline_forecasts, linear_map
+from seqwright.evaluation.forecast_baselines import baseline_forecasts, linear_maps
 from seqwright.evaluation.forecasts import buckets_by_time, forecast_mistakes
 from seqwright.evaluation.metrics import METRICS
 from seqwright.files import atomic_file, read_bytes, read_json, write_json
@@ -59,8 +60,9 @@ if TYPE_CHECKING:
 
 FACTS, ARRAYS = "series.json", "series.safetensors"
 USUAL = ("mse", "mae", "mase", "smape", f"coverage_{LEVEL}", "interval_width")
+MAPS = {"nlinear": "weights", "dlinear": "dlinear"}  # linear baselines, and their names in the file
 NUMBERS = 1 << 19  # predicted together
-SCORED, WINDOWS = 30_000_000, 20_000  # numbers and windows of an evaluation, at most; every n-th of more
+SCORED, WINDOWS = 12_000_000, 20_000  # numbers and windows of an evaluation, at most; every n-th of more
 CALIBRATED = 2000  # windows from which intervals are calibrated, at most
 
 HISTORY: Mapping[str, Any] = {  # the JSON schema of an input
@@ -85,19 +87,22 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Forecasting(SeriesTask[Forecast]):
-    """Series with the map of the linear baseline and the margins of the intervals.
+    """Series with the maps of the linear baselines and the margins of the intervals.
 
-    weights: the linear baseline (lookback, horizon). spreads: by forecaster, the margin of its intervals in
+    history: steps before a forecast without which it is not evaluated; 0: those that the model reads. maps:
+    the linear baselines by name (lookback, horizon). spreads: by forecaster, the margin of its intervals in
     scaled units (horizon, channels), found on validation data.
     """
 
-    weights: np.ndarray
+    maps: Mapping[str, np.ndarray]
     spreads: Mapping[str, np.ndarray]
+    history: int = 0
 
     roles = (Role("time", Kind.TIME), Role("value", Kind.NUMBER, needed="train"))
     models = ("forecaster",)
     nouns = Nouns("step", group="step")
     learning = Learning(SplitRule.BY_TIME)
+    judging = Judging(merges=False, fixed=True, trivial="seasonal_naive")
     usage = Usage(file="whole", traced=models, schema=HISTORY)
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "lookback": 16, "horizon": 4, "season": 2, "features": 0, "series": 1,
@@ -114,6 +119,11 @@ class Forecasting(SeriesTask[Forecast]):
     @classmethod
     def reader(cls, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
         return open_series(paths, data)
+
+    def own_reader(self, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
+        """Columns that the model does not know are left, and times are steps of its frequency."""
+        own = replace(data, target=self.channels, known=self.known)
+        return replace(open_series(paths, own), grid=self.frequency)
 
     @classmethod
     def group(cls, example: Window) -> str:
@@ -170,7 +180,7 @@ class Forecasting(SeriesTask[Forecast]):
             covariates=np.stack([np.nanmean(covariates, 0), deviation(covariates)])
             if covariates.size
             else np.zeros((2, 0)),
-            weights=linear_map(columns, chosen.lookback, chosen.horizon),
+            maps=linear_maps(columns, chosen.lookback, chosen.horizon),
             spreads={},
         )
 
@@ -192,7 +202,9 @@ class Forecasting(SeriesTask[Forecast]):
                 names=tuple(facts["series"]),
                 known=tuple(facts["known"]),
                 scales=arrays["scales"],
-                weights=arrays["weights"],
+                maps={  # runs of older versions have no dlinear
+                    name: arrays[key] for name, key in MAPS.items() if name == "nlinear" or key in arrays
+                },
                 covariates=arrays["covariates"],
                 spreads=spreads,
             )
@@ -224,7 +236,8 @@ class Forecasting(SeriesTask[Forecast]):
 
     @property
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"scales": self.scales, "weights": self.weights, "covariates": self.covariates}
+        maps = {MAPS[name]: weights for name, weights in self.maps.items()}
+        return {"scales": self.scales, **maps, "covariates": self.covariates}
 
     @property
     def fingerprint(self) -> str:
@@ -264,10 +277,10 @@ class Forecasting(SeriesTask[Forecast]):
         return found | {name: [mean] * 3 for name, mean in self._baseline_means(windows).items()}
 
     def _baseline_means(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
-        return baseline_forecasts(self._past(windows), self.weights, self.season)
+        return baseline_forecasts(self._past(windows), self.maps, self.horizon, self.season)
 
     def facts(self) -> Mapping[str, Any]:
-        return {**super().facts(), "least_squares": self.weights.astype(np.float32)}
+        return {**super().facts(), "least_squares": self.maps["nlinear"].astype(np.float32)}
 
     # Answers ---------------------------------------------------------------------------------------
 
@@ -288,8 +301,8 @@ class Forecasting(SeriesTask[Forecast]):
                 )
 
     def whole_inputs(self, reader: SeriesFiles) -> list[Window]:
-        """Return the forecast after the end of each series; columns that the model does not know are left."""
-        return self._with_own_columns(reader).latest()
+        """Return the forecast after the end of each series."""
+        return reader.latest()
 
     def looked_at(self, reader: SeriesFiles, text: str | None) -> Window:
         """Return the forecast that `look` shows: that of a JSON line; the one that begins at a time of the
@@ -298,7 +311,6 @@ class Forecasting(SeriesTask[Forecast]):
         """
         if text is not None and text.lstrip().startswith("{"):
             return self.from_line(text)
-        reader = self._with_own_columns(reader)
         every = {series.name: series for series in reader.table.series}
         name, _, when = (text or "").rpartition(", from ")
         if text in every:
@@ -328,12 +340,6 @@ class Forecasting(SeriesTask[Forecast]):
         source = self._given([example], self._past([example]))
         return ForecastReadout(source, forecast, self.caption(example), past, truth, times)
 
-    def _with_own_columns(self, reader: SeriesFiles) -> SeriesFiles:
-        """Return a reader that leaves the columns that the model does not know."""
-        if reader.table.series[0].channels == self.channels:
-            return reader
-        return replace(reader, data=replace(reader.data, target=self.channels, known=self.known))
-
     def written(self, predictions: Sequence[Forecast]) -> str:
         return forecast_csv(predictions, named=any(each.series for each in predictions))
 
@@ -360,25 +366,33 @@ class Forecasting(SeriesTask[Forecast]):
         windows = [window for window in every if isinstance(window, Window) and self._complete(window)]
         if every and not windows:
             raise InputError(
-                f"no step has {self.lookback} known steps before it and {self.horizon} from it on, which the "
+                f"no step has {self._read} known steps before it and {self.horizon} from it on, which the "
                 "model reads and predicts; give a longer series"
             )
         most = min(max(SCORED // (self.horizon * len(self.channels)), 1), WINDOWS)
         yield from windows[:: math.ceil(len(windows) / most)] if windows else ()
 
+    def beside(self, other: Forecasting) -> Forecasting:
+        if self.horizon != other.horizon:
+            raise InputError(
+                f"one model predicts {self.horizon} steps and the other {other.horizon}; compare models of "
+                "one horizon"
+            )
+        return replace(self, history=max(self.lookback, other.lookback))
+
+    @property
+    def _read(self) -> int:
+        return max(self.lookback, self.history)
+
     def _complete(self, window: Window) -> bool:
-        enough = window.at >= self.lookback and window.at + self.horizon <= window.stop
+        enough = window.at >= self._read and window.at + self.horizon <= window.stop
         return enough and not np.isnan(window.future(self.horizon)).all()
 
-    def check_compatible(self, example: Window, files: Sequence[str]) -> None:
-        self._check_series(example.series)
-
     def _check_series(self, series: Series) -> None:
-        own, other = self.frequency, series.frequency
-        if (own.unit, own.step) != (other.unit, other.step):
+        if series.frequency != self.frequency:
             raise InputError(
-                f"{series.path or 'the history'} has one step per {other.name}, but the model was trained "
-                f"with one per {own.name}; resample it"
+                f"{series.path or 'the history'} was read with other steps than those of the model; read it "
+                "with the own_reader of its task"
             )
         if series.channels != self.channels:
             raise InputError(
@@ -511,20 +525,19 @@ class Forecasting(SeriesTask[Forecast]):
         found = buckets_by_time(items)
         return {"time": found} if found else {}
 
-    def baseline(self, example: Window) -> Trajectory:
-        """The last season again."""
-        return self.baselines([example])["seasonal_naive"][0]
-
     def baselines(self, examples: Sequence[Window]) -> dict[str, list[Trajectory]]:
         """Return the forecasts of the baselines, with intervals calibrated like those of the model."""
-        found: dict[str, list[Trajectory]] = {name: [] for name in BASELINES}
+        found: dict[str, list[Trajectory]] = {}
         for windows in self._blocks(examples):
+            center, scale, naive = map(np.stack, zip(*map(self._scales_of, windows), strict=True))  # (N, C)
             for name, mean in self._baseline_means(windows).items():
                 margin = self._margin(name, self.horizon)
-                found[name] += [
-                    self._forecast(*each, self.horizon).value
-                    for each in zip(windows, mean, mean - margin, mean + margin, strict=True)
-                ]
+                lines = (
+                    each * scale[:, None] + center[:, None] for each in (mean, mean - margin, mean + margin)
+                )
+                values, low, high = lines
+                every = zip(values, scale, naive, low, high, strict=True)
+                found.setdefault(name, []).extend(Trajectory(*each) for each in every)
         return found
 
     def pictures(

@@ -110,7 +110,8 @@ class Validator:
         self.picked = evenly(len(store), min(EXAMPLES, max(int(TOKENS / length), LEAST)))
         batching = Batching(tokens=tokens, shuffle=False)
         self.epoch = Plan(lengths.select(self.picked), batching, seed=0).epoch(0)
-        examples, references, _ = group_items(task, (task.stored(store, i) for i in range(len(store))))
+        read = evenly(len(store), decode).tolist() if task.judging.fixed else range(len(store))
+        examples, references, _ = group_items(task, (task.stored(store, i) for i in read))
         judge = task.judge(
             examples, references, metrics=() if metric == "loss" else (metric,), validation=True
         )

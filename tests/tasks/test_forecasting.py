@@ -18,15 +18,20 @@ from seqwright import cli
 from seqwright.config import parse
 from seqwright.data.corpus import Corpus
 from seqwright.data.series.results import Trajectory
+from seqwright.data.series.scaling import deviation, filled, scales_of
 from seqwright.data.series.windows import Window
+from seqwright.data.survey import survey
 from seqwright.errors import ConfigError, InputError
+from seqwright.evaluation.forecast_baselines import RIDGE, linear_maps
 from seqwright.evaluation.metrics import METRICS
 from seqwright.lens.series.attention import patch_attention
 from seqwright.models.building import build_model
 from seqwright.nn.positions import Position
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.report.wording import score
+from seqwright.tasks.forecasting import Forecasting
 from seqwright.training.preparation import prepare
+from seqwright.training.validation import Validator
 
 FAST = ["--quiet", "threads=1", "training.validations=2", "model.size=16", "horizon=12", "lookback=48"]
 
@@ -110,15 +115,62 @@ def test_a_forecast_depends_on_the_past_alone(tmp_path):
 # Baselines and models ------------------------------------------------------------------------------------
 
 
-def test_the_linear_baseline_is_the_least_squares_solution(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["nlinear", "dlinear"])
+def test_the_linear_baselines_are_the_least_squares_solutions(tmp_path, monkeypatch, name):
+    """That of DLinear is found with its own parts: the moving average of 25 steps, and the rest."""
     monkeypatch.setattr("seqwright.evaluation.forecast_baselines.RIDGE", 1e-9)
     task, corpus = fitted(waves(tmp_path / "x.csv"), lookback=24)
     series = next(corpus.examples("train")).series
     scaled = (series.values[:400] - task.scales[0, 0]) / task.scales[1, 0]
     windows = np.concatenate([np.lib.stride_tricks.sliding_window_view(c, 36) for c in scaled.T])
-    past, future = windows[:, :24] - windows[:, 23:24], windows[:, 24:] - windows[:, 23:24]
-    best, *_ = np.linalg.lstsq(past, future, rcond=None)
-    np.testing.assert_allclose(past @ task.weights, past @ best, atol=1e-5)
+    past = windows[:, :24] - (windows[:, 23:24] if name == "nlinear" else 0)
+    future = windows[:, 24:] - (windows[:, 23:24] if name == "nlinear" else 0)
+    parts = past
+    if name == "dlinear":
+        padded = np.pad(past, ((0, 0), (12, 12)), mode="edge")
+        trend = np.lib.stride_tricks.sliding_window_view(padded, 25, axis=1).mean(-1)
+        parts = np.concatenate([trend, past - trend], axis=1)
+    best, *_ = np.linalg.lstsq(parts, future, rcond=None)
+    np.testing.assert_allclose(past @ task.maps[name], parts @ best, atol=1e-5)
+
+
+def test_short_series_share_the_blocks_of_a_long_one():
+    """The linear maps do not depend on how the windows are cut into blocks."""
+    draw = np.random.default_rng(0)
+    columns = [draw.standard_normal(length) for length in (5000, 100, 20, 700, 90)]
+    found = linear_maps(columns, 30, 10)
+    for name, weights in found.items():
+        square, product = np.zeros((30, 30)), np.zeros((30, 10))
+        for column in columns:
+            for first in range(len(column) - 39):
+                window = column[first : first + 40] - (column[first + 29] if name == "nlinear" else 0)
+                square += np.outer(window[:30], window[:30])
+                product += np.outer(window[:30], window[30:])
+        wanted = np.linalg.solve(square + RIDGE * np.trace(square) / 30 * np.eye(30), product)
+        np.testing.assert_allclose(weights, wanted, atol=1e-10)
+
+
+def test_missing_values_are_filled_from_before_then_from_after():
+    values = np.array([[np.nan, 1, np.nan, 3, np.nan], [np.nan] * 5, [1, 2, 3, 4, 5]])
+    assert filled(values[:, :, None])[:, :, 0].tolist() == [[1, 1, 1, 3, 3], [0] * 5, [1, 2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize("value", [0.1, 1e6 / 3, 0.0, -7.7])
+def test_a_constant_column_has_the_scale_one(value):
+    values = np.stack([np.full(1000, value), np.arange(1000) * 1e-3], axis=1)
+    assert scales_of(values, 24)[1, 0] == 1
+    assert scales_of(values, 24)[1, 1] == pytest.approx(values[:, 1].std())
+    values[:3, 0] = np.nan
+    assert deviation(values)[0] == 1
+
+
+def test_a_validation_builds_the_examples_that_it_shows(tmp_path, monkeypatch):
+    prepared, built = prepare(configured(waves(tmp_path / "x.csv")), tmp_path), []
+    stored = Forecasting.stored
+    monkeypatch.setattr(Forecasting, "stored", lambda *given: built.append(given[2]) or stored(*given))
+    validator = Validator(prepared.valid, prepared.task, "loss", tokens=1000, decode=5)
+    assert built == [0, 24, 49, 74, 99]
+    assert [window.at for window, _ in validator.items] == [48 + place for place in built]
 
 
 @pytest.mark.parametrize("preset", ["repeat_last", "seasonal_naive"])
@@ -222,13 +274,79 @@ def test_a_history_of_another_frequency_or_without_a_column_is_refused(trained, 
     days = tmp_path / "days.csv"
     days.write_text("date,small,large\n" + "".join(f"2024-01-{d:02d},1,2\n" for d in range(1, 29)))
     assert cli.main(["predict", str(trained / "run"), str(days)]) == 2
-    assert "has one step per day, but the model was trained with one per hour" in capsys.readouterr().err
+    assert "a step is one day, but one hour in the training data; resample" in capsys.readouterr().err
     other = tmp_path / "other.csv"
     other.write_text(Path(waves(other)).read_text().replace("large", "huge"))
     assert cli.main(["predict", str(trained / "run"), str(other)]) == 2
     assert "has no column 'large', only date, small, huge" in capsys.readouterr().err
     assert cli.main(["predict", str(trained / "run"), "--horizon", "0"]) == 2
     assert "--horizon is 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_a_history_has_the_same_forecast_wherever_its_file_begins(tmp_path, numbered):
+    """The calendar is read, too: ticks of another file are those of the training data."""
+    head, *lines = Path(waves(tmp_path / "x.csv", steps=800)).read_text().splitlines()
+    if numbered:
+        head = head.replace("date", "time")
+        lines = [f"{number},{line.partition(',')[2]}" for number, line in enumerate(lines, 1000)]
+    files = {"train": lines[:600], "whole": lines, "tail": lines[700:]}
+    paths = {name: tmp_path / f"{name}.csv" for name in files}
+    for name, path in paths.items():
+        path.write_text("\n".join([head, *files[name]]) + "\n")
+    task, corpus = fitted(str(paths["train"]), calendar=True)
+    torch.manual_seed(0)
+    model = build_model("nie2023", **task.facts()).eval()
+    windows = [
+        window
+        for name in ("whole", "tail")
+        for window in task.whole_inputs(task.own_reader((str(paths[name]),), corpus.data))
+    ]
+    windows.append(task.from_line(task.to_line(windows[0])))
+    one, *others = Predictor(model, task).predict(windows)
+    assert one.times[0] == ("1800" if numbered else "2024-02-03 08:00:00")
+    for other in others:
+        assert other.times == one.times
+        np.testing.assert_allclose(other.mean, one.mean, rtol=1e-5)
+
+
+def test_files_of_other_parts_have_the_times_of_the_training_files(tmp_path):
+    head, *lines = Path(waves(tmp_path / "x.csv")).read_text().splitlines()
+    parts = {"train": lines[:400], "valid": lines[400:500], "test": lines[500:]}
+    for name, rows in parts.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n")
+    paths = {name: [str(tmp_path / f"{name}.csv")] for name in parts}
+    _, corpus = fitted(**paths, path=paths["train"][0], rows=None, lookback=24)
+    assert next(corpus.examples("valid")).when == "2024-01-17 16:00:00"
+    found = survey(parse({"task": "forecasting", "data": paths, "training": {"steps": 1}}))
+    assert {part: (leak.held_out, leak.leaked) for part, leak in found.leaks.items()} == {
+        "valid": (100, 0), "test": (100, 0),
+    }  # fmt: skip
+    (tmp_path / "test.csv").write_text("\n".join([head, *lines[300:]]) + "\n")
+    found = survey(parse({"task": "forecasting", "data": paths, "training": {"steps": 1}}))
+    assert found.leaks["test"].leaked == 100
+
+
+def test_a_history_may_be_too_short_to_show_its_frequency(tmp_path):
+    """Business days of one week look like days, and one row has no frequency."""
+    days = np.busday_offset("2024-01-01", np.arange(300))
+    lines = [f"{day},{number % 5}" for number, day in enumerate(days)]
+    for name, rows in (("train", lines[:290]), ("week", lines[290:295]), ("day", lines[290:291])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ds,y", *rows]) + "\n")
+    task, corpus = fitted(str(tmp_path / "train.csv"), rows=(200, 50, 40))
+    for name, following in (("week", str(days[295])), ("day", str(days[291]))):
+        (window,) = task.whole_inputs(task.own_reader((str(tmp_path / f"{name}.csv"),), corpus.data))
+        assert window.when == following
+
+
+def test_a_history_between_the_steps_is_refused(tmp_path):
+    task, corpus = fitted(waves(tmp_path / "x.csv"))
+    path = tmp_path / "late.csv"
+    path.write_text(Path(waves(path)).read_text().replace(":00,", ":30,"))
+    with pytest.raises(InputError, match="01 00:30:00 is not a step of the training data"):
+        task.whole_inputs(task.own_reader((str(path),), corpus.data))
+    with pytest.raises(InputError, match="start: 2024-05-01 00:30:00 is not a step"):
+        task.from_line('{"start": "2024-05-01 00:30", "target": [[1, 2]]}')
 
 
 def test_columns_in_another_order_and_more_of_them_change_nothing(trained, tmp_path):
@@ -250,7 +368,7 @@ def test_evaluate_reports_the_baselines_with_the_same_keys(trained, capsys):
     assert cli.main(["evaluate", str(trained / "run"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["metrics"]) == {"mse", "mae", "mase", "smape", "coverage_80", "interval_width"}
-    assert found["baselines"].keys() == {"repeat_last", "seasonal_naive", "nlinear"}
+    assert found["baselines"].keys() == {"repeat_last", "seasonal_naive", "nlinear", "dlinear"}
     assert all(scores.keys() == found["metrics"].keys() for scores in found["baselines"].values())
     assert found["metrics"]["mse"] < 0.5 * found["baselines"]["repeat_last"]["mse"]
     assert 60 < found["metrics"]["coverage_80"] < 95
@@ -268,6 +386,21 @@ def test_a_better_baseline_is_named(trained, capsys):
     compared = json.loads(capsys.readouterr().out)
     assert compared["metrics"]["mse"]["difference"] < 0
     assert compared["wins"] > compared["losses"]
+
+
+def test_models_with_other_lookbacks_are_compared_on_the_windows_of_both(trained, capsys):
+    """The history of a file begins with it: the longer lookback decides."""
+    data = [waves(trained / "other.csv", steps=100, seed=2)]
+    for name, options in (("short", ["lookback=24"]), ("far", ["horizon=6"])):
+        run = ["--out", str(trained / name), "--steps=1", *FAST[:3], "model=repeat_last"]
+        sizes = {"horizon": "horizon=12", "lookback": "lookback=48"}
+        sizes |= {each.partition("=")[0]: each for each in options}
+        assert cli.main(["train", str(trained / "waves.csv"), *run, *sizes.values()]) == 0
+    capsys.readouterr()
+    assert cli.main(["compare", str(trained / "short"), str(trained / "run"), *data, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["items"] == 100 - 48 - 12 + 1
+    assert cli.main(["compare", str(trained / "far"), str(trained / "run"), *data]) == 2
+    assert "one model predicts 6 steps and the other 12" in capsys.readouterr().err
 
 
 def test_long_format_with_covariates_known_in_advance(tmp_path, capsys):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
@@ -23,10 +23,10 @@ from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, open_sheet, refuse, roles_of
-from seqwright.data.series.calendar import Frequency, infer_frequency
+from seqwright.data.series.calendar import Frequency, check_frequency, infer_frequency
 from seqwright.data.series.times import TimeFormat, time_format
 from seqwright.data.series.windows import Series, Window
-from seqwright.data.split import fractions_of, place_in_order
+from seqwright.data.split import Part, fractions_of, place_in_order
 from seqwright.data.text_display import excerpt, pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
 
@@ -49,9 +49,11 @@ class Table(NamedTuple):
     ids: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=2)
-def _loaded(paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig) -> Table:
-    """Read files; `stamp` identifies their contents."""
+@lru_cache(maxsize=3)  # the files of each part
+def _loaded(
+    paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig, known: Frequency | None
+) -> Table:
+    """Read files, on a grid if it is known; `stamp` identifies their contents."""
     columns = _columns(paths, data)
     ids: tuple[str, ...] = ()
     repeated, conflicting = columns.repeated
@@ -63,9 +65,12 @@ def _loaded(paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig) ->
             'name the columns that tell the series apart, such as data.series_id=\'["store", "item"]\', '
             "or remove these lines"
         )
-    zone = "+00:00" if columns.format.zoned else ""
+    rows, whole = (columns.times, columns.numbers), columns.format.whole
     try:
-        frequency = infer_frequency(columns.times, columns.numbers, whole=columns.format.whole, zone=zone)
+        if known is not None:
+            check_frequency(known, *rows, whole=whole)
+        zone = "+00:00" if columns.format.zoned else ""
+        frequency = known or infer_frequency(*rows, whole=whole, zone=zone)
     except ValueError as error:
         raise InputError(f"{paths[0]}: {error}") from None
     series = tuple(columns.series(number, name, frequency) for name, number in columns.ids.items())
@@ -259,7 +264,13 @@ def _constant(column: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class SeriesFiles(OpenedFiles):
-    """Files of series. Every step is a window: the forecast that begins there."""
+    """Files of series. Every step is a window: the forecast that begins there.
+
+    grid: the frequency of a trained model. Without one, files that are not for training have that of the
+    training files: equal times are equal ticks.
+    """
+
+    grid: Frequency | None = None
 
     @cached_property
     def table(self) -> Table:
@@ -274,7 +285,13 @@ class SeriesFiles(OpenedFiles):
         reading = replace(
             self.data, held_out=0.05, rows=None, horizon=None, lookback=None, train=(), valid=(), test=()
         )
-        return _loaded(self.paths, tuple(stamp), reading)
+        return _loaded(self.paths, tuple(stamp), reading, self._known_grid)
+
+    @property
+    def _known_grid(self) -> Frequency | None:
+        if self.grid is not None or self._divided or not self.data.train:
+            return self.grid
+        return replace(self, paths=self.data.train).table.series[0].frequency
 
     @property
     def form(self) -> tuple[str, ...]:
@@ -297,34 +314,47 @@ class SeriesFiles(OpenedFiles):
         """The number of steps between the first and the last time of all series."""
         return max(series.start + len(series) for series in self.table.series) - self.first
 
-    @cached_property
+    @property
     def cuts(self) -> tuple[int, ...]:
-        """The ends of the parts of the split, in steps after the first time; one part: the whole."""
+        """The ends of the parts of the split, in steps after the first time."""
+        return tuple(stop for _, stop in self.spans.values())
+
+    @cached_property
+    def spans(self) -> dict[Part, tuple[int, int]]:
+        """The first step of each part of the split, and the one behind its end, in steps after the first
+        time; one part: the whole.
+        """
         steps, rows = self.steps, self.data.rows
         if not self._divided:
-            return (steps,)
+            return {"train": (0, steps)}
         if rows and sum(rows) > steps:
             raise InputError(
                 f"data.rows asks for {sum(rows):,} steps, but {self.name} has {steps:,}; ask for fewer"
             )
         count = sum(rows) if rows else steps
         fractions = fractions_of(self.data)
-        parts = [fractions.part(place_in_order(number, count)) for number in range(count)]
-        ends = [len(list(group)) for _, group in groupby(parts)]
-        return tuple(int(end) for end in np.cumsum(ends))
+        numbers = groupby(range(count), lambda number: fractions.part(place_in_order(number, count)))
+        steps_of = {part: list(group) for part, group in numbers}
+        return {part: (every[0], every[-1] + 1) for part, every in steps_of.items()}
 
     def read(self, report: ReadReport) -> Iterator[Window]:
+        return self._windows(self.spans.values(), report)
+
+    def read_part(self, part: Part, report: ReadReport) -> Iterator[Window]:
+        """Yield the windows of a part of the split."""
+        return self._windows([self.spans[part]] if part in self.spans else [], report)
+
+    def _windows(self, spans: Collection[tuple[int, int]], report: ReadReport) -> Iterator[Window]:
         for reason, seen in self.table.report:
             for place in seen.places:
                 report.add(reason, place, seen.fault)
             report.counts[reason].count += seen.count - len(seen.places)
         for series in self.table.series:
-            offset, begin = series.start - self.first, 0
-            for cut in self.cuts:
-                stop = min(max(cut - offset, 0), len(series))
+            offset = series.start - self.first
+            for span in spans:
+                begin, stop = (min(max(cut - offset, 0), len(series)) for cut in span)
                 for at in range(begin, stop):
                     yield Window(series, at, begin, stop)
-                begin = stop
 
     def share(self, window: Window) -> float:
         """Return the place of a window from 0 to 1 that decides its part: the last steps come first."""

@@ -91,9 +91,12 @@ class Frequency:
     def label(self, tick: int) -> str:
         """Return the time of a tick as text."""
         (moment,) = self.moments(np.array([tick]))
+        return self.text(int(moment))
+
+    def text(self, moment: int) -> str:
         if self.unit == "number":
             return str(moment)
-        text = str(np.datetime64(int(moment), "us"))
+        text = str(np.datetime64(moment, "us"))
         date, _, time = text.partition("T")
         if time == "00:00:00.000000" and (self.unit == "month" or self.step % DAY == 0):
             return date
@@ -101,6 +104,14 @@ class Frequency:
 
     def labels(self, first: int, count: int) -> list[str]:
         return [self.label(tick) for tick in range(first, first + count)]
+
+    def check_steps(self, moments: np.ndarray) -> None:
+        """Raise a ValueError unless at least half of the moments are steps of this grid."""
+        ticks = self.ticks(moments)
+        odd = np.flatnonzero(self.moments(ticks) != moments)
+        if len(odd) > (1 - REGULAR) * len(moments):
+            first, near = self.text(int(moments[odd[0]])), self.label(int(ticks[odd[0]]))
+            raise ValueError(f"{first} is not a step of the training data, but {near} is; shift the times")
 
     @property
     def seasons(self) -> tuple[int, ...]:
@@ -142,9 +153,7 @@ def infer_frequency(times: np.ndarray, series: np.ndarray, *, whole: bool, zone:
 
     A ValueError says why there is none.
     """
-    order = np.lexsort((times, series))
-    times, series = times[order], series[order]
-    apart = np.diff(times)[(np.diff(series) == 0) & (np.diff(times) > 0)]
+    apart = _distances(times, series)
     if not len(apart):
         raise ValueError("every series has a single time step; a forecast needs a history")
     (step, count), *_ = Counter(apart.tolist()).most_common(1)
@@ -159,6 +168,33 @@ def infer_frequency(times: np.ndarray, series: np.ndarray, *, whole: bool, zone:
     weeks, weekdays = np.divmod(times // DAY + 3, 7)  # 1970 began on a Thursday
     business = step == DAY and weeks.max() > weeks.min() and weekdays.max() < WEEKEND
     return Frequency("business" if business else "time", step, first, zone=zone)
+
+
+def check_frequency(known: Frequency, times: np.ndarray, series: np.ndarray, *, whole: bool) -> None:
+    """Raise a ValueError unless rows have a known frequency: the business days of one week look like days,
+    and a single row has no frequency of its own.
+    """
+    if whole is not (known.unit == "number"):
+        forms = ("times", "numbers of steps")
+        raise ValueError(f"these are {forms[whole]}, but the training data have {forms[not whole]}")
+    ticks = known.ticks(times)
+    if (known.moments(ticks) == times).all() and _usual(_distances(ticks, series)) in (1, None):
+        return
+    own = infer_frequency(times, series, whole=whole)
+    if (own.unit, own.step) != (known.unit, known.step):
+        raise ValueError(f"a step is {own.length}, but {known.length} in the training data; resample it")
+    known.check_steps(times)
+
+
+def _distances(times: np.ndarray, series: np.ndarray) -> np.ndarray:
+    """Return the distances between the times of each series, in order."""
+    order = np.lexsort((times, series))
+    apart = np.diff(times[order])
+    return apart[(np.diff(series[order]) == 0) & (apart > 0)]
+
+
+def _usual(distances: np.ndarray) -> int | None:
+    return Counter(distances.tolist()).most_common(1)[0][0] if len(distances) else None
 
 
 def _monthly(times: np.ndarray, apart: np.ndarray) -> Frequency | None:

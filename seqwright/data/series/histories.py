@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from seqwright.data.series.calendar import Frequency
 from seqwright.data.series.times import time_format
 from seqwright.data.series.windows import Series, Window
+from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError
 from seqwright.files import strict
 
@@ -61,11 +63,21 @@ def tick_of(start: Any, frequency: Frequency) -> int:
     """Return the tick of a time as people write it; 0 for none."""
     if start is None:
         return 0
+    text = str(start)
     try:
-        moment = time_format([str(start)], integers=frequency.unit == "number").parse(str(start))
+        moment = _moment(text, frequency)
+        frequency.check_steps(np.array([moment]))
     except ValueError as error:
         raise InputError(f"start: {error}") from None
     return int(frequency.ticks(np.array([moment]))[0])
+
+
+def _moment(text: str, frequency: Frequency) -> int:
+    if frequency.unit != "number":
+        return time_format([text], integers=False).parse(text)
+    if not re.fullmatch(r"[+-]?\d+", text.strip()):
+        raise ValueError(f"{excerpt(text)} is not the number of a step")
+    return int(text)
 
 
 def line_of(window: Window, lookback: int, horizon: int) -> str:

@@ -22,7 +22,8 @@ LEVEL = 80  # percent of the outcomes that an interval is to hold
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Numbers by step and channel (steps, channels): what the metrics of a forecaster compare.
+    """Numbers by step and channel (steps, channels), or those of several windows: what the metrics of a
+    forecaster compare.
 
     scale: the deviation of each channel in the training part; naive: the mean error there of repeating the
     last season. low, high: the interval, if there is one. NaN: unknown.
@@ -39,6 +40,14 @@ class Trajectory:
         """The ends of the interval; without one, the values themselves."""
         low = self.values if self.low is None else self.low
         return low, self.values if self.high is None else self.high
+
+    @classmethod
+    def stacked(cls, every: Sequence[Trajectory]) -> Trajectory:
+        """Return the numbers of several windows (N, steps, channels)."""
+        low, high = zip(*(each.interval for each in every), strict=True)
+        values, low, high = (np.stack(lines) for lines in ([each.values for each in every], low, high))
+        scale, naive = (np.stack(c)[:, None] for c in zip(*((e.scale, e.naive) for e in every), strict=True))
+        return cls(values, scale, naive, low, high)
 
     def __eq__(self, other: object) -> bool:
         """Whether no number differs by more than batches of another size round differently."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,10 +36,15 @@ def forecast_pictures(
     """
     truths = np.stack([item.references[0].values for item in items])
     scale = np.stack([item.references[0].scale for item in items])[:, None]
-    outputs = {"model": np.stack([item.output.mean for item in items])}
-    outputs |= {name: np.stack([each.values for each in found]) for name, found in baselines.items()}
-    errors = {name: np.abs(found - truths) / scale for name, found in outputs.items()}  # (N, H, C)
-    by_window = np.nan_to_num(np.nanmean(errors["model"], axis=1))  # (N, C)
+
+    def errors(outputs: Iterable[np.ndarray]) -> np.ndarray:  # (N, H, C)
+        return np.abs(np.stack(list(outputs)) - truths) / scale
+
+    own = errors(item.output.mean for item in items)
+    by_step = {"model": np.nanmean(own, axis=(0, 2)).tolist()}
+    for name, found in baselines.items():
+        by_step[name] = np.nanmean(errors(each.values for each in found), axis=(0, 2)).tolist()
+    by_window = np.nan_to_num(np.nanmean(own, axis=1))  # (N, C)
     shown = [
         (int(np.argsort(by_window[:, channel], kind="stable")[len(items) // 2]), channel, "typical")
         for channel in evenly(by_window.shape[1], TYPICAL).tolist()
@@ -53,7 +58,7 @@ def forecast_pictures(
         forecasts.append({**picture, **below})
     return {
         "forecasts": forecasts,
-        "by_step": {name: np.nanmean(each, axis=(0, 2)).tolist() for name, each in errors.items()},
+        "by_step": by_step,
         "backtest": _backtest(items),
     }
 

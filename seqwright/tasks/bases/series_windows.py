@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from seqwright.data.plan import RowLengths, item_seed
 from seqwright.data.results import Prediction
 from seqwright.data.series.calendar import FEATURES, Frequency
 from seqwright.data.series.index import SeriesIndex, series_index
-from seqwright.data.series.scaling import by_channel, filled_past, scales_of
+from seqwright.data.series.scaling import by_channel, filled, scales_of
 from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import text_hash
 from seqwright.data.store import ColumnSpec, Store
@@ -73,21 +74,24 @@ class SeriesTask(Task[Window, P]):
 
     def encode(self, examples: Sequence[Window]) -> list[Row[Window]]:
         """The row of a step has its values; the first one of a part also those before it that are read."""
-        rows, keys = [], dict[str, int]()
-        for example in examples:
-            series, at = example.series, example.at
-            first = at == example.begin
-            since = max(at - self.lookback, 0) if first else at
-            key = keys.get(series.name)
-            if key is None:
-                key = keys[series.name] = text_hash(series.name) >> 1
-            columns = {
-                "key": [key, example.tick],
-                "values": series.values[since : at + 1].ravel().tolist(),
-                "known": series.known[since : at + 1].ravel().tolist(),
-                "name": series.name if first else "",
-            }
-            rows.append(Row(example, columns, 1))
+        rows = []
+        for _, group in groupby(examples, lambda example: id(example.series)):
+            windows = list(group)
+            series, key = windows[0].series, text_hash(windows[0].series.name) >> 1
+            low, high = min(window.at for window in windows), max(window.at for window in windows) + 1
+            # one more: the step after the end of a series has no values
+            values, known = ([*each[low:high].tolist(), []] for each in (series.values, series.known))
+            for window in windows:
+                at = window.at
+                columns = {"key": [key, series.start + at], "name": ""}
+                if at == window.begin:
+                    read = slice(max(at - self.lookback, 0), at + 1)
+                    columns["values"] = series.values[read].ravel().tolist()
+                    columns["known"] = series.known[read].ravel().tolist()
+                    columns["name"] = series.name
+                else:
+                    columns["values"], columns["known"] = values[at - low], known[at - low]
+                rows.append(Row(window, columns, 1))
         return rows
 
     def stored(self, store: Store, number: int) -> Window:
@@ -138,7 +142,7 @@ class SeriesTask(Task[Window, P]):
         series = self._series_numbers(store, index)[segments]
         center, scale, _ = self._scales_in(series, values[:, : self.lookback])
         values = (values - center[:, None]) / scale[:, None]
-        past, future = filled_past(values[:, : self.lookback]), values[:, self.lookback :]
+        past, future = filled(values[:, : self.lookback]), values[:, self.lookback :]
         features = None
         if self.calendar or self.known:
             ticks = store.column("key").flat.reshape(-1, 2)[chosen, 1]
@@ -212,7 +216,7 @@ class SeriesTask(Task[Window, P]):
             if len(past):
                 own[:] = past[0]
                 own[self.lookback - len(past) :] = past
-        return filled_past(found)
+        return filled(found)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

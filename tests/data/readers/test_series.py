@@ -12,6 +12,7 @@ from seqwright.config import DataConfig
 from seqwright.data.glance import look_at, recognise
 from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.series import SeriesFiles, open_series
+from seqwright.data.split import fractions_of
 from seqwright.errors import ConfigError, InputError
 
 HOURS = [f"2024-03-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(96)]
@@ -239,6 +240,19 @@ def test_two_columns_may_tell_series_apart(tmp_path):
     rows = [f"{s},{i},{time},{n}" for s in "ab" for i in "xy" for n, time in enumerate(HOURS[:40])]
     files = read(table(tmp_path / "x.csv", rows, "store,item,date,sales"))
     assert [series.name for series in files.table.series] == ["a/x", "a/y", "b/x", "b/y"]
+
+
+@pytest.mark.parametrize("options", [{"held_out": 0.2}, {"rows": [50, 20, 10]}, {"test": ["y.csv"]}])
+def test_the_parts_are_the_windows_whose_place_is_in_them(tmp_path, options):
+    """Series that begin later have windows in the last parts only."""
+    rows = [f"{name},{time},1" for name, first in (("a", 0), ("b", 70)) for time in HOURS[first:]]
+    path = table(tmp_path / "x.csv", rows, "unique_id,ds,y")
+    files = read(path, train=(path,), **options)
+    fractions = fractions_of(files.data)
+    windows = list(files.read(ReadReport()))
+    for part in ("train", "valid", "test"):
+        wanted = [window for window in windows if fractions.part(files.share(window)) == part]
+        assert list(files.read_part(part, ReadReport())) == wanted
 
 
 def test_lines_that_share_their_times_are_not_thrown_away(tmp_path):

@@ -13,6 +13,8 @@ from seqwright.data.language_results import Surprise
 from seqwright.data.series.results import Trajectory
 from seqwright.evaluation.metrics import Better, Metric, T, reference_count
 
+WINDOWS = 256  # whose forecasts are scored together
+
 
 class SacreMetric(Metric[str]):
     """A metric of sacreBLEU (Post 2018), with its signature.
@@ -133,13 +135,19 @@ class ErrorOfSteps(Metric[Trajectory]):
     def statistics(
         self, outputs: Sequence[Trajectory], references: Sequence[Sequence[Trajectory]]
     ) -> np.ndarray:
-        rows = []
-        for output, (expected, *_) in zip(outputs, references, strict=True):
-            known = ~np.isnan(expected.values)
+        truths, rows = [expected for expected, *_ in references], list[np.ndarray]()
+        for first in range(0, len(truths), WINDOWS):
+            block = slice(first, first + WINDOWS)
+            expected = Trajectory.stacked(truths[block])
             with np.errstate(all="ignore"):
-                found = self.errors(output, expected)[known]
-            rows.append((np.where(np.isnan(found), np.inf, found).sum(), known.sum()))
-        return np.array(rows, dtype=np.float64)
+                found = self.errors(Trajectory.stacked(outputs[block]), expected)
+            found, known = np.where(np.isnan(found), np.inf, found), ~np.isnan(expected.values)
+            found, known = (each.reshape(len(known), -1) for each in (found, known))
+            sums, counts = found.sum(1), known.sum(1)
+            for number in np.flatnonzero(counts < known.shape[1]):
+                sums[number] = found[number][known[number]].sum()
+            rows.append(np.stack([sums, counts], axis=1))
+        return np.concatenate(rows)
 
     def value(self, totals: np.ndarray) -> float:
         return float(totals[0] / max(totals[1], 1))
@@ -154,7 +162,7 @@ class ErrorOfSteps(Metric[Trajectory]):
 
     @abstractmethod
     def errors(self, output: Trajectory, expected: Trajectory) -> np.ndarray:
-        """Return the error of each step and channel (steps, channels)."""
+        """Return the error of each step and channel of several windows (N, steps, channels)."""
 
 
 class DistinctGrams(Metric[str]):
