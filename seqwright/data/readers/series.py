@@ -329,7 +329,7 @@ class SeriesFiles(OpenedFiles):
             return {"train": (0, steps)}
         if rows and sum(rows) > steps:
             raise InputError(
-                f"data.rows asks for {sum(rows):,} steps, but {self.name} has {steps:,}; ask for fewer"
+                f"data.rows has {sum(rows):,} steps, but {self.name} has {steps:,}; lower it"
             )
         count = sum(rows) if rows else steps
         fractions = fractions_of(self.data)

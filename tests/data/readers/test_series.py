@@ -173,7 +173,7 @@ def test_columns_that_do_not_exist_and_rows_that_are_too_many(tmp_path):
     path = hourly(tmp_path / "x.csv")
     with pytest.raises(ConfigError, match="has no column 'price', only date, load"):
         _ = read(path, known=("price",)).table
-    with pytest.raises(InputError, match=r"data.rows asks for 300 steps, but .* has 96"):
+    with pytest.raises(InputError, match=r"data.rows has 300 steps, but .* has 96"):
         _ = read(path, train=(path,), rows=(100, 100, 100)).cuts
 
 
