@@ -48,3 +48,7 @@ class Refusal(Exception):
         if self.retry_after is None:
             return {}
         return {"Retry-After": str(max(1, min(120, round(self.retry_after + 0.5))))}
+
+
+def closing() -> Refusal:
+    return Refusal(503, "the server is shutting down; send the request again", 1, "closed")

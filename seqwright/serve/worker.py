@@ -1,8 +1,8 @@
 """The worker of a model: computes the inputs that arrive over a pipe, in batches, and sends what comes out.
 
-It reads the pipe between two computations, and between the steps of a search. It has no limits: the dispatcher
-admits inputs (`dispatcher.py`). It has no thread either: one that received inputs would stop the computation
-whenever it runs.
+It reads the pipe between two computations, and between the steps of a search. It has no limits: the
+dispatcher admits inputs (`dispatcher.py`). It has no thread either: one that received inputs would stop the
+computation whenever it runs.
 
 Batches. An idle worker does not wait for more inputs: a lone input starts at once, and what arrives meanwhile
 is the next batch. Only after a batch of several inputs does it wait until as many are there again, for at
@@ -64,7 +64,7 @@ class Worker:
         self.running: list[Ticket] = []
         self._pipe = pipe
         self._report = Report()
-        self._counted = (0, 0)  # inputs that waited and ran in the latest report
+        self._counted = 0  # inputs that ran in the latest report
         self._model: Any = predictor.model.eval()
         self._cores = predictor.threads or torch.get_num_threads()
         self._pool = Pool(self._step)
@@ -120,11 +120,8 @@ class Worker:
         self.waiting.append(ticket)
 
     def _send(self) -> None:
-        counts = len(self.waiting), len(self.running)
-        if counts != self._counted:
-            self._counted = counts
-            self._record("queue_depth", counts[0])
-            self._record("inflight", counts[1])
+        if len(self.running) != self._counted:
+            self._counted = self._report.running = len(self.running)
         if not self._report.empty:
             report, self._report = self._report, Report()
             self._pipe.send(report)
@@ -158,7 +155,7 @@ class Worker:
         for ticket in taken:
             self._record("queue_wait", time.monotonic() - ticket.admitted)
         if batch:
-            self._send()  # the counts, before a computation that may take long
+            self._send()  # the count, before a computation that may take long
         return starting, batch
 
     def _wait_for_others(self) -> None:

@@ -263,6 +263,32 @@ def test_a_full_queue_is_a_503_with_a_time(run, monkeypatch):
         assert server.get("/readyz").status_code == 200
 
 
+def test_gauges_are_right_while_a_batch_is_computed(run, monkeypatch):
+    with client(run) as server, ThreadPoolExecutor(2) as pool:
+        predictor, started, held = (
+            models_of(server).find(None).predictor,
+            threading.Event(),
+            threading.Event(),
+        )
+        whole = predictor.answer
+        monkeypatch.setattr(
+            predictor, "answer", lambda *given: started.set() or held.wait(30) and whole(*given)
+        )
+
+        def gauges():
+            lines = server.get("/metrics").text.splitlines()
+            names = ("seqwright_inflight{", "seqwright_queue_depth{")
+            return [float(line.split()[-1]) for name in names for line in lines if line.startswith(name)]
+
+        answers = [pool.submit(predict, server, ["abc"])]
+        started.wait(10)
+        answers.append(pool.submit(predict, server, ["cab", "fed"]))
+        until(lambda: gauges() == [1, 2])
+        held.set()
+        assert [answer.result().status_code for answer in answers] == [200, 200]
+        until(lambda: gauges() == [0, 0])
+
+
 def queued(server):
     return models_of(server).find(None).dispatcher._held
 
