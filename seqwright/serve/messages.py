@@ -62,7 +62,7 @@ class Orders(NamedTuple):
 class Report:
     """Results of a worker: tokens and outputs by the keys of their tickets, and values of metrics by name.
 
-    An outcome is a prediction or an exception. running: inputs that are computed, if their number has changed.
+    An outcome is a prediction or an exception. running: inputs that are computed, if their number changed.
     rate: tokens of inputs per second, if it was measured.
     """
 

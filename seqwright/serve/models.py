@@ -241,6 +241,11 @@ class Models:
         """Return the models that turn one text into another."""
         return [model for model in self.all.values() if model.kind == "text_to_text"]
 
+    def refuse(self) -> None:
+        """Refuse what is not answered, and everything that comes."""
+        for model in self.all.values():
+            model.dispatcher.refuse()
+
     def close(self) -> None:
         for model in self.all.values():
             model.dispatcher.close()

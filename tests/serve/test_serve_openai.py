@@ -146,7 +146,7 @@ def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
 
         monkeypatch.setattr(worker._model, "step", fails)
         found = events(server.post("/v1/completions", json={**STORY, "stream": True}))
-        assert found[-1]["error"]["message"] == "the server made an error"
+        assert found[-1]["error"]["message"] == "internal server error"
         monkeypatch.undo()
         assert server.post("/v1/completions", json=STORY).status_code == 200
 

@@ -271,9 +271,13 @@ def test_gauges_are_right_while_a_batch_is_computed(run, monkeypatch):
             threading.Event(),
         )
         whole = predictor.answer
-        monkeypatch.setattr(
-            predictor, "answer", lambda *given: started.set() or held.wait(30) and whole(*given)
-        )
+
+        def answer(*given):
+            started.set()
+            held.wait(30)
+            return whole(*given)
+
+        monkeypatch.setattr(predictor, "answer", answer)
 
         def gauges():
             lines = server.get("/metrics").text.splitlines()

@@ -259,7 +259,7 @@ async def _stream(
                 if item is None:
                     open_runs -= 1
                 elif isinstance(item, Exception):
-                    message = item.message if isinstance(item, Refusal) else "the server made an error"
+                    message = item.message if isinstance(item, Refusal) else "internal server error"
                     yield _event({"error": {"message": message, "type": "server_error"}})
                     break
                 else:
