@@ -24,7 +24,7 @@ from seqwright.serve.limits import Limits, Refusal, closing
 from seqwright.serve.metrics import Metrics
 
 OPEN = re.compile("/|/livez|/page/.*")  # need no key: a probe, and the page, which holds no data
-KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/v1/look")  # or in the header
+KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/languages", "/v1/look")  # or in the header
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 CLIENTS = 10_000  # clients whose rate is remembered
 SECURITY = (

@@ -157,6 +157,11 @@ class Served:
             raise Refusal(400, f"the inputs have more than {limits.tokens} tokens; send fewer at a time")
         return rows
 
+    async def count_tokens(self, given: Any) -> int:
+        """Return the number of tokens of an input."""
+        (row,) = await self.encode([given])
+        return self.task.reading(row, self.predictor.longest).tokens
+
     async def predict(
         self,
         inputs: Sequence[Any],
@@ -196,7 +201,7 @@ class Served:
     async def look(self, given: Any, **options: Any) -> Any:
         """Return the trace of one input; `options` are those of `Predictor.look`."""
         if not self.traced:
-            raise Refusal(404, f"{self.name} cannot be looked into: look does not show models of its kind")
+            raise Refusal(404, f"{self.name}: look does not support this kind of model")
         await self.encode([given])  # refuses what is too long
         async with self.looking:
             try:
