@@ -14,6 +14,10 @@ Drafts. An output that grows token by token, by greedy search or sampling, does 
 the drafts that are being computed between two of their steps, up to `ROWS` of them, whatever its options.
 Joining delays all of them, so drafts that wait join together: as soon as they are a `SHARE` of those that
 grow, and at the latest after `PATIENCE` steps. Batches are computed between two steps.
+
+Rate. The dispatcher refuses what cannot be done in time, by the tokens of inputs per second. A lone output
+takes as long as many that run together, so the rate is that of as many rows as may run together: what ran
+with fewer counts as if the others had run next to it.
 """
 
 from __future__ import annotations
@@ -74,6 +78,7 @@ class Worker:
         self._listened = 0.0  # time of the latest look at the pipe
         self._passed = 0  # steps since drafts joined the growing ones
         self._busy, self._left = 0.0, 0  # seconds of steps, and input tokens of the drafts that left in them
+        self._used = 0.0  # the same seconds, times the drafts that grew in them
         self._stepped = 0.0  # time of the latest step
 
     def run(self) -> None:
@@ -82,7 +87,7 @@ class Worker:
             self._pipe.send(self._report)  # the model is loaded
             while True:
                 starting, batch = self._next()
-                began = time.monotonic()
+                began, rows = time.monotonic(), len(self._growing) + len(starting)
                 try:
                     if starting:
                         self._start(starting)
@@ -90,7 +95,7 @@ class Worker:
                         self._grow()
                 except Exception as error:  # damaged weights, or a bug: the drafts were in one computation
                     self._fail(error)
-                self._measure_drafts(time.monotonic() - began)
+                self._measure_drafts(time.monotonic() - began, rows)
                 if batch:
                     self._compute(batch)
 
@@ -350,15 +355,18 @@ class Worker:
         self._stepped = now
         self._record("batch_rows", rows)
 
-    def _measure_drafts(self, seconds: float) -> None:
+    def _measure_drafts(self, seconds: float, rows: int) -> None:
         self._busy += seconds
+        self._used += seconds * rows
         if self._left and self._busy > SPAN:
-            self._set_rate(self._left / self._busy)
-            self._busy, self._left = 0.0, 0
+            self._set_rate(ROWS * self._left / self._used)
+            self._busy, self._left, self._used = 0.0, 0, 0.0
 
     def _measure(self, batch: Sequence[Ticket], seconds: float) -> None:
         lengths = [ticket.tokens for ticket in batch]
-        self._set_rate(sum(lengths) / max(seconds, 1e-6))
+        width = self.predictor.task.width(batch[0].request)
+        rows = max(len(batch), min(ROWS, TOKENS // (max(lengths) * width)))  # that may be computed together
+        self._set_rate(sum(lengths) * rows / len(batch) / max(seconds, 1e-6))
         self._record("batch_rows", len(batch))
         self._record("batch_pad", 1 - sum(lengths) / (max(lengths) * len(lengths)))
 

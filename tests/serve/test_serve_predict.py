@@ -109,6 +109,22 @@ def test_the_rate_is_that_of_the_model_even_if_a_queue_waits(run, monkeypatch):
         assert 0.4 < worker.rate / rate < 2.5
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_lone_outputs_do_not_make_the_estimate_slow(run, monkeypatch, beam):
+    """Two more of them would be computed together: one does not have to wait for the other."""
+    text = "abcdefgh"
+    with client(run) as server:
+        slow_steps(server, monkeypatch)
+        dispatcher, worker = models_of(server).find(None).dispatcher, worker_of(server)
+        worker.rate, seconds = 0.0, []
+        for _ in range(3):  # the rate is a mean of the latest ones
+            began = time.monotonic()
+            assert predict(server, [text], options={"beam": beam}).status_code == 200
+            seconds.append(time.monotonic() - began)
+        until(lambda: dispatcher.rate == worker.rate)
+        assert 2 * (len(text) + 1) / dispatcher.rate < min(seconds)
+
+
 def slow_steps(server, monkeypatch):
     """Let each step of the worker take a while; return the rows of each step, which grows."""
     worker = worker_of(server)
