@@ -31,6 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--allow-origin", action="append", default=[], metavar="URL", help=origin)
     add("--rate", type=float, metavar="N", help="Limit of requests per second and client (default: none).")
     add("--deadline", type=float, metavar="S", help="Time limit of a request in seconds (default: 60).")
+    drain = "Time limit of accepted requests after SIGTERM in seconds (default: 30)."
+    add("--drain", type=float, metavar="S", help=drain)
     add("--threads", type=int, metavar="N", help="Number of CPU threads.")
 
 
@@ -47,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
             f"{error.name} is not installed, which serve needs; run pip install 'seqwright[serve]'"
         ) from error
     from dataclasses import replace
+    from functools import partial
 
     from seqwright.runtime import freeze_objects
     from seqwright.serve.app import LOCAL, build
@@ -55,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     from seqwright.serve.models import load_models
     from seqwright.serve.server import is_local, listen, serve
 
-    given = {"rate": options.rate, "deadline": options.deadline}
+    given = {"rate": options.rate, "deadline": options.deadline, "drain": options.drain}
     for name, value in given.items():
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"--{name} is {value:g}; it must be a positive number")
@@ -85,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
         freeze_objects()  # a collection that visits the models takes as long as several requests
         for name, model in models.all.items():
             print(f"{name}: {model.kind}, {model.predictor.parameters:,} parameters", file=sys.stderr)
-        serve(app, bound, limits, ready=lambda: print(f"listening on http://{address}", flush=True))
+        announce = partial(print, f"listening on http://{address}", flush=True)
+        serve(app, bound, limits, ready=announce, refuse=models.refuse)
     finally:
         models.close()
     return 0

@@ -19,7 +19,7 @@ import numpy as np
 from seqwright.config.registry import Registry
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.readers.files import files_in
-from seqwright.data.results import Prediction
+from seqwright.data.results import Prediction, Reading
 from seqwright.data.split import Part, SplitRule
 from seqwright.errors import ConfigError
 
@@ -440,6 +440,10 @@ class Task(ABC, Generic[E, P]):
     def width(self, request: Any) -> int:
         """Return how many rows the model computes for one input: the width of a beam."""
         return 1
+
+    def reading(self, row: Row[E], limit: int) -> Reading:
+        """Count the tokens of an input, of which `limit` are read."""
+        return Reading(row.length)
 
     def input_limit(self, model: Any) -> int:
         """Return how many tokens of one input the model reads."""

@@ -9,7 +9,7 @@ predictions and their loss.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -283,6 +283,29 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch dropout and gradients off inside the block."""
     with eval_mode(model), torch.inference_mode():
         yield
+
+
+@contextmanager
+def checked_steps(model: nn.Module, check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` before each step of a generative model inside the block; it may raise, which ends the
+    search.
+    """
+    if not isinstance(model, Generative):
+        yield
+        return
+    step, own = model.step, vars(model).get("step")
+
+    def checked(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        check()
+        return step(tokens, state)
+
+    vars(model)["step"] = checked
+    try:
+        yield
+    finally:
+        del vars(model)["step"]
+        if own is not None:
+            vars(model)["step"] = own
 
 
 def shared_copy(model: Model) -> Model:

@@ -30,7 +30,7 @@ from seqwright.data.results import Prediction, Predictions
 from seqwright.data.task import Row, Task, task_class
 from seqwright.data.text_display import pluralize
 from seqwright.errors import ConfigError, InputError, ModelError, brief
-from seqwright.models import Model, shared_copy
+from seqwright.models import Model, checked_steps, shared_copy
 from seqwright.models.building import resolve
 from seqwright.models.ensemble import Ensemble
 from seqwright.models.pointer_generator import PointerGenerator
@@ -141,9 +141,18 @@ class Predictor:
             found |= zip(numbers, self.answer(batch, request, [first + i for i in numbers]), strict=True)
         return [found[i] for i in range(len(rows))]
 
-    def answer(self, rows: Sequence[Row[Any]], request: Any, numbers: Sequence[int]) -> list[Any]:
-        """Answer encoded inputs in one batch, in order: `Task.answer` with the model of this predictor."""
-        with self.computing(len(rows) * self.task.width(request)):
+    def answer(
+        self,
+        rows: Sequence[Row[Any]],
+        request: Any,
+        numbers: Sequence[int],
+        check: Callable[[], None] = lambda: None,
+    ) -> list[Any]:
+        """Answer encoded inputs in one batch, in order: `Task.answer` with the model of this predictor.
+
+        `check` is called before each step of a search and may raise.
+        """
+        with self.computing(len(rows) * self.task.width(request)), checked_steps(self.model, check):
             if self.ranking is not None:
                 return list(self.ranking.answer(self, rows, request, numbers))
             return self.task.answer(self.model, rows, request, numbers)

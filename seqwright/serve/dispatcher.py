@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from seqwright.errors import ModelError
-from seqwright.serve.limits import Limits, Refusal
+from seqwright.serve.limits import Limits, Refusal, closing
 from seqwright.serve.messages import Orders, Piece, Report, Ticket
 from seqwright.serve.metrics import Metrics, ModelMetrics
 
@@ -64,6 +64,7 @@ class Dispatcher:
         self._launch = launch
         self._held: dict[int, Entry] = {}  # by the keys of their tickets
         self._tokens = 0  # of the inputs held
+        self._running = 0  # of the inputs held, those that are computed
         self._lock = threading.Lock()
         self._orders = SimpleQueue[Orders | None]()
         self._loaded, self._closed = threading.Event(), threading.Event()
@@ -109,6 +110,7 @@ class Dispatcher:
                 raise Refusal(503, "no answer is possible before the deadline; try again", delay, "deadline")
             self._held.update((entry.ticket.key, entry) for entry in entries)
             self._tokens += needed
+            self._count()
         self._orders.put(Orders(tickets, []))
         self.metrics.record("tokens_in", needed)
 
@@ -126,9 +128,14 @@ class Dispatcher:
             share = max(len(self._held) / self.limits.requests, self._tokens / self.limits.tokens)
         return share > 0.9
 
+    def _count(self) -> None:
+        """Set the gauges, whatever the worker computes meanwhile."""
+        self.metrics.record("inflight", self._running)
+        self.metrics.record("queue_depth", max(len(self._held) - self._running, 0))
+
     def _check_open(self) -> None:
         if self._closed.is_set():
-            raise _closing()
+            raise closing()
         if not self.ready:
             raise self._lost()
 
@@ -166,13 +173,26 @@ class Dispatcher:
             if self._closed.is_set() or not self._refuse_all():
                 return
             pause = PAUSE if time.monotonic() - began > STEADY else min(2 * pause, LONGEST_PAUSE)
-            self._closed.wait(pause)
-            with self._launching:
-                if self._closed.is_set():
-                    return
-                self.host.stop()
-                began = time.monotonic()
+            while not self._start_again(pause):
+                pause = min(2 * pause, LONGEST_PAUSE)
+            if self._closed.is_set():
+                return
+            began = time.monotonic()
+
+    def _start_again(self, pause: float) -> bool:
+        """Start a worker after a pause, unless the dispatcher is closed by then; return whether it worked."""
+        self._closed.wait(pause)
+        with self._launching:
+            if self._closed.is_set():
+                return True
+            self.host.stop()
+            try:
                 self.host = self._launch()
+            except (OSError, MemoryError) as error:  # of memory, processes or open files
+                reason = type(error).__name__
+                logger.error("the worker of %s cannot be started (%s); it is tried again", self.name, reason)
+                return False
+        return True
 
     def _hand_out(self, report: Report, began: float) -> None:
         if not (self._loaded.is_set() and self.ready):
@@ -187,6 +207,10 @@ class Dispatcher:
         with self._lock:
             answered = [(self._held.pop(key, None), outcome) for key, outcome in report.outcomes]
             self._tokens -= sum(entry.ticket.tokens for entry, _ in answered if entry is not None)
+            if report.running is not None:
+                self._running = report.running
+            if answered or report.running is not None:
+                self._count()
         for entry, outcome in answered:
             if entry is not None:
                 entry.done(outcome)
@@ -201,30 +225,29 @@ class Dispatcher:
         if not self._loaded.is_set():  # it never worked: `wait_until_loaded` reports it
             self._loaded.set()
             return False
-        for name in ("queue_depth", "inflight"):
-            self.metrics.record(name, 0)
         self.metrics.record("restarts", 1)
         logger.error("the worker of %s has died; it is started again", self.name)
         return True
 
     def _drop_all(self, refusal: Refusal) -> None:
         with self._lock:
-            dropped, self._held, self._tokens = self._held, {}, 0
+            dropped, self._held, self._tokens, self._running = self._held, {}, 0, 0
+            self._count()
         for entry in dropped.values():
             entry.done(refusal)
 
-    def close(self) -> None:
-        """Refuse what is not answered, and end the worker."""
+    def refuse(self) -> None:
+        """Refuse what is not answered, and everything that comes."""
         with self._lock:
             self._closed.set()
-        self._drop_all(_closing())
+        self._drop_all(closing())
+
+    def close(self) -> None:
+        """Refuse what is not answered, and end the worker."""
+        self.refuse()
         with self._launching:
             self.host.stop()
         self._orders.put(None)
         for thread in self._threads:
             thread.join()
         self.host.pipe.close()
-
-
-def _closing() -> Refusal:
-    return Refusal(503, "the server is shutting down; send the request again", 1, "closed")

@@ -20,11 +20,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqwright.serve.http import refused
-from seqwright.serve.limits import Limits, Refusal
+from seqwright.serve.limits import Limits, Refusal, closing
 from seqwright.serve.metrics import Metrics
 
 OPEN = re.compile("/|/livez|/page/.*")  # need no key: a probe, and the page, which holds no data
-KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/v1/look")  # or in the header
+KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/languages", "/v1/look")  # or in the header
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 CLIENTS = 10_000  # clients whose rate is remembered
 SECURITY = (
@@ -115,12 +115,17 @@ class Guard:
             response = refused(Refusal(error.status_code, detail), path)
             response.headers.update(error.headers or {})
             await response(scope, receive, answer)
+        except asyncio.CancelledError:
+            if not self.draining:
+                raise
+            if not status:  # the drain is over, and the worker of a model was not what it waited for
+                await refused(closing(), path)(scope, receive, answer)
         except Exception as error:
             # the places, but not the message, which may quote the request
             places = "".join(traceback.format_tb(error.__traceback__))
             logger.error("request %s: %s\n%s", request_id, type(error).__name__, places)
             if not status:
-                await refused(Refusal(500, "the server made an error"), path)(scope, receive, answer)
+                await refused(Refusal(500, "internal server error"), path)(scope, receive, answer)
         finally:
             route = self.routes.get(scope.get("endpoint"), "none")
             seconds = time.monotonic() - began

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -91,7 +91,7 @@ def parse_json(body: bytes, depth: int) -> Any:
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "the body is not JSON in UTF-8; correct it") from error
     if is_deeper(value, depth):
-        raise Refusal(400, f"the body has more than {depth} levels; make it flatter")
+        raise Refusal(400, f"the body has more than {depth} levels; reduce the nesting")
     return value
 
 
@@ -161,6 +161,16 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of all `works` in order. The first failure cancels the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -18,9 +18,10 @@ class Limits:
     depth: int = 64  # levels of a JSON document
     items: int = 256  # inputs of a request
     characters: int = 20_000  # of one input
+    numbers: int = 200_000  # of one input, such as the steps of a series in all its columns
     beam: int = 16  # width, and n_best
     samples: int = 16  # continuations of one prompt
-    output: int = 4096  # tokens of one output
+    output: int = 4096  # tokens, or steps of a series, of one output
     requests: int = 256  # inputs of a model that wait or are computed
     tokens: int = 64_000  # their tokens
     rate: float | None = None  # requests per second of one client, in bursts of twice as many; None: any
@@ -47,3 +48,7 @@ class Refusal(Exception):
         if self.retry_after is None:
             return {}
         return {"Retry-After": str(max(1, min(120, round(self.retry_after + 0.5))))}
+
+
+def closing() -> Refusal:
+    return Refusal(503, "the server is shutting down; send the request again", 1, "closed")

@@ -62,17 +62,19 @@ class Orders(NamedTuple):
 class Report:
     """Results of a worker: tokens and outputs by the keys of their tickets, and values of metrics by name.
 
-    An outcome is a prediction or an exception. rate: tokens of inputs per second, if it was measured.
+    An outcome is a prediction or an exception. running: inputs that are computed, if their number changed.
+    rate: tokens of inputs per second, if it was measured.
     """
 
     pieces: list[tuple[int, Piece]] = field(default_factory=list)
     outcomes: list[tuple[int, Any]] = field(default_factory=list)
     numbers: list[tuple[str, float]] = field(default_factory=list)
+    running: int | None = None
     rate: float | None = None
 
     @property
     def empty(self) -> bool:
-        return not (self.pieces or self.outcomes or self.numbers)
+        return not (self.pieces or self.outcomes or self.numbers) and self.running is None
 
 
 class WorkerError(RuntimeError):

@@ -33,9 +33,10 @@ BOUNDS = {  # the options that decide how long a prediction takes, and the limit
     "samples": "samples",
     "length": "output",
     "max_length": "output",
+    "horizon": "output",
 }
 REQUESTS = 256  # different options that are remembered
-QUICK = 2000  # characters that are encoded in the event loop; more in a thread
+QUICK = 2000  # characters and numbers that are encoded in the event loop; more in a thread
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,13 @@ class Served:
             value, most = options.get(name), getattr(self.limits, limit)
             if isinstance(value, int) and value > most:
                 raise Refusal(400, f"{name} is {value}; it must be at most {most}", fields={"param": name})
+        for name, value in options.items():  # prefix, stop: a text, or several
+            texts = value if isinstance(value, list) else [value]
+            if len(texts) > (most := self.limits.items):
+                raise Refusal(400, f"{name} has {len(texts)} values; at most {most}", fields={"param": name})
+            longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+            if longest > (most := self.limits.characters):
+                raise Refusal(400, f"{name} has {longest} characters; at most {most}", fields={"param": name})
         if reserved := {"count", "search", "self", "options"} & options.keys():
             raise Refusal(400, f"{', '.join(sorted(reserved))}: there is no such option; leave it out")
         try:
@@ -128,8 +136,7 @@ class Served:
 
     async def encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
         """Return the encoded inputs; one that the model cannot take is a Refusal."""
-        size = sum(map(_characters, inputs))
-        if size <= QUICK and not self.images:
+        if sum(_size(inputs)) <= QUICK and not self.images:
             return self._encode(inputs)
         return await asyncio.to_thread(self._encode, inputs)
 
@@ -138,8 +145,10 @@ class Served:
         if not 1 <= len(inputs) <= limits.items:
             raise Refusal(400, f"the request has {len(inputs)} inputs; it must have 1 to {limits.items}")
         for number, given in enumerate(inputs, start=1):
-            if not self.images and (length := _characters(given)) > limits.characters:
-                raise Refusal(400, f"input {number} has {length} characters; at most {limits.characters}")
+            sizes = {} if self.images else dict(zip(("characters", "numbers"), _size(given), strict=True))
+            for name, size in sizes.items():
+                if size > (most := getattr(limits, name)):
+                    raise Refusal(400, f"input {number} has {size} {name}; at most {most}")
         try:
             rows = self.task.encode(list(self.task.inputs(list(inputs))))
         except SeqwrightError as error:
@@ -153,6 +162,11 @@ class Served:
         if sum(row.length + 1 for row in rows) > limits.tokens:
             raise Refusal(400, f"the inputs have more than {limits.tokens} tokens; send fewer at a time")
         return rows
+
+    async def count_tokens(self, given: Any) -> int:
+        """Return the number of tokens of an input."""
+        (row,) = await self.encode([given])
+        return self.task.reading(row, self.predictor.longest).tokens
 
     async def predict(
         self,
@@ -193,7 +207,7 @@ class Served:
     async def look(self, given: Any, **options: Any) -> Any:
         """Return the trace of one input; `options` are those of `Predictor.look`."""
         if not self.traced:
-            raise Refusal(404, f"{self.name} cannot be looked into: look does not show models of its kind")
+            raise Refusal(404, f"{self.name}: look does not support this kind of model")
         await self.encode([given])  # refuses what is too long
         async with self.looking:
             try:
@@ -237,6 +251,11 @@ class Models:
     def translators(self) -> list[Served]:
         """Return the models that turn one text into another."""
         return [model for model in self.all.values() if model.kind == "text_to_text"]
+
+    def refuse(self) -> None:
+        """Refuse what is not answered, and everything that comes."""
+        for model in self.all.values():
+            model.dispatcher.refuse()
 
     def close(self) -> None:
         for model in self.all.values():
@@ -304,15 +323,17 @@ def language_pair(name: str, predictor: Predictor) -> Pair:
     return Pair("text", name)
 
 
-def _characters(given: Any) -> int:
-    """Return the number of characters of an input."""
+def _size(given: Any) -> tuple[int, int]:
+    """Return how many characters and how many numbers an input, or a list of them, has."""
     if isinstance(given, str):
-        return len(given)
-    if isinstance(given, Mapping):
-        return sum(map(_characters, given.values()))
-    if isinstance(given, list | tuple):
-        return sum(map(_characters, given))
-    return 8
+        return len(given), 0
+    if not isinstance(given, Mapping | list | tuple):
+        return 0, 1
+    characters = numbers = 0
+    for each in given.values() if isinstance(given, Mapping) else given:
+        more, others = _size(each)
+        characters, numbers = characters + more, numbers + others
+    return characters, numbers
 
 
 class Mailbox:

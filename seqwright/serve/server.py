@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import math
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from seqwright.serve.guard import Guard
 from seqwright.serve.limits import Limits
 
 GRACE = 0.3  # seconds
+LAST = 2  # seconds in which refusals are sent at the end
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -51,27 +53,56 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def serve(app: Guard, bound: socket.socket, limits: Limits, *, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends without waiting."""
+def connection(limits: Limits) -> type[H11Protocol]:
+    """Return the protocol of a connection."""
 
     class Connection(H11Protocol):
-        """A connection whose request must arrive in time, and one of a limited number."""
+        """A connection whose requests must each arrive in time, and one of a limited number."""
 
         def connection_made(self, transport: Any) -> None:
+            self._receiving: asyncio.TimerHandle | None = (
+                None  # ends the connection; None: no header has begun
+            )
             super().connection_made(transport)
             if len(self.connections) > limits.connections:
                 transport.write(BUSY)
                 transport.close()
                 return
-            self.loop.call_later(limits.receive, self._close_if_silent)
+            self._receiving = self.loop.call_later(limits.receive, transport.close)
 
-        def _close_if_silent(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
-                self.transport.close()
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            begun = self.cycle is None or self.cycle.response_complete  # a header that is not complete
+            if self._receiving is not None and not begun:
+                self._receiving.cancel()
+                self._receiving = None
+            elif self._receiving is None and begun:
+                self._receiving = self.loop.call_later(limits.receive, self.transport.close)
+
+        def connection_lost(self, error: Exception | None) -> None:
+            super().connection_lost(error)
+            if self._receiving is not None:
+                self._receiving.cancel()
+
+    return Connection
+
+
+def serve(
+    app: Guard,
+    bound: socket.socket,
+    limits: Limits,
+    *,
+    ready: Callable[[], None],
+    refuse: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends without waiting.
+
+    refuse: called when the time to drain is over; refuses what is not answered.
+    """
 
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=connection(limits),
         ws="none",
         lifespan="off",
         loop="asyncio",
@@ -79,18 +110,25 @@ def serve(app: Guard, bound: socket.socket, limits: Limits, *, ready: Callable[[
         access_log=False,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.keep_alive)),
-        timeout_graceful_shutdown=max(1, round(limits.drain)),
+        timeout_graceful_shutdown=math.ceil(limits.drain) + LAST,
         h11_max_incomplete_event_size=limits.header,
     )
-    _Process(config, app, limits, ready).run(sockets=[bound])
+    _Process(config, app, limits, ready, refuse).run(sockets=[bound])
 
 
 class _Process(uvicorn.Server):
     """A server that announces that it is ready, and drains before it ends."""
 
-    def __init__(self, config: uvicorn.Config, app: Guard, limits: Limits, ready: Callable[[], None]):
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: Guard,
+        limits: Limits,
+        ready: Callable[[], None],
+        refuse: Callable[[], None],
+    ):
         super().__init__(config)
-        self.guard, self.limits, self.ready = app, limits, ready
+        self.guard, self.limits, self.ready, self.refuse = app, limits, ready, refuse
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -100,12 +138,16 @@ class _Process(uvicorn.Server):
         self.ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting; connections that were just accepted still have time to send their request."""
+        """Stop accepting; connections that were just accepted still have time to send their request. What is
+        not answered at the end of the drain is refused.
+        """
         for server in self.servers:
             server.close()
         if not self.force_exit:
             await asyncio.sleep(GRACE)
+        over = asyncio.get_running_loop().call_later(self.limits.drain, self.refuse)
         await super().shutdown(sockets)
+        over.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

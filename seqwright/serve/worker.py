@@ -1,17 +1,23 @@
 """The worker of a model: computes the inputs that arrive over a pipe, in batches, and sends what comes out.
 
-It reads the pipe between two computations, and has no limits: the dispatcher admits inputs (`dispatcher.py`).
-It has no thread either: one that received inputs would stop the computation whenever it runs.
+It reads the pipe between two computations, and between the steps of a search. It has no limits: the
+dispatcher admits inputs (`dispatcher.py`). It has no thread either: one that received inputs would stop the
+computation whenever it runs.
 
 Batches. An idle worker does not wait for more inputs: a lone input starts at once, and what arrives meanwhile
 is the next batch. Only after a batch of several inputs does it wait until as many are there again, for at
 most `WINDOW` seconds, because their clients tend to return together. A batch holds inputs of similar length
-that have the same options, always the oldest one, and at most `TOKENS` tokens, padding included.
+that have the same options, always the oldest one, and at most `TOKENS` tokens, padding included. It ends
+before its next step when no client waits for any of its inputs.
 
 Drafts. An output that grows token by token, by greedy search or sampling, does not wait for a batch. It joins
 the drafts that are being computed between two of their steps, up to `ROWS` of them, whatever its options.
 Joining delays all of them, so drafts that wait join together: as soon as they are a `SHARE` of those that
 grow, and at the latest after `PATIENCE` steps. Batches are computed between two steps.
+
+Rate. The dispatcher refuses what cannot be done in time, by the tokens of inputs per second. A lone output
+takes as long as many that run together, so the rate is that of as many rows as may run together: what ran
+with fewer counts as if the others had run next to it.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ import time
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -37,6 +44,7 @@ from seqwright.serve.limits import Refusal
 from seqwright.serve.messages import Orders, Piece, Report, Ticket, WorkerError
 
 WINDOW = 0.005  # seconds
+LISTEN = 0.01  # seconds between two looks at the pipe within a batch
 ROWS = 64  # drafts that grow together
 SHARE = 0.25  # of the drafts that grow: if so many wait, they join
 PATIENCE = 8  # steps for which a draft waits for others to join with
@@ -44,6 +52,10 @@ SPAN = 0.1  # seconds of steps in which the rate is measured
 MEMORY = 0.8  # share of the former rate in the next one
 
 logger = logging.getLogger("seqwright.serve")
+
+
+class Unwanted(Exception):
+    """No client waits for any input of the batch that is being computed."""
 
 
 class Worker:
@@ -56,15 +68,17 @@ class Worker:
         self.running: list[Ticket] = []
         self._pipe = pipe
         self._report = Report()
-        self._counted = (0, 0)  # inputs that waited and ran in the latest report
+        self._counted = 0  # inputs that ran in the latest report
         self._model: Any = predictor.model.eval()
         self._cores = predictor.threads or torch.get_num_threads()
         self._pool = Pool(self._step)
         self._growing: dict[Draft, Ticket] = {}
         self._drafts: dict[Cohort, Sequence[Draft]] = {}  # one for each row that the cohort started with
         self._latest = 1  # inputs of the latest batch
+        self._listened = 0.0  # time of the latest look at the pipe
         self._passed = 0  # steps since drafts joined the growing ones
         self._busy, self._left = 0.0, 0  # seconds of steps, and input tokens of the drafts that left in them
+        self._used = 0.0  # the same seconds, times the drafts that grew in them
         self._stepped = 0.0  # time of the latest step
 
     def run(self) -> None:
@@ -73,7 +87,7 @@ class Worker:
             self._pipe.send(self._report)  # the model is loaded
             while True:
                 starting, batch = self._next()
-                began = time.monotonic()
+                began, rows = time.monotonic(), len(self._growing) + len(starting)
                 try:
                     if starting:
                         self._start(starting)
@@ -81,17 +95,16 @@ class Worker:
                         self._grow()
                 except Exception as error:  # damaged weights, or a bug: the drafts were in one computation
                     self._fail(error)
-                self._measure_drafts(time.monotonic() - began)
+                self._measure_drafts(time.monotonic() - began, rows)
                 if batch:
-                    began = time.monotonic()
                     self._compute(batch)
-                    self._measure(batch, time.monotonic() - began)
 
     # Messages ---------------------------------------------------------------------------------------
 
     def _receive(self, seconds: float | None = 0) -> None:
         """Report what is done, and take what has arrived. Wait so long for it; None: until there is some."""
         self._send()
+        self._listened = time.monotonic()
         while self._pipe.poll(seconds):
             orders: Orders = self._pipe.recv()
             for ticket in orders.tickets:
@@ -112,11 +125,8 @@ class Worker:
         self.waiting.append(ticket)
 
     def _send(self) -> None:
-        counts = len(self.waiting), len(self.running)
-        if counts != self._counted:
-            self._counted = counts
-            self._record("queue_depth", counts[0])
-            self._record("inflight", counts[1])
+        if len(self.running) != self._counted:
+            self._counted = self._report.running = len(self.running)
         if not self._report.empty:
             report, self._report = self._report, Report()
             self._pipe.send(report)
@@ -150,7 +160,7 @@ class Worker:
         for ticket in taken:
             self._record("queue_wait", time.monotonic() - ticket.admitted)
         if batch:
-            self._send()  # the counts, before a computation that may take long
+            self._send()  # the count, before a computation that may take long
         return starting, batch
 
     def _wait_for_others(self) -> None:
@@ -196,10 +206,16 @@ class Worker:
 
     def _compute(self, batch: Sequence[Ticket]) -> None:
         """Answer a batch. If it fails, each input is tried alone: one bad input must not fail the others."""
+        rows, numbers = [ticket.row for ticket in batch], [ticket.number for ticket in batch]
+        began = time.monotonic()
         try:
             outputs: Sequence[Any] = self.predictor.answer(
-                [ticket.row for ticket in batch], batch[0].request, [ticket.number for ticket in batch]
+                rows, batch[0].request, numbers, partial(self._listen, batch)
             )
+        except Unwanted:
+            self._forget(batch)
+            self._cancel(batch)
+            return
         except SeqwrightError as error:
             if len(batch) > 1:
                 for ticket in batch:
@@ -209,6 +225,18 @@ class Worker:
         except Exception as error:  # a bug: the client gets a 500, and the worker serves the next batch
             outputs = [_sendable(error)] * len(batch)
         self._finish(dict(zip(batch, outputs, strict=True)))
+        self._measure(batch, time.monotonic() - began)
+
+    def _listen(self, batch: Sequence[Ticket]) -> None:
+        """Take what has arrived; raise `Unwanted` if no client waits for the batch any more."""
+        if time.monotonic() - self._listened < LISTEN:
+            return
+        try:
+            self._receive()
+        except (EOFError, OSError) as error:  # the server has ended, which the next look finds again
+            raise Unwanted from error
+        if all(ticket.unwanted for ticket in batch):
+            raise Unwanted
 
     def _finish(self, outcomes: Mapping[Ticket, Any]) -> None:
         """Hand out predictions, or exceptions."""
@@ -327,15 +355,18 @@ class Worker:
         self._stepped = now
         self._record("batch_rows", rows)
 
-    def _measure_drafts(self, seconds: float) -> None:
+    def _measure_drafts(self, seconds: float, rows: int) -> None:
         self._busy += seconds
+        self._used += seconds * rows
         if self._left and self._busy > SPAN:
-            self._set_rate(self._left / self._busy)
-            self._busy, self._left = 0.0, 0
+            self._set_rate(ROWS * self._left / self._used)
+            self._busy, self._left, self._used = 0.0, 0, 0.0
 
     def _measure(self, batch: Sequence[Ticket], seconds: float) -> None:
         lengths = [ticket.tokens for ticket in batch]
-        self._set_rate(sum(lengths) / max(seconds, 1e-6))
+        width = self.predictor.task.width(batch[0].request)
+        rows = max(len(batch), min(ROWS, TOKENS // (max(lengths) * width)))  # that may be computed together
+        self._set_rate(sum(lengths) * rows / len(batch) / max(seconds, 1e-6))
         self._record("batch_rows", len(batch))
         self._record("batch_pad", 1 - sum(lengths) / (max(lengths) * len(lengths)))
 

@@ -128,7 +128,6 @@ class ContinuationDraft:
         return self.task.text([emission.token])
 
     def result(self) -> Continuation:
-        ids = self.row.columns["text"]
         return Continuation(
             self.text,
             math.fsum(self.scores),
@@ -136,7 +135,7 @@ class ContinuationDraft:
             tuple(self.scores),
             self.reason,
             source=self.row.example.text,
-            reading=Reading(len(ids), ids.count(UNK), max(len(ids) - self.task.window, 0)),
+            reading=self.task.reading(self.row, self.task.window),
         )
 
 
@@ -253,6 +252,10 @@ class LanguageModeling(RunningText[Any]):
             raise ConfigError("stop must be a text that is not empty, or a list of such texts")
         given = {name: value for name, value in drawing.items() if value is not None}
         return Writing(wanted or min(search.max_length, LENGTH), samples, texts, SamplingOptions(**given))
+
+    def reading(self, row: Row[Passage], limit: int) -> Reading:
+        ids = row.columns["text"]
+        return Reading(len(ids), ids.count(UNK), max(len(ids) - limit, 0))
 
     def answer(
         self,

@@ -35,6 +35,7 @@ def post(url, body, **headers):
         (["--port", "70000"], "it must be 0 to 65535"),
         (["--host", "203.0.113.9", "--key", "k"], "cannot be used"),
         (["--rate", "0"], "--rate is 0; it must be a positive number"),
+        (["--drain", "-1"], "--drain is -1; it must be a positive number"),
         (["--deadline", "nan"], "--deadline is nan; it must be a positive number"),
     ],
 )
@@ -112,3 +113,36 @@ def test_a_process_from_its_first_request_to_its_end(run):
     assert set(answers) == {expected}
     assert set(ends) <= {"ConnectionRefusedError", "ConnectionResetError", 503}
     assert "Traceback" not in errors
+
+
+def test_what_outlasts_the_drain_is_refused(story):
+    """A whole answer with 503, a stream with an event."""
+    asked = {"model": "story", "prompt": "alpha gimel ", "max_tokens": 4000, "temperature": 0}
+    found = {}
+
+    def send(stream):
+        data = json.dumps({**asked, "stream": stream}).encode()
+        try:
+            with urllib.request.urlopen(f"{server.url}/v1/completions", data, timeout=60) as answer:
+                found[stream] = answer.read().decode()
+        except urllib.error.HTTPError as error:
+            found[stream] = error.code, "Retry-After" in error.headers
+
+    def computed():
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
+            return 'inflight{model="story"} 2.0' in answer.read().decode()
+
+    with Process(str(story), "--drain", "0.1") as server:
+        clients = [threading.Thread(target=send, args=(stream,)) for stream in (False, True)]
+        for client in clients:
+            client.start()
+        while not computed():
+            time.sleep(0.01)
+        code, errors = server.stop()
+        for client in clients:
+            client.join()
+    assert code == 0, errors
+    assert found[False] == (503, True)
+    *_, failure, done, _ = found[True].split("\n\n")
+    assert "the server is shutting down" in failure
+    assert done == "data: [DONE]"

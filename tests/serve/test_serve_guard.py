@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
+import time
+from contextlib import suppress
+
 import pytest
-from serving import client
+from serving import Background, application, client
 
 KEY = "s3cret-ключ"
 
@@ -110,3 +116,57 @@ def test_every_answer_has_its_headers(server):
     given = server.get("/livez", headers={"X-Request-Id": "abc-1"})
     assert given.headers["X-Request-Id"] == "abc-1"
     assert server.get("/livez", headers={"X-Request-Id": "a b"}).headers["X-Request-Id"] != "a b"
+
+
+def test_a_request_that_the_end_of_the_drain_cancels_is_a_503(run):
+    """As of a trace, which no worker computes."""
+
+    async def cancelled(app):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/livez", "query_string": b""}
+        request = asyncio.create_task(app({**scope, "headers": [(b"host", b"localhost")]}, None, send))
+        await asyncio.sleep(0)
+        request.cancel()
+        await asyncio.wait([request])
+        return request.cancelled(), [message.get("status") for message in sent]
+
+    async def endless(scope, receive, send):
+        await asyncio.Event().wait()
+
+    with application(run) as app:
+        app.app = endless
+        assert asyncio.run(cancelled(app)) == (True, [])
+        app.draining = True
+        assert asyncio.run(cancelled(app)) == (False, [503, None])
+
+
+@pytest.mark.parametrize("complete", [0, 2])
+def test_every_request_of_a_connection_must_arrive_in_time(run, complete):
+    """Also behind some that were complete."""
+    with application(run, limits={"receive": 0.3}) as app, Background(app) as server:
+        slow = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10)
+        with slow:
+            for _ in range(complete):
+                slow.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = b""
+                while not answer.endswith(b"ok\n"):
+                    answer += slow.recv(4096)
+            began = time.monotonic()
+            sender = threading.Thread(target=drip, args=(slow,))
+            sender.start()
+            with suppress(ConnectionError):
+                assert slow.recv(1) == b""
+            assert 0.2 < time.monotonic() - began < 5
+            sender.join()
+
+
+def drip(connection):
+    """Send a header that never ends, a byte at a time."""
+    with suppress(OSError):
+        for _ in range(100):
+            connection.sendall(b"G")
+            time.sleep(0.1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 
 import pytest
-from serving import Process, client, direct
+from serving import Background, application, client, direct
 
 WORD = "facade"
 
@@ -72,11 +73,33 @@ def test_lines_and_tags_stay(server, answer):
             400,
             "Invalid request: request (20001) exceeds text limit (20000)",
         ),
+        (
+            {"q": ["a"] * 257, "source": "en", "target": "de"},
+            400,
+            "Invalid request: request (257) exceeds batch limit (256)",
+        ),
     ],
 )
 def test_errors_are_texts(server, fields, status, error):
     found = server.post("/translate", json=fields)
     assert (found.status_code, found.json()) == (status, {"error": error})
+
+
+def test_languages_are_guessed_only_where_asked_and_outside_of_the_event_loop(server, monkeypatch):
+    loops = []
+
+    def detect(text, translators):
+        loops.append(asyncio._get_running_loop())
+        return [{"language": "en", "confidence": 100.0}]
+
+    monkeypatch.setattr("seqwright.serve.dialects.libretranslate._detect", detect)
+    fields = {"q": [WORD, WORD], "target": "de"}
+    assert server.post("/translate", json={**fields, "source": "en"}).status_code == 200
+    assert loops == []
+    assert server.post("/translate", json={**fields, "source": "auto"}).status_code == 200
+    assert server.post("/detect", json={"q": WORD}).status_code == 200
+    assert loops == [None] * 3
+    assert server.post("/detect", json={"q": "a" * 20_001}).status_code == 400
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b'{"q": "\\ud800", "source": "en", "target": "de"}'])
@@ -144,15 +167,22 @@ def test_a_key_may_be_in_the_body(run, tmp_path):
             assert (refused.status_code, refused.json()) == (403, {"error": "Invalid API key"})
             assert server.post("/translate", **{way: fields}).status_code == 403
         assert server.get("/languages").status_code == 403
+        for way in ("json", "data", "params"):
+            codes = [
+                server.request("GET", "/languages", **{way: {"api_key": key}}).status_code for key in "kx"
+            ]
+            assert codes == [200, 403]
 
 
 @pytest.mark.slow
-def test_its_own_client(run, tmp_path, answer):
+@pytest.mark.parametrize("key", [None, "k"])
+def test_its_own_client(run, tmp_path, answer, key):
     import libretranslatepy
 
     folder = shutil.copytree(run, tmp_path / "letters-en-de")
-    with Process(str(folder)) as server:
-        api = libretranslatepy.LibreTranslateAPI(f"{server.url}/")
+    keys = {} if key is None else {"keys": [key]}
+    with application(folder, **keys) as app, Background(app) as server:
+        api = libretranslatepy.LibreTranslateAPI(f"{server.url}/", key)
         assert api.translate(WORD, "en", "de") == answer
         assert [each["code"] for each in api.languages()] == ["de", "en"]
         assert api.detect(WORD)[0]["language"] == "en"

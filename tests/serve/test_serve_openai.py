@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from lm_runs import toy_run
-from serving import Process, client, direct, worker_of
+from serving import Background, Process, application, client, direct, worker_of
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +61,9 @@ def test_a_completion_is_that_of_the_predictor(server, story):
     "more", [{}, {"temperature": 0.8, "seed": 3}, {"stop": ["a", "brown"]}, {"echo": True}]
 )
 def test_a_stream_is_the_completion_in_parts(server, more):
-    asked = {**STORY, **more}
-    whole = server.post("/v1/completions", json=asked).json()["choices"][0]
+    asked = {**STORY, "logprobs": 1, **more}
+    answer = server.post("/v1/completions", json=asked).json()
+    whole = answer["choices"][0]
     options = {"stream": True, "stream_options": {"include_usage": True}}
     found = events(server.post("/v1/completions", json={**asked, **options}))
     parts = [event["choices"][0] for event in found if event["choices"]]
@@ -66,8 +71,13 @@ def test_a_stream_is_the_completion_in_parts(server, more):
     assert parts[-1]["finish_reason"] == whole["finish_reason"]
     assert all(part["finish_reason"] is None for part in parts[:-1])
     assert found[-1]["choices"] == []
-    assert found[-1]["usage"]["completion_tokens"] > 0
+    assert found[-1]["usage"] == answer["usage"]
+    assert answer["usage"]["prompt_tokens"] == len(STORY["prompt"])
+    assert answer["usage"]["completion_tokens"] > 0
     assert len(parts) > 2 or "stop" in more
+    for name, values in whole["logprobs"].items():
+        assert [value for part in parts for value in part["logprobs"][name]] == values
+    assert parts[0]["logprobs"]["tokens"] or "echo" in more  # not only in the last part
 
 
 def test_stops_end_a_text_before_them(server):
@@ -158,6 +168,82 @@ def test_errors_have_the_shape_of_the_client(server, body, status, says):
     assert says in error["message"]
 
 
+def test_other_log_probabilities_of_a_chat_are_refused(server):
+    asked = {"model": "story", "messages": [{"role": "user", "content": "alpha "}], "logprobs": True}
+    found = server.post("/v1/chat/completions", json={**asked, "top_logprobs": 2})
+    assert found.status_code == 400
+    assert found.json()["error"]["message"] == "top_logprobs is not supported; leave it out"
+    assert server.post("/v1/chat/completions", json={**asked, "top_logprobs": 0}).status_code == 200
+
+
+def test_the_usage_of_a_translator_counts_its_prompt(server, run):
+    (wanted,) = direct(run, ["facade"], beam=1)
+    asked = {"model": "capitals", "prompt": "facade", "temperature": 0}
+    for stop in ([], [wanted["output"][2]]):
+        usage = server.post("/v1/completions", json={**asked, "stop": stop}).json()["usage"]
+        assert usage["prompt_tokens"] == wanted["reading"]["tokens"] > 0
+
+
+@pytest.fixture
+def held(run):
+    """A server whose worker stands still at the first step, until the event is set; then it is slow."""
+    with application(run) as app, Background(app) as server:
+        (model,) = app.models.all.values()
+        worker, event, began = model.dispatcher.host.worker, threading.Event(), threading.Event()
+        whole = worker._model.step
+
+        def step(tokens, state):
+            began.set()
+            event.wait(20)
+            time.sleep(0.02)
+            return whole(tokens, state)
+
+        worker._model.step = step
+        yield server, began, event
+        event.set()
+
+
+def numbers(server):
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_stream_notices_that_its_client_left_before_the_first_token(held):
+    server, began, event = held
+    asked = json.dumps({"model": "capitals", "prompt": "facade", "stream": True}).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(asked)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
+        client.sendall(head.encode() + asked)
+        assert began.wait(20)
+    until(lambda: 'requests_total{code="499",route="/v1/completions"} 1.0' in numbers(server))
+    event.set()
+    until(lambda: 'cancelled_total{model="capitals"} 1.0' in numbers(server))
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"model": "capitals", "prompt": ["facade", "a" * 10_000]}),
+        ("/translate", {"q": ["facade", "a" * 10_000], "source": "text", "target": "capitals"}),
+    ],
+)
+def test_what_belongs_to_a_refused_request_is_dropped(held, path, body):
+    server, _, event = held
+    kind = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{server.url}{path}", json.dumps(body).encode(), kind)
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(request, timeout=20)
+    event.set()
+    until(lambda: 'cancelled_total{model="capitals"} 1.0' in numbers(server))
+
+
 def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
     with client(story) as server:
         worker, count = worker_of(server), []
@@ -171,7 +257,7 @@ def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
 
         monkeypatch.setattr(worker._model, "step", fails)
         found = events(server.post("/v1/completions", json={**STORY, "stream": True}))
-        assert found[-1]["error"]["message"] == "the server made an error"
+        assert found[-1]["error"]["message"] == "internal server error"
         monkeypatch.undo()
         assert server.post("/v1/completions", json=STORY).status_code == 200
 
@@ -205,8 +291,6 @@ def test_its_own_client(run, story):
 
 
 def metrics(server):
-    import urllib.request
-
     request = urllib.request.Request(f"{server.url}/metrics", headers={"Authorization": "Bearer k"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return answer.read().decode()

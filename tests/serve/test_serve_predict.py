@@ -109,25 +109,69 @@ def test_the_rate_is_that_of_the_model_even_if_a_queue_waits(run, monkeypatch):
         assert 0.4 < worker.rate / rate < 2.5
 
 
-def test_a_draft_that_nobody_waits_for_leaves_at_the_next_step(run, monkeypatch):
+@pytest.mark.parametrize("beam", [1, 3])
+def test_lone_outputs_do_not_make_the_estimate_slow(run, monkeypatch, beam):
+    """Two more of them would be computed together: one does not have to wait for the other."""
+    text = "abcdefgh"
     with client(run) as server:
-        worker = worker_of(server)
-        whole, steps = worker._model.step, []
+        slow_steps(server, monkeypatch)
+        dispatcher, worker = models_of(server).find(None).dispatcher, worker_of(server)
+        worker.rate, seconds = 0.0, []
+        for _ in range(3):  # the rate is a mean of the latest ones
+            began = time.monotonic()
+            assert predict(server, [text], options={"beam": beam}).status_code == 200
+            seconds.append(time.monotonic() - began)
+        until(lambda: dispatcher.rate == worker.rate)
+        assert 2 * (len(text) + 1) / dispatcher.rate < min(seconds)
 
-        def slow(tokens, state):
-            steps.append(len(tokens))
-            time.sleep(0.05)
-            return whole(tokens, state)
 
-        monkeypatch.setattr(worker._model, "step", slow)
+def slow_steps(server, monkeypatch):
+    """Let each step of the worker take a while; return the rows of each step, which grows."""
+    worker = worker_of(server)
+    whole, steps = worker._model.step, []
+
+    def slow(tokens, state):
+        steps.append(len(tokens))
+        time.sleep(0.05)
+        return whole(tokens, state)
+
+    monkeypatch.setattr(worker._model, "step", slow)
+    return steps
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_output_that_nobody_waits_for_ends_at_the_next_step(run, monkeypatch, beam):
+    with client(run) as server:
+        steps, rate = slow_steps(server, monkeypatch), worker_of(server).rate
         late = server.post(
             "/v1/predict",
-            json={"inputs": ["abcdefgh"], "options": {"beam": 1}},
+            json={"inputs": ["abcdefgh"], "options": {"beam": beam}},
             headers={"X-Request-Timeout": "0.12"},
         )
         assert late.status_code == 503
         until(lambda: not queued(server))
         assert len(steps) <= 5
+        assert worker_of(server).rate == rate  # of what was not finished
+        assert 'cancelled_total{model="capitals"} 1.0' in server.get("/metrics").text
+        assert predict(server, ["abc"]).status_code == 200
+
+
+def test_a_batch_goes_on_while_one_of_its_clients_waits(run, monkeypatch):
+    texts, timeouts = ["abcdefgh", "hgfedcba"], ["0.4", "30"]
+    with client(run) as server, ThreadPoolExecutor(3) as pool:
+        steps = slow_steps(server, monkeypatch)
+        pool.submit(predict, server, ["ab"], options={"beam": 2})  # what follows is one batch
+        until(lambda: steps)
+
+        def ask(text, timeout):
+            body = {"inputs": [text], "options": {"beam": 3}}
+            return server.post("/v1/predict", json=body, headers={"X-Request-Timeout": timeout})
+
+        late, other = pool.map(ask, texts, timeouts)
+        assert 6 in steps
+        assert (late.status_code, other.status_code) == (503, 200)
+        (expected,) = direct(run, texts[1:], beam=3)
+        assert other.json()["predictions"][0]["output"] == expected["output"]
 
 
 @pytest.mark.parametrize(
@@ -188,12 +232,12 @@ def test_one_bad_input_does_not_fail_the_others(run, monkeypatch):
         predictor = models_of(server).find(None).predictor
         whole, started = predictor.answer, threading.Event()
 
-        def answer(rows, request, numbers):
+        def answer(rows, request, numbers, check):
             started.set()
             if any(row.example.source == "bad" for row in rows):
                 raise InputError("one of the inputs is bad")
             time.sleep(0.05)  # so that what follows is one batch
-            return whole(rows, request, numbers)
+            return whole(rows, request, numbers, check)
 
         monkeypatch.setattr(predictor, "answer", answer)
         with ThreadPoolExecutor(4) as pool:
@@ -233,6 +277,36 @@ def test_a_full_queue_is_a_503_with_a_time(run, monkeypatch):
             held.set()
             assert [each.result().status_code for each in waiting] == [200, 200]
         assert server.get("/readyz").status_code == 200
+
+
+def test_gauges_are_right_while_a_batch_is_computed(run, monkeypatch):
+    with client(run) as server, ThreadPoolExecutor(2) as pool:
+        predictor, started, held = (
+            models_of(server).find(None).predictor,
+            threading.Event(),
+            threading.Event(),
+        )
+        whole = predictor.answer
+
+        def answer(*given):
+            started.set()
+            held.wait(30)
+            return whole(*given)
+
+        monkeypatch.setattr(predictor, "answer", answer)
+
+        def gauges():
+            lines = server.get("/metrics").text.splitlines()
+            names = ("seqwright_inflight{", "seqwright_queue_depth{")
+            return [float(line.split()[-1]) for name in names for line in lines if line.startswith(name)]
+
+        answers = [pool.submit(predict, server, ["abc"])]
+        started.wait(10)
+        answers.append(pool.submit(predict, server, ["cab", "fed"]))
+        until(lambda: gauges() == [1, 2])
+        held.set()
+        assert [answer.result().status_code for answer in answers] == [200, 200]
+        until(lambda: gauges() == [0, 0])
 
 
 def queued(server):

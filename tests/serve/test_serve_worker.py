@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -190,6 +191,32 @@ def test_room_is_given_back_by_answers_cancellations_and_deaths(thread):
     dispatcher.submit(entries(["abc"], found.append))
     until(lambda: len(found) == 7)
     assert found[-1].text
+
+
+def test_a_worker_that_cannot_be_started_is_tried_again(run, monkeypatch, caplog):
+    """As when memory has run out for it and for its successor."""
+    predictor, starts, found = load(run, threads=1), [], []
+    monkeypatch.setattr("seqwright.serve.dispatcher.PAUSE", 0.01)
+
+    def launch():
+        starts.append(1)
+        if len(starts) in (2, 3):
+            raise OSError(errno.ENOMEM, "out of memory")
+        return WorkerThread(predictor)
+
+    dispatcher = Dispatcher("capitals", launch, Limits(), Metrics())
+    try:
+        dispatcher.wait_until_loaded()
+        dispatcher.host.stop()
+        until(lambda: len(starts) == 4 and dispatcher.ready)
+        row = predictor.task.encode(list(predictor.task.inputs(["abc"])))[0]
+        ticket = Ticket(row, predictor.task.request(predictor.search), 0, time.monotonic() + 60)
+        dispatcher.submit([Entry(ticket, found.append)])
+        until(lambda: found)
+        assert found[0].text
+    finally:
+        dispatcher.close()
+    assert caplog.text.count("the worker of capitals cannot be started (OSError); it is tried again") == 2
 
 
 def test_a_death_during_a_computation_is_a_refusal_with_a_time(run, monkeypatch):

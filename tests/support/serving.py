@@ -24,7 +24,7 @@ from seqwright.serve.host import WorkerThread
 from seqwright.serve.limits import Limits
 from seqwright.serve.metrics import Metrics
 from seqwright.serve.models import Models, load_models
-from seqwright.serve.server import listen
+from seqwright.serve.server import connection, listen
 from seqwright.serve.worker import Worker
 
 
@@ -69,7 +69,7 @@ class Background:
 
     def __init__(self, app: Guard):
         bound = listen("127.0.0.1", 0)
-        config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(app, http=connection(app.limits), ws="none", lifespan="off", log_config=None)
         self.server, self.url = uvicorn.Server(config), f"http://127.0.0.1:{bound.getsockname()[1]}"
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [bound]})
 

@@ -1,7 +1,7 @@
 """The dialect of LibreTranslate: translate, detect, suggest (https://docs.libretranslate.com/api).
 
-A request is JSON, a form or a query. Models are chosen by their languages; the source of a model without
-known languages is called "text", and its target like the model.
+A request is JSON, a form or a query. Models are chosen by their languages; for a model without known
+languages, the source is "text" and the target is the name of the model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seqwright.serve.http import deadline_of, json_response, read_fields, while_connected
+from seqwright.serve.http import deadline_of, json_response, read_fields, together, while_connected
 from seqwright.serve.limits import Refusal
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
@@ -54,6 +54,11 @@ class DetectRequest(BaseModel):
     api_key: str | None = None
 
 
+class LanguagesRequest(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    api_key: str | None = None
+
+
 class SuggestRequest(BaseModel):
     """A better translation `s` of `q`."""
 
@@ -85,18 +90,14 @@ class LibreTranslate:
         if asked.format not in ("text", "html"):
             raise Refusal(400, f"{asked.format[:40]} format is not supported")
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        for text in texts:
-            if len(text) > (limit := self.limits.characters):
-                raise Refusal(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limit})")
-        guesses = [_detect(text, _to(self.translators, asked.target)) for text in texts]
+        self._check(texts)
         auto = asked.source == "auto"
-        chosen = [
-            _find(self.translators, guess[0]["language"] if auto else asked.source, asked.target)
-            for guess in guesses
-        ]
+        guesses = await self._guessed(texts, _to(self.translators, asked.target)) if auto else []
+        sources = [guess[0]["language"] for guess in guesses] if auto else [asked.source] * len(texts)
+        chosen = [_find(self.translators, source, asked.target) for source in sources]
         deadline = deadline_of(request)
-        work = asyncio.gather(
-            *(_translated(model, text, asked, deadline) for model, text in zip(chosen, texts, strict=True))
+        work = together(
+            _translated(model, text, asked, deadline) for model, text in zip(chosen, texts, strict=True)
         )
         found = await while_connected(request, work)
         one = isinstance(asked.q, str)
@@ -107,11 +108,26 @@ class LibreTranslate:
             answer["detectedLanguage"] = _as_asked([guess[0] for guess in guesses], one)
         return json_response(answer)
 
+    def _check(self, texts: Sequence[str]) -> None:
+        if len(texts) > (limit := self.limits.items):
+            raise Refusal(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({limit})")
+        for text in texts:
+            if len(text) > (limit := self.limits.characters):
+                raise Refusal(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limit})")
+
+    async def _guessed(self, texts: Sequence[str], translators: Sequence[Served]) -> list[Any]:
+        """Return the ranked languages of each text."""
+        return await asyncio.to_thread(lambda: [_detect(text, translators) for text in texts])
+
     async def languages(self, request: Request) -> Response:
+        await read_fields(request, LanguagesRequest)  # its client sends the key in the body
         return json_response(_languages(self.translators))
 
     async def detect(self, request: Request) -> Response:
-        return json_response(_detect((await read_fields(request, DetectRequest)).q, self.translators))
+        asked = await read_fields(request, DetectRequest)
+        self._check([asked.q])
+        (ranked,) = await self._guessed([asked.q], self.translators)
+        return json_response(ranked)
 
     async def suggest(self, request: Request) -> Response:
         asked = await read_fields(request, SuggestRequest)

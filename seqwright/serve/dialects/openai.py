@@ -19,7 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from seqwright.serve.http import deadline_of, encoded, json_response, read_json, while_connected
+from seqwright.serve.http import (
+    deadline_of,
+    encoded,
+    json_response,
+    read_json,
+    together,
+    while_connected,
+)
 from seqwright.serve.limits import Refusal
 from seqwright.serve.messages import Piece
 from seqwright.serve.models import Served
@@ -58,7 +65,7 @@ class Common(BaseModel):
         return [text for text in found if text]
 
     def check(self) -> None:
-        for name in ("presence_penalty", "frequency_penalty", "logit_bias", "suffix"):
+        for name in ("presence_penalty", "frequency_penalty", "logit_bias", "suffix", "top_logprobs"):
             if getattr(self, name, None):
                 raise Refusal(400, f"{name} is not supported; leave it out", fields={"param": name})
 
@@ -99,7 +106,7 @@ class ChatRequest(Common):
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None  # 0: only those of the chosen tokens
 
 
 @dataclass
@@ -110,6 +117,8 @@ class Choice:
     text: str = ""
     tokens: list[str] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    scored: int = 0  # tokens whose log-probabilities were sent
+    offset: int = 0  # their characters
     reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -133,7 +142,7 @@ class OpenAI:
         model = _writer(self.models.find(asked.model), asked)
         prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
         if len(prompts) * (asked.n or 1) > self.limits.items:
-            raise Refusal(400, f"more than {self.limits.items} outputs; ask for fewer")
+            raise Refusal(400, f"more than {self.limits.items} outputs; request fewer")
         base = {"id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion", **_about(model)}
         length = asked.max_tokens
         if length is None and model.task.usage.prompted:
@@ -221,13 +230,14 @@ async def _respond(
         async def finished(run: AsyncIterator[tuple[Choice, str]]) -> Choice:
             return [choice async for choice, _ in run][-1]
 
-        choices = await while_connected(request, asyncio.gather(*map(finished, runs)))
+        choices = await while_connected(request, together(map(finished, runs)))
         shown = [whole(choice, None) for choice in choices]
         return json_response({**base, "choices": shown, "usage": _usage(choices, count)})
-    return await _stream(asked, runs, chunk, part, count)
+    return await _stream(request, asked, runs, chunk, part, count)
 
 
 async def _stream(
+    request: Request,
     asked: Common,
     runs: Sequence[AsyncIterator[tuple[Choice, str]]],
     chunk: Mapping[str, Any],
@@ -246,11 +256,14 @@ async def _stream(
             queue.put_nowait(error)
 
     tasks = [asyncio.create_task(follow(run)) for run in runs]
-    first = await queue.get()
-    if isinstance(first, Exception):
+    try:
+        first = await while_connected(request, queue.get())
+        if isinstance(first, Exception):
+            raise first
+    except BaseException:
         for task in tasks:
             task.cancel()
-        raise first
+        raise
 
     async def events() -> AsyncIterator[bytes]:
         choices: dict[int, Choice] = {}
@@ -260,7 +273,7 @@ async def _stream(
                 if item is None:
                     open_runs -= 1
                 elif isinstance(item, Exception):
-                    message = item.message if isinstance(item, Refusal) else "the server made an error"
+                    message = item.message if isinstance(item, Refusal) else "internal server error"
                     yield _event({"error": {"message": message, "type": "server_error"}})
                     break
                 else:
@@ -313,7 +326,9 @@ async def _write(
                 choice.text = before + sent
                 yield choice, delta
             if stopped:
+                task.cancel()
                 choice.text, choice.reason = before + text, "stop"
+                choice.prompt_tokens = await model.count_tokens(given)
                 choice.completion_tokens = len(choice.scores)
                 yield choice, text[len(sent) :]
                 return
@@ -354,11 +369,10 @@ def _usage(choices: Sequence[Choice], count: int) -> dict[str, int]:
 
 def _completion_choice(choice: Choice, delta: str | None, *, scored: bool) -> dict[str, Any]:
     """Return a choice, or what is new in it."""
-    ended = choice.reason is not None
     return {
         "index": choice.index,
         "text": choice.text if delta is None else delta,
-        "logprobs": _completion_scores(choice) if scored and ended else None,
+        "logprobs": _completion_scores(choice) if scored else None,
         "finish_reason": choice.reason,
     }
 
@@ -376,27 +390,35 @@ def _chat_part(choice: Choice, delta: str | None, *, scored: bool, begun: set[in
     """Return what is new in a choice. `begun`: the choices whose role was sent."""
     role = {} if choice.index in begun else {"role": "assistant"}
     begun.add(choice.index)
-    ended = choice.reason is not None
     return {
         "index": choice.index,
         "delta": {**role, **({"content": delta} if delta else {})},
-        "logprobs": _chat_scores(choice) if scored and ended else None,
+        "logprobs": _chat_scores(choice) if scored else None,
         "finish_reason": choice.reason,
     }
 
 
+def _new_scores(choice: Choice) -> list[tuple[int, str, float]]:
+    """Return the tokens that were not sent yet: the place of each in the output, its text and its
+    log-probability.
+    """
+    begin, end = choice.scored, min(len(choice.tokens), len(choice.scores))  # the end has no text
+    new = []
+    for token, score in zip(choice.tokens[begin:end], choice.scores[begin:end], strict=True):
+        new.append((choice.offset, token, score))
+        choice.offset += len(token)
+    choice.scored = end
+    return new
+
+
 def _completion_scores(choice: Choice) -> dict[str, Any]:
-    """Return the log-probabilities of the tokens; only those of the output are known."""
-    offsets, place = [], 0
-    for token in choice.tokens:
-        offsets.append(place)
-        place += len(token)
-    pairs = list(zip(choice.tokens, choice.scores, strict=False))  # the end has no text
+    """Return the log-probabilities of the new tokens; only those of the output are known."""
+    new = _new_scores(choice)
     return {
-        "tokens": [token for token, _ in pairs],
-        "token_logprobs": [score for _, score in pairs],
-        "top_logprobs": [{token: score} for token, score in pairs],
-        "text_offset": offsets[: len(pairs)],
+        "tokens": [token for _, token, _ in new],
+        "token_logprobs": [score for _, _, score in new],
+        "top_logprobs": [{token: score} for _, token, score in new],
+        "text_offset": [offset for offset, _, _ in new],
     }
 
 
@@ -409,7 +431,7 @@ def _chat_scores(choice: Choice) -> dict[str, Any]:
                 "bytes": list(token.encode("utf-8", "replace")),
                 "top_logprobs": [],
             }
-            for token, score in zip(choice.tokens, choice.scores, strict=False)
+            for _, token, score in _new_scores(choice)
         ],
         "refusal": None,
     }
