@@ -7,7 +7,8 @@ python -m bench.complexity --write   # the same, and the table and the figure of
 Times are those of a forward and a backward pass, in CPU time of one thread, which other programs disturb less
 than wall time; wall times are recorded next to them. Memory is the size of what a forward pass keeps for the
 backward pass, parameters not counted. Exponents are fitted to the longer half of the lengths. A layer stops
-where the next length could exceed `--seconds` or `--gigabytes`.
+where the next length could exceed `--seconds` or `--gigabytes`, and the table says so. All is measured for
+two sizes d, `--size` and `--wider`; the figure shows the first one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -184,13 +185,15 @@ def exponent(lengths: Sequence[int], values: Sequence[float]) -> float | None:
 def measured(kind: Kind, sizes: Sizes, options: argparse.Namespace) -> dict[str, Any]:
     """Return the costs of a kind of layer by length, and their exponents."""
     torch.manual_seed(0)
-    layer, costs, count = kind.build(sizes).train(), {}, LEAST
-    while count <= options.most:
+    layer, costs, count, stopped = kind.build(sizes).train(), {}, LEAST, ""
+    while count <= options.most and not stopped:
         costs[count] = found = cost(layer, count, sizes.size, options.repeats)
-        too_long = GROWTH * found.wall_seconds > options.seconds
-        if too_long or GROWTH * found.bytes > options.gigabytes * 1e9:
-            break
         count *= 2
+        if GROWTH * found.wall_seconds > options.seconds:
+            stopped = f"{count:,} could take {GROWTH * found.wall_seconds:,.0f} s"
+        elif GROWTH * found.bytes > options.gigabytes * 1e9:
+            stopped = f"{count:,} could keep {GROWTH * found.bytes / 1e9:.1f} GB"
+    stopped = stopped if count <= options.most else ""
     lengths = list(costs)
 
     def by_length(name: str) -> dict[str, Any]:
@@ -198,6 +201,7 @@ def measured(kind: Kind, sizes: Sizes, options: argparse.Namespace) -> dict[str,
 
     return {
         "complexity": kind.complexity,
+        "stopped": stopped,
         "exponent_time": exponent(lengths, [each.seconds for each in costs.values()]),
         "exponent_memory": exponent(lengths, [each.bytes for each in costs.values()]),
         **{name: by_length(name) for name in ("seconds", "forward_seconds", "wall_seconds", "bytes")},
@@ -224,21 +228,28 @@ def table(layers: dict[str, dict[str, Any]]) -> str:
 
 def page_table(found: dict[str, Any]) -> str:
     """Return the table of the documentation, and the conditions of the measurement."""
-    layers = found["layers"]
-    common = max(set.intersection(*(set(map(int, each["seconds"])) for each in layers.values())))
+    layers, wider = found["layers"], found["wider"]
+    common = max(
+        set.intersection(
+            *(set(map(int, each["seconds"])) for each in (*layers.values(), *wider["layers"].values()))
+        )
+    )
     at = str(common)
     tokens = f"n = {common:,}"
     head = (
-        *("layer", "operations", "time", "memory", f"CPU, {tokens}", f"memory, {tokens}"),
+        *("layer", "operations", "time", "memory", f"CPU, {tokens}", f"… d {wider['size']}"),
+        f"memory, {tokens}",
         *("sequential operations", "longest path", "measured to"),
     )
     rows = []
     for name, each in layers.items():
         fits = [f"n^{value}" if value is not None else "–" for value in _exponents(each)]
-        cost = f"{1e3 * each['seconds'][at]:,.0f} ms", f"{each['bytes'][at] / 1e6:,.0f} MB"
+        times = [f"{1e3 * one['seconds'][at]:,.0f} ms" for one in (each, wider["layers"][name])]
+        cost = *times, f"{each['bytes'][at] / 1e6:,.0f} MB"
         counts = [f"{each[key][at]:,}" for key in ("sequential_operations", "maximum_path_length")]
         title = figure.STYLES[name][0]
-        rows.append([title, each["complexity"], *fits, *cost, *counts, f"{int(list(each['seconds'])[-1]):,}"])
+        end = "; ".join(filter(None, (f"{int(list(each['seconds'])[-1]):,}", each["stopped"])))
+        rows.append([title, each["complexity"], *fits, *cost, *counts, end])
     before, after = found["load"]
     conditions = (
         f"d {found['size']}, {found['heads']} heads, r {found['window']}, stride {found['stride']}; CPU time "
@@ -268,16 +279,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="write the table and the figure of the page")
     parser.add_argument("--most", type=int, default=MOST, help="greatest number of tokens")
     parser.add_argument("--size", type=int, default=Sizes.size, help="d, the size of a vector")
+    parser.add_argument("--wider", type=int, default=2 * Sizes.size, help="a second d")
     parser.add_argument("--window", type=int, default=Sizes.window, help="r of restricted attention")
     parser.add_argument("--repeats", type=int, default=3, help="passes of which the fastest counts")
-    parser.add_argument("--seconds", type=float, default=30.0, help="stop before a pass takes longer")
-    parser.add_argument("--gigabytes", type=float, default=2.0, help="stop before a pass keeps more")
+    parser.add_argument("--seconds", type=float, default=120.0, help="stop before a pass takes longer")
+    parser.add_argument("--gigabytes", type=float, default=6.0, help="stop before a pass keeps more")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     sizes, before = Sizes(size=options.size, window=options.window), os.getloadavg()[0]
-    layers = {name: measured(kind, sizes, options) for name, kind in KINDS.items()}
+    layers, wider = (
+        {name: measured(kind, each, options) for name, kind in KINDS.items()}
+        for each in (sizes, replace(sizes, size=options.wider))
+    )
     found = {
         "layers": layers,
+        "wider": {"size": options.wider, "layers": wider},
         **{name: getattr(sizes, name) for name in ("size", "heads", "window", "stride")},
         "threads": 1,
         "repeats": options.repeats,
@@ -285,7 +301,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     if options.write:
         write(found)
-    print(json.dumps(found) if options.json else table(layers))
+    tables = (f"d {size}\n{table(each)}" for size, each in ((sizes.size, layers), (options.wider, wider)))
+    print(json.dumps(found) if options.json else "\n\n".join(tables))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ from typing import Any
 
 from bench.contest import Entry, best, compete, in_precisions, in_threads
 from bench.shapes import SHAPES, sentences, training_batches
-from bench.training import step_flops
+from bench.training import CURRENT, EARLIER, step_flops
 
+KEPT = 0.95  # the share of the earlier speed that new parts of a preset must keep
 BARS = {
     ("tiny", "train"): 2.0,
     ("base", "train"): 1.2,
@@ -26,7 +27,13 @@ BARS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="+", default=["tiny", "base"], choices=list(SHAPES))
-    parser.add_argument("--what", nargs="+", default=["train", "decode"], choices=["train", "decode"])
+    parser.add_argument(
+        "--what",
+        nargs="+",
+        default=["train", "decode"],
+        choices=["train", "decode", "presets"],
+        help="presets: the parts of our presets next to those of 2017 (decision 13)",
+    )
     parser.add_argument("--data", help="folder of Multi30k (default: random ids with similar lengths)")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of one round")
     parser.add_argument("--rounds", type=int, default=3)
@@ -38,6 +45,8 @@ def main() -> None:
         if "decode" in options.what:
             for beam, rows in ((1, 1), (5, 1), (1, 32), (5, 32)):
                 decoding(shape, beam, rows, options)
+        if "presets" in options.what:
+            presets(shape, options)
 
 
 def training(shape: str, options: argparse.Namespace) -> None:
@@ -73,6 +82,29 @@ def decoding(shape: str, beam: int, rows: int, options: argparse.Namespace) -> N
     what = "greedy" if beam == 1 else f"beam {beam}"
     title = f"{shape}: {what}, batch {rows}, tokens per second"
     table(title, entries, best(ours), best(theirs), BARS.get((shape, beam, rows)), options)
+
+
+def presets(shape: str, options: argparse.Namespace) -> None:
+    """Compare the parts of our presets with those that they had before, with the dropout of the presets."""
+    timed = {"shape": shape, "seconds": options.seconds}
+    common = {**timed, "data": options.data, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    earlier, current = _both("bench.training:ours", common)
+    compete([earlier, current], options.rounds)
+    table(f"{shape}: training, tokens a second", [earlier, current], current, earlier, KEPT, options)
+    for beam, what in ((1, "greedy"), (5, "beam 5")):
+        common = {**timed, "rows": 1, "beam": beam, "threads": 1}
+        earlier, current = _both("bench.decoding:ours", common)
+        engine = {**common, "kind": "float32", "position": "rotary"}
+        other = Entry("CTranslate2 float32, current parts", "bench.decoding:ctranslate2", engine)
+        entries = [earlier, current, other]
+        compete(entries, options.rounds)
+        title = f"{shape}: {what}, one sentence, one thread, tokens per second"
+        table(title, entries, current, earlier, KEPT, options)
+
+
+def _both(target: str, common: dict[str, Any]) -> tuple[Entry, Entry]:
+    earlier = Entry("seqwright, earlier parts", target, {**common, **EARLIER})
+    return earlier, Entry("seqwright, current parts", target, {**common, **CURRENT})
 
 
 def table(

@@ -18,6 +18,7 @@ from bench.shapes import SHAPES, Shape
 from bench.training import our_model
 from seqwright.data.batch import BEGIN, END, Tokens, source_tokens
 from seqwright.data.store import Ragged
+from seqwright.nn.masks import Places
 
 STEPS = 20
 
@@ -29,14 +30,16 @@ def sources(rows: int, vocabulary: int) -> Ragged:
     return Ragged(random.integers(4, vocabulary, int(lengths.sum())), lengths)
 
 
-def ours(shape: str, rows: int, beam: int, seconds: float, threads: int | None = None) -> Iterator[Any]:
-    """threads: None uses the default of torch."""
+def ours(
+    shape: str, rows: int, beam: int, seconds: float, threads: int | None = None, **options: Any
+) -> Iterator[Any]:
+    """threads: None uses the default of torch. options: those of the model."""
     from seqwright.runtime import freeze_objects, keep_freed_memory
 
     keep_freed_memory()
     torch.set_num_threads(threads or torch.get_num_threads())
     torch.manual_seed(1)
-    model = our_model(SHAPES[shape]).eval()
+    model = our_model(SHAPES[shape], **options).eval()
     inputs = source_tokens(sources(rows, SHAPES[shape].vocabulary))
     freeze_objects()
     yield from rounds(lambda: our_outputs(model, inputs, beam), rows, seconds)
@@ -109,21 +112,24 @@ def hugging_face(
     yield from rounds(run, rows, seconds)
 
 
-def ctranslate2(shape: str, rows: int, beam: int, seconds: float, kind: str, threads: int) -> Iterator[Any]:
+def ctranslate2(
+    shape: str, rows: int, beam: int, seconds: float, kind: str, threads: int, **options: Any
+) -> Iterator[Any]:
+    """options: those of the model."""
     import ctranslate2 as engine
 
     torch.manual_seed(1)
-    model = our_model(SHAPES[shape]).eval()
+    model = our_model(SHAPES[shape], **options).eval()
     with tempfile.TemporaryDirectory() as folder:
         export(model, SHAPES[shape], Path(folder) / "model")
         translator = engine.Translator(str(Path(folder) / "model"), compute_type=kind, intra_threads=threads)
     if kind == "float32":
         _check_same(model, translator, SHAPES[shape].vocabulary)
-    texts = _texts(sources(rows, SHAPES[shape].vocabulary))
-    yield from rounds(lambda: _translate(translator, texts, beam), rows, seconds)
+    given = as_texts(sources(rows, SHAPES[shape].vocabulary))
+    yield from rounds(lambda: _translate(translator, given, beam), rows, seconds)
 
 
-def _texts(given: Ragged) -> list[list[str]]:
+def as_texts(given: Ragged) -> list[list[str]]:
     cuts = np.cumsum(given.lengths)[:-1]
     return [[*map(str, row), "</s>"] for row in np.split(given.flat, cuts)]
 
@@ -139,7 +145,7 @@ def _check_same(model: Any, translator: Any, vocabulary: int) -> None:
     """Check that the weights are the same by the outputs; rounding may decide near ties differently."""
     given = sources(16, vocabulary)
     both = zip(
-        _translate(translator, _texts(given), 5), our_outputs(model, source_tokens(given), 5), strict=True
+        _translate(translator, as_texts(given), 5), our_outputs(model, source_tokens(given), 5), strict=True
     )
     same = np.mean([theirs == ours for theirs, ours in both])
     if same < 0.8:
@@ -162,17 +168,23 @@ def rounds(run: Callable[[], Any], rows: int, seconds: float) -> Iterator[tuple[
 
 
 def export(model: Any, shape: Shape, folder: Path) -> None:
-    """Write a pre-norm Transformer as a CTranslate2 model."""
+    """Write a pre-norm Transformer with sinusoidal or rotary positions as a CTranslate2 model."""
     from ctranslate2.specs import transformer_spec
 
-    spec = transformer_spec.TransformerSpec.from_config(
-        (shape.layers, shape.layers), shape.heads, pre_norm=True
+    inside = model.encoder.stack.blocks[0].attention.position
+    rotary = {"rotary_dim": 2 * inside.pairs, "rotary_base": inside.base} if inside.inside else {}
+    spec = transformer_spec.TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(shape.layers, shape.heads, **rotary),
+        transformer_spec.TransformerDecoderSpec(shape.layers, shape.heads, **rotary),
     )
+    if rotary:
+        del spec.encoder.position_encodings  # the specification of an encoder always has them
     for theirs, part in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
         embeddings = theirs.embeddings[0] if isinstance(theirs.embeddings, list) else theirs.embeddings
         embeddings.weight = part.embedding.weight.detach().numpy()
         theirs.scale_embeddings = True
-        theirs.position_encodings.encodings = part.stack.position._rows(512).float().numpy()
+        if not rotary:
+            theirs.position_encodings.encodings = part.stack.position.vectors(Places.run(0, 512)).numpy()
         _norm(theirs.layer_norm, part.stack.norm)
         for layer, block in zip(theirs.layer, part.stack.blocks, strict=True):
             _attention(layer.self_attention, block.attention, block.around_attention.norm, joint=True)

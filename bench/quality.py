@@ -19,10 +19,11 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import seqwright
 from bench.tables import markdown, put
@@ -31,6 +32,7 @@ from seqwright.config.presets import PRESETS
 from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.labelled import open_labelled
 
+E = TypeVar("E")
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "quality.jsonl"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -330,6 +332,46 @@ def linear(experiment: Experiment, data: Path) -> float:
 def printed_by(*arguments: str) -> str:
     command = [sys.executable, "-m", "seqwright", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def command(
+    about: str,
+    name: str,
+    experiments: Mapping[str, E],
+    run: Callable[..., dict[str, Any]],
+    table: Callable[[], str],
+    *,
+    results: Path,
+    minutes: float,
+    data: str,
+) -> None:
+    """Run the command of a module that trains named experiments: `run(experiment, data, out, seed=…,
+    minutes=…)` returns the record of one, and `table` what stands at the marker `name` of the page.
+
+    about: the docstring of the module. data: what the folder DATA contains.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
+    parser.add_argument("--only", nargs="+", choices=experiments, default=[*experiments], metavar="NAME")
+    parser.add_argument("--minutes", type=float, help=f"of each training (default {minutes:g})")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs here")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        put(PAGE, name, table())
+        return
+    if options.data is None:
+        parser.error(f"DATA is missing: the folder with {data}")
+    for each in options.only:
+        with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
+            out, time = Path(folder, f"{each}-{options.seed}"), options.minutes or minutes
+            result = run(experiments[each], options.data, out, seed=options.seed, minutes=time)
+        record = {"name": each, **result}
+        if options.minutes is None:
+            append(results, record)
+        else:
+            print(json.dumps(record, ensure_ascii=False), flush=True)
 
 
 def table() -> str:

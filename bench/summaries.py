@@ -16,19 +16,16 @@ source (See et al. 2017). It is a choice between models, so it is judged on the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import tempfile
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import seqwright
-from bench.quality import HERE, PAGE, append, latest, printed_by, training_facts
-from bench.tables import markdown, put
+from bench.quality import HERE, command, latest, printed_by, training_facts
+from bench.tables import markdown
 from seqwright.config import DataConfig
 from seqwright.data.read_report import ReadReport
 
@@ -194,30 +191,8 @@ def _slashes(values: Iterable[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
-    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=[*EXPERIMENTS], metavar="NAME")
-    parser.add_argument("--minutes", type=float, help=f"of each training (default {MINUTES:g})")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs here")
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    if options.table:
-        put(PAGE, "summaries", table())
-        return
-    if options.data is None:
-        parser.error("DATA is missing: the folder with summaries/aeslc and summaries/samsum")
-    for name in options.only:
-        with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
-            out, minutes = Path(folder, f"{name}-{options.seed}"), options.minutes or MINUTES
-            result = run(EXPERIMENTS[name], options.data, out, seed=options.seed, minutes=minutes)
-        record = {"name": name, **result}
-        if options.minutes is None:
-            append(RESULTS, record)
-        else:
-            print(json.dumps(record, ensure_ascii=False), flush=True)
+    folders = "summaries/aeslc and summaries/samsum"
+    command(__doc__, "summaries", EXPERIMENTS, run, table, results=RESULTS, minutes=MINUTES, data=folders)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from seqwright.data.batch import PAD, Batch
 
 BATCHES = 24
 SMOOTHING = 0.1
+EARLIER = {"position": "sinusoidal", "zero_start": False}  # the Transformer of 2017, which all toolkits have
+CURRENT = {"position": "rotary", "zero_start": True}  # that of our presets
 
 
 def our_model(shape: Shape, **options: Any) -> nn.Module:
-    """A model with dropout everywhere that torch.nn.Transformer has it."""
+    """A Transformer of 2017 with dropout everywhere that torch.nn.Transformer has it."""
     from seqwright.models.building import build_model
 
     description = {
@@ -32,6 +34,7 @@ def our_model(shape: Shape, **options: Any) -> nn.Module:
         "dropout": shape.dropout,
         "attention_dropout": shape.dropout,
         "activation_dropout": shape.dropout,
+        **EARLIER,
         **options,
     }
     return build_model(description, source_vocabulary=shape.vocabulary, target_vocabulary=shape.vocabulary)

@@ -14,18 +14,15 @@ count favours the published models.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import math
 import shutil
-import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from bench.quality import HERE, PAGE, append, latest, printed_by, training_facts
-from bench.tables import markdown, put
+from bench.quality import HERE, command, latest, printed_by, training_facts
+from bench.tables import markdown
 
 RESULTS = HERE / "results" / "wikitext.jsonl"
 MINUTES = 30.0
@@ -95,30 +92,9 @@ def table() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", nargs="?", type=Path, help="the folder of the data")
-    parser.add_argument("--only", nargs="+", choices=MODELS, default=[*MODELS], metavar="NAME")
-    parser.add_argument("--minutes", type=float, help=f"of each training (default {MINUTES:g})")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs here")
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    if options.table:
-        put(PAGE, "wikitext", table())
-        return
-    if options.data is None:
-        parser.error("DATA is missing: the folder with language/wikitext2")
-    for name in options.only:
-        with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder:
-            out, minutes = Path(folder, f"{name}-{options.seed}"), options.minutes or MINUTES
-            result = run(MODELS[name][1], options.data, out, seed=options.seed, minutes=minutes)
-        record = {"name": name, **result}
-        if options.minutes is None:
-            append(RESULTS, record)
-        else:
-            print(json.dumps(record, ensure_ascii=False), flush=True)
+    options = {name: own for name, (_, own) in MODELS.items()}
+    folders = "language/wikitext2"
+    command(__doc__, "wikitext", options, run, table, results=RESULTS, minutes=MINUTES, data=folders)
 
 
 if __name__ == "__main__":

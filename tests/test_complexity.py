@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
 
-from bench.complexity import KINDS, Sizes, exponent, kept_bytes, main
+from bench.complexity import KINDS, Sizes, exponent, kept_bytes, main, page_table
 
 SMALL = Sizes(size=8, heads=2, window=3, stride=3, reach=2)
 COUNT = 14
@@ -54,8 +55,13 @@ def test_an_exponent_is_that_of_the_longer_half(power):
 
 
 def test_the_document(capsys):
-    main(["--json", "--most", "1024", "--size", "32", "--window", "64", "--repeats", "1"])
-    found = json.loads(capsys.readouterr().out)["layers"]
+    small = ["--most", "1024", "--size", "32", "--wider", "48", "--window", "64", "--repeats", "1"]
+    main(["--json", *small])
+    document = json.loads(capsys.readouterr().out)
+    found = document["layers"]
+    assert document["wider"]["size"] == 48
+    assert document["wider"]["layers"].keys() == found.keys()
+    assert [line.count("|") for line in page_table(document).splitlines()[:8]] == [11] * 8
     assert set(found) >= {"self", "restricted", "compressed", "recurrent", "convolutional"}
     for layer in found.values():
         assert list(layer["seconds"]) == ["128", "256", "512", "1024"]
@@ -67,7 +73,10 @@ def test_the_document(capsys):
 
 
 def test_a_layer_stops_before_it_takes_too_much(capsys):
-    main(["--most", "4096", "--size", "32", "--window", "64", "--repeats", "1", "--gigabytes", "0.02"])
-    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:]}
-    assert " 4096 " in rows["restricted"]
-    assert " 512 " in rows["self_dropout"]
+    small = ["--most", "4096", "--size", "32", "--wider", "32", "--window", "64", "--repeats", "1"]
+    main(["--json", *small, "--gigabytes", "0.02"])
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    ends = {name: (list(layer["seconds"])[-1], layer["stopped"]) for name, layer in layers.items()}
+    assert ends["restricted"] == ("4096", "")
+    assert ends["self_dropout"][0] == "512"
+    assert re.fullmatch(r"1,024 could keep 0\.\d GB", ends["self_dropout"][1])

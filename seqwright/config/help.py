@@ -15,7 +15,7 @@ from typing import Any
 from seqwright.config.presets import PRESETS
 from seqwright.config.registry import Registry, hints_of, options_of
 from seqwright.config.tables import Config
-from seqwright.config.validation import field_hints, help_text, in_words, limits
+from seqwright.config.validation import doc, field_hints, help_text, in_words, limits
 from seqwright.errors import ConfigError
 
 REGISTRIES = {  # by the name of a part in a configuration; imported when they are needed
@@ -117,6 +117,8 @@ def _tables() -> dict[str, type]:
 
 def _part(kind: str, name: str) -> Topic:
     part = registry(kind).get(name)
+    if kind == "task":  # what its constructor takes is made from the data
+        return Topic(f"{kind}.{name}", _summary(part))
     summary, _ = split_docstring(inspect.getdoc(part) or "", list(options_of(part)))
     return Topic(f"{kind}.{name}", summary, _options_of(part))
 
@@ -201,5 +203,5 @@ def _options_of(part: type) -> tuple[Option, ...]:
 def _documented(name: str, hint: Any, default: Any, text: str = "") -> Option:
     literal = None
     if default is not inspect.Parameter.empty:
-        literal = "none" if default is None else json.dumps(default, ensure_ascii=False)
+        literal = doc(hint).none if default is None else json.dumps(default, ensure_ascii=False)
     return Option(name, in_words(hint), literal, limits(hint), help_text(hint) or text)

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Doc:
-    """The help text of an option: `Annotated[int, Doc("Steps between two validations.")]`."""
+    """The help text of an option: `Annotated[int, Doc("Steps between two validations.")]`.
 
-    text: str
+    none: what a default of None stands for, if it is neither "none" nor clear from the text.
+    """
+
+    text: str = ""
+    none: str = "none"
 
 
 Count = Annotated[int, Ge(1)]
@@ -115,7 +119,11 @@ def limits(hint: Any) -> str:
 
 
 def help_text(hint: Any) -> str:
-    return next((note.text for note in _notes(hint) if isinstance(note, Doc)), "")
+    return doc(hint).text
+
+
+def doc(hint: Any) -> Doc:
+    return next((note for note in _notes(hint) if isinstance(note, Doc)), Doc())
 
 
 def _members(hint: Any) -> list[Any]:

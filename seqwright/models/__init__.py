@@ -130,7 +130,7 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def forward(self, tokens: Tensor, state: Any, real: Tensor | None = None) -> tuple[Tensor, Any]:
-        """tokens (R, T), real (R, T) False for padding at the left -> (R, T, size), and the next state."""
+        """tokens (R, T), real (R, T) False for padding at the right -> (R, T, size), and the next state."""
         raise NotImplementedError
 
 

@@ -61,12 +61,7 @@ class DecoderOnly(DecoderModel):
         """Return the state before the first token: for a number of rows, or after reading prompts."""
         if isinstance(source, int):
             return self.decoder.start(None, source)
-        ids, count = source.ids, source.ids.shape[1]
-        state = self.decoder.start(None, len(ids))
-        if source.lengths is None:
-            return self.decoder(ids, state)[1]
-        order = torch.arange(count, device=ids.device) - (count - source.lengths[:, None])  # padded left
-        return self.decoder(ids.gather(1, order % count), state, order >= 0)[1]
+        return self.decoder(source.ids, self.decoder.start(None, len(source.ids)), source.real)[1]
 
 
 def _joined(batch: Any) -> tuple[Tensor, Tensor]:

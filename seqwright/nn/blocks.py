@@ -150,14 +150,20 @@ class BoundBlock:
 
 
 class Stack(InferenceModule["BoundStack"]):
-    """Blocks over embeddings. memory_size: they attend to a memory, too; causal: not to the future.
+    """Blocks over embeddings.
 
-    heads, head_size: a number, or one for each layer (0 heads where all are pruned; then head_size must be
-    given). cross_heads, cross_head_size, cross_score: those of the attention to the memory, if they differ.
+    memory_size: the size of the vectors of a memory that they attend to, too; None: there is no memory.
+    causal: whether the future is hidden.
+
+    heads: a number, or one for each layer (0 where all are pruned; then head_size must be given).
+    head_size: the size of a query and a key, one for all layers or one for each; by default size / heads.
+    cross_heads: as heads, of the attention to the memory, if they differ.
+    cross_head_size: as head_size, of the attention to the memory, if it differs.
+    cross_score: the score of the attention to the memory, if it differs.
     position: how the order of tokens is encoded, on the embeddings or inside each self-attention.
     window: each token sees that many neighbours on each side (the restricted self-attention of Vaswani et al.
-    2017, section 4). global_tokens: the first tokens, which see and are seen from everywhere in spite of it
-    (Beltagy et al. 2020, 3.1).
+    2017, section 4). global_tokens: the first tokens, which attend to all tokens and are attended to by all,
+    whatever the window (Beltagy et al. 2020, 3.1).
     growth: how keys are kept, one way or several that the layers take in turn: append (all of them), last
     (those within the window) or compressed (blocks of them, which no window hides); by default the one that
     fits the window.

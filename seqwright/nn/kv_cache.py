@@ -7,7 +7,7 @@ of two calls that continue from the same past gets a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -287,19 +287,39 @@ class Last(Append):
     def keep(self, keys: Keys, context: AttentionContext) -> Keys:
         """Cut at twice the window, so that the cost of a step is bounded."""
         places = keys.places
-        if places.first is None or places.last is None or places.last - places.first < 2 * self.window:
+        if places.count <= (2 * self.window + self.global_tokens) * context.width:
             return keys
-        first, last = places.last - self.window + 1, places.last
+        cut = context.once(
+            ("last", self.window), places, lambda: self._cut(places, keys.groups, context.width)
+        )
+        groups, heads, _, size = keys.both.shape
+        index = cut.index[:, None, :, None].expand(groups, heads, -1, size)
+        return Keys(keys.both.gather(2, index), keys.sizes, cut.places)
 
-        def fewer() -> tuple[Tensor, Places]:
-            kept = (places.pos >= first) | (places.pos < self.global_tokens)
-            near = kept.nonzero().squeeze(-1)
-            seen = None if places.seen is None else places.seen[..., near]
-            # `first` passes over the global ones: it decides whether a query is too far away from a key
-            return near, Places(places.pos[near], seen, first, last)
+    def _cut(self, places: Places, groups: int, width: int) -> Cut:
+        """Keep the keys that a row of a group needs; a group that needs fewer gets hidden ones in front."""
+        alike = places.seen is None and not places.by_group
+        pos = places.pos.expand(1 if alike else groups, -1)
+        seen = places.seen_by(len(pos), width)
+        last = pos[:, None].where(seen, -1).amax(-1, keepdim=True)  # of each row, (G, width, 1)
+        near = (pos[:, None] > last - self.window) | (pos[:, None] < self.global_tokens)
+        kept = (seen & near).any(1)
+        order = kept.sort(dim=-1, stable=True)
+        index = order.indices[:, places.count - int(order.values.any(0).sum()) :]
+        pos = pos.gather(1, index)
+        if alike:
+            # the first one passes over the global ones: it tells whether a query is too far from a key
+            end = int(last.max())
+            return Cut(index, Places(pos[0], None, end - self.window + 1, end))
+        seen = (seen & kept[:, None]).gather(2, index[:, None].expand(-1, width, -1))
+        return Cut(index, Places(pos, seen if width > 1 else seen[:, 0]))
 
-        near, kept = context.once(("last", self.window), places, fewer)
-        return Keys(keys.both[:, :, near], keys.sizes, kept)
+
+class Cut(NamedTuple):
+    """The keys that are kept in each group, or in every one alike: index (G or 1, n)."""
+
+    index: Tensor
+    places: Places
 
 
 class Compressed(Growth):

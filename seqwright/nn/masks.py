@@ -62,10 +62,9 @@ class Places:
         return cls(parts, None, first, first + count - 1, count=count * width, device=device)
 
     @classmethod
-    def padded(cls, real: Tensor, before: Tensor | None = None) -> Places:
-        """Positions that count the real tokens only, after `before` (B,) earlier ones. real (B, T) bool."""
-        pos = real.long().cumsum(-1) - 1
-        return cls((pos if before is None else pos + before[:, None]).clamp(min=0), real)
+    def padded(cls, real: Tensor) -> Places:
+        """Positions that count the real tokens only. real (B, T) bool."""
+        return cls((real.long().cumsum(-1) - 1).clamp(min=0), real)
 
     @property
     def pos(self) -> Tensor:
@@ -140,7 +139,7 @@ class Places:
         for part, own in zip(parts, groups, strict=True):
             missing = count - part.count
             pos.append(F.pad(part.pos.expand(own, part.count), (missing, 0)))
-            visible = part._seen_by(own, width if by_row else 1)
+            visible = part.seen_by(own, width if by_row else 1)
             seen.append(F.pad(visible, (missing, 0), value=False))
         both = torch.cat(seen)  # (G, width or 1, K)
         used = both.flatten(0, 1).any(0)
@@ -154,7 +153,7 @@ class Places:
         last = None if self.last is None or new.last is None else max(self.last, new.last)
         seen = None
         if width > 1 or self.seen is not None or new.seen is not None:  # what each row sees, (G, width, K)
-            both = self._seen_by(groups, width), new.own(groups, width)._seen_by(groups, width)
+            both = self.seen_by(groups, width), new.own(groups, width).seen_by(groups, width)
             seen = torch.cat(both, dim=-1)
         if self.by_group or new.by_group:
             each = [p if p.dim() == 2 else p.expand(groups, -1) for p in (self.pos, new.pos)]
@@ -162,8 +161,8 @@ class Places:
         parts, count = _joined(self._parts, new._parts), self.count + new.count
         return Places(parts, seen, first, last, count=count, device=self._device, newest=new)
 
-    def _seen_by(self, groups: int, width: int) -> Tensor:
-        """(G, width, K)."""
+    def seen_by(self, groups: int, width: int) -> Tensor:
+        """Which row of a group sees which places, (G, width, K)."""
         if self.seen is None:
             return torch.ones(groups, width, self.count, dtype=torch.bool, device=self._device)
         seen = self.seen if self.seen.dim() == 3 else self.seen[:, None]

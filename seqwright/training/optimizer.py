@@ -20,12 +20,15 @@ NotNegative = Annotated[float, Ge(0), Lt(math.inf)]
 Rate = Annotated[Positive, Doc("Highest learning rate; the schedule sets the fraction of it at each step.")]
 Betas = Annotated[tuple[Share, Share], Doc("Decay of the first and the second moment.")]
 Decay = Annotated[NotNegative, Doc("Weight decay of matrices.")]
-Factor = Annotated[Positive, Doc("Factor of the learning rate of embeddings and the output layer.")]
+Factor = Annotated[
+    Positive, Doc("Factor of the learning rate of embeddings and the output layer of a decoder.")
+]
 PartFactors = Annotated[
     dict[str, Positive], Doc("Factors of the learning rate of parts of the model, such as encoder.")
 ]
 VectorFactor = Annotated[Positive, Doc("Factor of the learning rate of biases, norms and other vectors.")]
 OUTER = {"embedding", "output"}  # parts of a name whose matrices are tables of symbols
+AROUND = {*OUTER, "embed", "position", "positions", "queries", "head"}  # whose matrices are not inside blocks
 
 
 class Optimizer:
@@ -73,7 +76,8 @@ class Optimizer:
 class Adamw(Optimizer):
     """AdamW (Loshchilov & Hutter 2019); only matrices have weight decay.
 
-    embedding_rate, vector_rate: factors of the rate for tables of symbols, and for all that is not a matrix.
+    embedding_rate: a factor of the rate for tables of symbols (see `is_table`).
+    vector_rate: a factor of the rate for all that is not a matrix.
     part_rates: factors of the rate for parts of the model, for fine-tuning (Howard & Ruder 2018, 3.2).
     """
 
@@ -109,12 +113,16 @@ class Adamw(Optimizer):
 
 
 def is_table(name: str) -> bool:
-    """Whether a matrix of this name is an embedding or an output layer."""
+    """Whether a matrix of this name is an embedding of symbols or the output layer of a decoder.
+
+    A tied output layer is the embedding. The layers of heads and the learned positions are not tables.
+    """
     return not OUTER.isdisjoint(name.split("."))
 
 
 class Muon(Adamw):
-    """Orthogonalised momentum for the matrices inside the blocks (Jordan et al. 2024); AdamW for the rest.
+    """Orthogonalised momentum for the matrices inside the blocks (Jordan et al. 2024); AdamW for the rest:
+    embeddings, learned positions, heads, output layers and vectors.
 
     The update of a matrix has the root mean square of an Adam update (Liu et al. 2025, eq. 4), so one rate
     serves both. The Newton–Schulz iteration uses the precision of the parameters; that of torch uses
@@ -135,7 +143,8 @@ class Muon(Adamw):
         super().__init__(model, **options)
 
     def make(self, parameters: Mapping[str, nn.Parameter]) -> list[torch.optim.Optimizer]:
-        inner = {name: p for name, p in parameters.items() if p.dim() == 2 and not is_table(name)}
+        matrices = {name: p for name, p in parameters.items() if p.dim() == 2}
+        inner = {name: p for name, p in matrices.items() if AROUND.isdisjoint(name.split("."))}
         parts = super().make({name: p for name, p in parameters.items() if name not in inner})
         if inner:
             defaults = {"lr": self.rate, "momentum": self.momentum, "weight_decay": self.decay}

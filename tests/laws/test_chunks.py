@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from cases import DECODER_CASES, MODES, TOLERANCE, ids, source, with_decoder
+from cases import DECODER_CASES, MODES, TOLERANCE, alone, ids, source, with_decoder
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -68,14 +68,33 @@ def test_pieces_have_the_gradients_of_the_whole(case):
     assert_close(found[1], found[0], **TOLERANCE)
 
 
-def test_a_window_keeps_its_memory_small():
-    """Restricted to r neighbours, a step costs the same however long the output is."""
-    model = with_decoder("transformer:sinusoidal-window")
+@pytest.mark.parametrize("case", ["transformer:sinusoidal-window", "transformer:global"])
+def test_a_window_keeps_its_memory_small(case):
+    """Restricted to r neighbours, a step costs the same however long the output is: after prompts of
+    different length, for states that joined and for a beam.
+    """
+    model, prompts = with_decoder(case), [[4, 5, 6] * 7, [7, 8, 4]]
+    mask = model.decoder.stack.blocks[0].attention.mask
+    most = 2 * mask.window + mask.global_tokens + 1
+
+    def steps(state, tokens, width=1):
+        for token in tokens:
+            _, state = model.decoder(torch.full((state.groups * width, 1), token), state)
+        assert all(keys.count <= most * width for keys in state.past)
+        return state
+
     with torch.inference_mode():
-        state = model.start(source([[4, 5]]))
-        for _ in range(50):
-            _, state = model.decoder(torch.tensor([[4]]), state)
-    assert all(keys.count <= 2 * 2 + 1 for keys in state.past)
+        padded = source(prompts)
+        _, state = model.decoder(padded.ids, model.start(source([[4, 5], [6]])), padded.real)
+        other = steps(model.start(source([[7, 8]])), [5] * 30)
+        state = steps(steps(state, [6, 7]).join([other]), [8, 4] * 4)
+        state = steps(state.select([0, 0, 1, 1, 2, 2]), [5, 6] * 6, width=2)
+        scores, _ = model.step(torch.full((6, 1), 4), state)
+    after = [8, 4] * 4 + [5, 6] * 6 + [4]
+    expected = [alone(model, [4, 5], [*prompts[0], 6, 7, *after])] * 2
+    expected += [alone(model, [6], [*prompts[1], 6, 7, *after])] * 2
+    expected += [alone(model, [7, 8], [5] * 30 + after)] * 2
+    assert_close(scores, torch.stack(expected), **TOLERANCE)
 
 
 def test_a_step_copies_no_keys():

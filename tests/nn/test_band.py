@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from seqwright.data.batch import within
+from seqwright.models.decoders.transformer import Transformer
 from seqwright.nn import band
 from seqwright.nn.blocks import Stack
 from seqwright.nn.masks import Places
@@ -118,8 +120,11 @@ def test_recording_sees_the_weights_of_the_whole():
     assert_close(look.weights.sum(-1), torch.ones_like(look.weights[..., 0]))
 
 
-def test_blocks_need_memory_in_proportion_to_the_length():
-    """No tensor of a pass has more elements than a few per token and neighbour."""
+@pytest.mark.parametrize("shorter", [0, 20])
+def test_blocks_need_memory_in_proportion_to_the_length(shorter):
+    """No tensor of a pass has more elements than a few per token and neighbour. shorter: of two prompts, the
+    second one has so many tokens less.
+    """
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Largest(TorchDispatchMode):
@@ -132,11 +137,15 @@ def test_blocks_need_memory_in_proportion_to_the_length():
                     self.elements = max(self.elements, each.numel())
             return found
 
-    stack = made(causal=True, window=16, layers=1).float()
+    options = OPTIONS | {"layers": 1, "window": 16}
+    decoder = Transformer(vocabulary=9, memory_size=None, **options).eval()
     sizes = []
     for length in (1024, 4096):
+        lengths = torch.tensor([length, length - shorter])
+        real = within(lengths, length) if shorter else None
         with Largest() as largest:
-            stack(torch.randn(1, length, 8), Places.run(0, length))[0].sum().backward()
+            hidden, _ = decoder(torch.randint(4, 9, (2, length)), decoder.start(None, 2), real)
+            hidden.sum().backward()
         sizes.append(largest.elements)
     assert sizes[1] <= 4.2 * sizes[0]
     assert sizes[1] < 4096 * 4096 / 4

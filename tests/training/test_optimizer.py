@@ -112,15 +112,31 @@ def test_muon_updates_inner_matrices_by_orthogonal_steps():
     assert values.max() < 1.35
 
 
-def test_muon_leaves_embeddings_and_outputs_to_adamw_also_of_the_members_of_an_ensemble():
-    table = {"kind": "ensemble", "size": 8, "layers": 1, "heads": 2, "tie": False}
-    model = build_model(table, source_vocabulary=9, target_vocabulary=9)
+LEARNED = {"kind": "transformer", "position": "learned"}
+READER = {"kind": "encoder_only", "encoder": LEARNED}
+
+
+@pytest.mark.parametrize(
+    ("table", "outer"),
+    [
+        ({"kind": "ensemble", "tie": False}, {"members.0.output.weight", "members.1.output.weight"}),
+        ({"kind": "decoder_only", "decoder": LEARNED, "tie": False}, {"output.weight"}),
+        ({**READER, "head": "classes"}, {"head.linear.weight"}),
+        ({**READER, "head": "tokens", "tie": False}, {"head.weight"}),
+        ({"kind": "encoder_only", "encoder": "patches", "head": "classes"}, {"encoder.embed.weight"}),
+    ],
+    ids=["ensemble", "language model", "classifier", "masked language model", "vision"],
+)
+def test_muon_changes_only_matrices_inside_blocks(table, outer):
+    facts = {"source_vocabulary": 9, "target_vocabulary": 9, "vocabulary": 9, "classes": 3}
+    facts |= {"channels": 3, "image_size": 8}
+    model = build_model({"size": 8, "layers": 1, "heads": 2, **table}, **facts)
     optimizer = build("muon", model)
     names = {parameter: name for name, parameter in optimizer.names.items()}
     by_muon = {names[p] for group in optimizer.parts[1].param_groups for p in group["params"]}
-    assert by_muon
-    assert not [name for name in by_muon if "embedding" in name or "output" in name]
-    assert {"members.0.output.weight", "members.1.output.weight"} <= optimizer.names.keys()
+    inside = {name for name, p in model.named_parameters() if p.dim() == 2 and ".blocks." in name}
+    assert by_muon == inside
+    assert outer <= optimizer.names.keys() - inside
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS.names())

@@ -328,9 +328,7 @@ class SeriesFiles(OpenedFiles):
         if not self._divided:
             return {"train": (0, steps)}
         if rows and sum(rows) > steps:
-            raise InputError(
-                f"data.rows has {sum(rows):,} steps, but {self.name} has {steps:,}; lower it"
-            )
+            raise InputError(f"data.rows has {sum(rows):,} steps, but {self.name} has {steps:,}; lower it")
         count = sum(rows) if rows else steps
         fractions = fractions_of(self.data)
         numbers = groupby(range(count), lambda number: fractions.part(place_in_order(number, count)))

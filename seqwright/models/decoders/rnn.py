@@ -16,6 +16,7 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from seqwright.config.registry import Count, check_options, unknown
+from seqwright.config.validation import Doc
 from seqwright.data.batch import PAD
 from seqwright.errors import ConfigError
 from seqwright.models import Decoder, Encoded, join_lengths, same_width
@@ -28,6 +29,9 @@ from seqwright.nn.masks import AttentionContext, Places, regroup, take
 from seqwright.nn.pooling import masked_mean
 from seqwright.nn.recurrent import Cell, Cells, Recurrent
 
+Attending = Annotated[
+    str | Mapping[str, Any] | None, Doc(none="bahdanau where there is a source, otherwise none")
+]
 RECIPES: dict[str, dict[str, Any]] = {
     "bahdanau": {"score": "additive", "projections": "qk", "bias": False},
     "luong-dot": {"score": "dot", "projections": ""},
@@ -80,7 +84,7 @@ class Rnn(Decoder):
     """Recurrent layers with or without attention.
 
     attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head), a table of options of
-    an attention, or none. Without an option: bahdanau where there is a source, otherwise none.
+    an attention, or none.
     query: whether the previous state (Bahdanau) or the current one (Luong) is the query of the attention.
     feed: the input of the cells in addition to the embedding: nothing, the context, or the last output
     (Luong's input feeding).
@@ -104,7 +108,7 @@ class Rnn(Decoder):
         readout_size: Count | None = None,
         layers: Count = 1,
         cell: Cell = "lstm",
-        attention: str | Mapping[str, Any] | None = None,
+        attention: Attending = None,
         query: Literal["previous", "current"] = "current",
         feed: Literal["nothing", "context", "output"] = "output",
         gate: bool = False,

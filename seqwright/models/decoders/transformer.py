@@ -72,16 +72,15 @@ class Transformer(Decoder):
         self, tokens: Tensor, state: TransformerState, real: Tensor | None = None
     ) -> tuple[Tensor, TransformerState]:
         (rows, count), groups, length = tokens.shape, state.groups, state.length
-        if real is None and isinstance(length, int):
+        if isinstance(length, int):
             places = Places.run(length, count, width=state.width, device=tokens.device)
-            length = length + count
-        elif real is None:
-            pos = length[:, None] + torch.arange(count, device=tokens.device)  # type: ignore[index]
-            places, length = Places(pos.view(groups, -1)), length + count
         else:
-            before = torch.as_tensor(length, device=tokens.device).expand(rows)
-            pos = Places.padded(real, before).pos
-            places, length = Places(pos.view(groups, -1), real.view(groups, -1)), before + real.sum(-1)
+            pos = length[:, None] + torch.arange(count, device=tokens.device)
+            places = Places(pos.view(groups, -1))
+        if real is None:
+            length = length + count
+        else:
+            places, length = places.with_seen(real.view(groups, -1)), length + real.sum(-1)
         # the rows of a group become one row of queries
         embedded = self.embedding(tokens.view(groups, state.width * count))
         hidden, past = state.stack(embedded, places, state.past, state.memory, state.width)

@@ -25,8 +25,11 @@ class Hierarchical(Encoder):
     The sentences of all rows are one batch of the lower level, so that no computation is spent on missing
     sentences. In a source without boundaries each token is a sentence.
 
-    lower, upper: encoders that read sequences. pooling: how the words of a sentence become one vector.
-    size, layers, dropout: of both levels, unless the description of a level sets them.
+    lower: the encoder of the words of a sentence. upper: the encoder of the vectors of the sentences.
+    pooling: how the words of a sentence become one vector.
+    size: of both levels, unless the description of a level sets it.
+    layers: of each level, unless its description sets them.
+    dropout: of both levels, unless the description of a level sets it.
     """
 
     reads = Segments

@@ -18,10 +18,10 @@ from seqwright.nn.masks import Places
 class Patches(Network):
     """Overlapping patches of the past as tokens; the vectors of all patches together predict the future.
 
-    The last value is repeated so that the last patch ends with it. The other options are those of the stack.
-    patch: steps of a patch; stride: steps between two patches. identify: each series and channel has a vector
-    of its own. Features that are known in advance are part of each patch, and those of the future are one
-    more token.
+    The last value is repeated so that the last patch ends with it. Features that are known in advance are
+    part of each patch, and those of the future are one more token. The other options are those of the stack.
+    patch: steps of a patch. stride: steps from the beginning of a patch to that of the next one.
+    identify: each series and channel has a vector of its own.
     """
 
     passes_to = Stack
