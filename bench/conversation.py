@@ -141,9 +141,11 @@ def _scores(name: str, record: dict[str, Any]) -> list[str]:
 def _targets(found: dict[str, dict[str, Any]]) -> list[str]:
     """Whether many turns are better than one, and whether retrieval finds the right reply."""
     lines = []
-    if {"single-turn", "multi-turn"} <= found.keys():
-        one, many = (found[name]["metrics"]["perplexity"] for name in ("single-turn", "multi-turn"))
-        lines.append(f"many turns better than one in perplexity: {_verdict(many < one)}")
+    ways = {"multi-turn": "with an encoder", "decoder-only": "without an encoder, the default"}
+    for name, way in ways.items():
+        if {"single-turn", name} <= found.keys():
+            one, many = (found[each]["metrics"]["perplexity"] for each in ("single-turn", name))
+            lines.append(f"many turns better than one in perplexity, {way}: {_verdict(many < one)}")
     if "retrieval" in found:
         recall = found["retrieval"]["metrics"]["recall_at_1_of_10"]
         lines.append(f"recall@1 of 10 of retrieval at least 45 % (chance is 10 %): {_verdict(recall >= 45)}")
