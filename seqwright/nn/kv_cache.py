@@ -293,7 +293,7 @@ class Last(Append):
             ("last", self.window), places, lambda: self._cut(places, keys.groups, context.width)
         )
         groups, heads, _, size = keys.both.shape
-        index = cut.index[:, None, :, None].expand(groups, heads, -1, size)
+        index = cut.kept[:, None, :, None].expand(groups, heads, -1, size)
         return Keys(keys.both.gather(2, index), keys.sizes, cut.places)
 
     def _cut(self, places: Places, groups: int, width: int) -> Cut:
@@ -316,9 +316,9 @@ class Last(Append):
 
 
 class Cut(NamedTuple):
-    """The keys that are kept in each group, or in every one alike: index (G or 1, n)."""
+    """The keys that are kept in each group, or in every one alike: their numbers (G or 1, n)."""
 
-    index: Tensor
+    kept: Tensor
     places: Places
 
 
