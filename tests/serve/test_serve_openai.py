@@ -125,7 +125,7 @@ def test_a_chat_with_a_translator_and_with_a_language_model(server, run):
 
 @pytest.mark.parametrize("kind", ["encoder_decoder", "dual_encoder"])
 def test_a_conversation_replies_to_all_messages(tmp_path, kind):
-    """Those of the system are read, too. Of a retrieved reply only the defaults of clients are ignored."""
+    """Those of the system are read, too. A retrieved reply ignores what clients send by default."""
     talk = toy_run(tmp_path / "talk", "conversation", kind, steps=2)
     said = [("system", "be kind"), ("user", "i am abc"), ("assistant", "hi abc"), ("user", "i am def")]
     messages = [{"role": role, "content": text} for role, text in said]
@@ -140,11 +140,10 @@ def test_a_conversation_replies_to_all_messages(tmp_path, kind):
         assert found["choices"][0]["message"]["content"] == wanted["output"]
         assert found["usage"]["prompt_tokens"] == wanted["reading"]["tokens"]
         if kind == "dual_encoder":
-            assert chat(temperature=1, top_p=1)["choices"] == found["choices"]
-            for option, name in (("temperature", "temperature"), ("max_tokens", "max_length")):
-                message = chat(**{option: 2})["error"]["message"]
-                assert message.startswith(f"{name} is 2")
-                assert "retrieves replies" in message
+            assert chat(temperature=1, top_p=1, max_tokens=1)["choices"] == found["choices"]
+            message = chat(temperature=2)["error"]["message"]
+            assert message.startswith("temperature is 2")
+            assert "retrieves replies" in message
 
 
 @pytest.mark.parametrize(

@@ -193,10 +193,10 @@ def _about(model: Served) -> dict[str, Any]:
 
 def _options(asked: Common, model: Served, length: int | None, number: int) -> dict[str, Any]:
     """Return the options of the task for the `number`th choice."""
-    options: dict[str, Any] = {} if length is None else {"max_length": length}
+    retrieves = model.retrieves  # clients send a length and their defaults, which change no retrieved reply
+    options: dict[str, Any] = {} if length is None or retrieves else {"max_length": length}
     drawn = {"temperature": asked.temperature, "top_p": asked.top_p}
-    usual = 1 if model.retrieves else None  # the default of clients, which changes no retrieved reply
-    drawn = {name: value for name, value in drawn.items() if value not in (None, usual)}
+    drawn = {name: value for name, value in drawn.items() if value not in (None, 1 if retrieves else None)}
     sampled = bool(drawn) and asked.temperature != 0
     if model.task.usage.prompted or sampled:
         seed = asked.seed if asked.seed is not None else secrets.randbelow(1 << 31)
