@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_an_error_with_a_way_out(description, words):
 def test_final_states_that_cannot_be_copied(encoder):
     """A Transformer has none, and other recurrent encoders have other shapes."""
     model = build(encoder=encoder, decoder={"kind": "rnn", "start": "copy"})
-    with pytest.raises(ConfigError, match=r'start = "copy" needs .*recurrent encoder.*take start = "tanh"'):
+    with pytest.raises(ConfigError, match=r'start = "copy" needs .*recurrent encoder.*use start = "tanh"'):
         model.start(Tokens(torch.tensor([[4, 5]])))
 
 

@@ -481,7 +481,7 @@ def test_a_run_outlives_a_change_of_its_preset(
     run_design(design(plain, folder=folder, by_recipe=False), folder, Console(None))
     assert Run.open(folder).checkpoints().steps()[-1] == 5
     other = merged(plain, {"model": {"preset": "cho2014"}})
-    with pytest.raises(ModelError, match=r'begun .* \(model.preset: "bahdanau2015" -> "cho2014"\);'):
+    with pytest.raises(ModelError, match=r'started .* \(model.preset: "bahdanau2015" -> "cho2014"\);'):
         run_design(design(other, folder=folder, by_recipe=False), folder, Console(None))
     start = {"data": table["data"], "training": {"steps": 1}, "start": str(folder)}
     run_design(design(start), tmp_path / "tuned", Console(None))

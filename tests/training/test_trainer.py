@@ -272,7 +272,7 @@ def test_14_50_another_configuration_is_refused_with_the_difference(pairs, tmp_p
         ("training.optimizer.rate=0.5", "training.optimizer"),
         ("seed=9", "seed: 1 -> 9"),
     ):
-        with pytest.raises(ModelError, match="begun with another configuration") as error:
+        with pytest.raises(ModelError, match="started with another configuration") as error:
             train(tiny.configuration(pairs, "training.steps=3", change), tmp_path / "run")
         assert shown in str(error.value)
         assert error.value.exit_code == 3
