@@ -11,7 +11,7 @@ A tokenizer encodes each text separately, FIELD as one id, and SYMBOL with its n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 FIELD = "\ufdd0"
 SYMBOL = "\ufdd1"
@@ -37,6 +37,11 @@ def is_blank(source: str) -> bool:
     return not source or source.isspace() or (FIELD in source and not source.replace(FIELD, "").strip())
 
 
+def has_blank_field(source: str) -> bool:
+    """Return whether the text of a field is blank, in a source without symbols."""
+    return any(not field or field.isspace() for field in source.split(FIELD))
+
+
 def plain(text: str) -> str:
     """Return a text from outside without characters that would be read as markers."""
     return _MARKERS.sub(REPLACEMENT, text) if has_fields(text) else text
@@ -58,9 +63,25 @@ def join_fields(fields: Iterable[str | list[str]]) -> JoinedFields:
     return JoinedFields("".join(parts))
 
 
+def join_texts(texts: Sequence[str]) -> str:
+    """Return texts as the fields of one source; if all of them are blank, an empty one."""
+    return join_fields(texts) if any(text.strip() for text in texts) else ""
+
+
 def split_parts(source: str) -> list[str]:
     """Return texts at even indices and markers at odd ones; joined, they are the source."""
     return _PARTS.split(source) if has_fields(source) else [source]
+
+
+def places_read(ids: Sequence[int], limit: int, separator: int | None = None) -> Sequence[int]:
+    """Return the places of the ids that are read, at most `limit`: the first ones. Of two fields with this
+    separator the longer one is cut first, so that two long ones keep halves.
+    """
+    if separator is None or separator not in ids:
+        return range(min(limit, len(ids)))
+    middle, room = ids.index(separator), limit - 1
+    left = min(middle, max(room - (len(ids) - middle - 1), (room + 1) // 2))
+    return [*range(left), *range(middle, min(middle + 1 + room - left, len(ids)))]
 
 
 def as_line(source: str) -> str:

@@ -259,6 +259,11 @@ class Task(ABC, Generic[E, P]):
     def toy(cls, seed: int) -> list[dict[str, str]]:
         """Return records by role that a small model learns in seconds; every law of a task runs on them."""
 
+    @property
+    def own_roles(self) -> tuple[Role, ...]:
+        """The columns that a fitted task reads, where they depend on the files."""
+        return self.roles
+
     # What is learned from the training split --------------------------------------------------------
 
     @classmethod

@@ -1,4 +1,8 @@
-"""A configuration for texts with labels, chosen by their number and lengths, with reasons."""
+"""A configuration for texts with labels, chosen by their number and lengths, with reasons.
+
+Two texts per label are compared token by token, so their encoder is a Transformer: detectors of n-grams see
+each text by itself.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,12 @@ from seqwright.config.presets import as_table
 from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.config.registry import parse as parse_spec
 from seqwright.data.checks.statistics import LengthHistogram, TextColumn
+from seqwright.data.readers.labelled import pair_of
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 
-# presets for running text, for little of it, and for single words
+# presets for running text, for little of it, and for single words and pairs of texts
 NGRAMS, FEW, LETTERS = "ngram-classifier", "kim2014", "tiny-classifier"
 LITTLE = 500_000  # words
 PIECES, MOST_PIECES = 1.3, 2.0  # tokens per word, on average and at most in a long text
@@ -51,11 +56,13 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
             f"{survey.name}: every text has the label {only!r}; a classifier needs at least two labels"
         )
     texts, column = survey.report.examples, survey.report.columns["text"]
-    words, ending = _by_words(column, requested.get("tokenizer", {})), requested.get("training", {})
+    paired = pair_of(DataConfig(columns=survey.columns)) is not None
+    words = _by_words(column, requested.get("tokenizer", {}), 2 if paired else 1)
+    ending = requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(texts)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     count = round(column.words.mean * column.words.total())
-    preset = _preset(as_table(requested.get("model", {})), words, count)
+    preset = _preset(as_table(requested.get("model", {})), words and not paired, count)
     length = _length(column, words, preset)
     mean = min(
         PIECES * column.words.mean if words else column.characters.mean, length.table["data"]["max_length"]
@@ -69,7 +76,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _tokenizer(count, words, preset, longer),
         length,
         *_sentences(preset, requested),
-        _model(survey, preset, epochs),
+        _model(survey, preset, epochs, paired),
         _batch(preset, longer, tokens, mean + 1),
         *time,
         *limit,
@@ -81,19 +88,23 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _by_words(column: TextColumn, tokenizer: Mapping[str, Any]) -> bool:
-    """Whether the texts are read by words and pieces of them: as requested, or if they have several words."""
+def _by_words(column: TextColumn, tokenizer: Mapping[str, Any], texts: int) -> bool:
+    """Whether the texts are read by words and pieces of them: as requested, or if they have several words.
+    texts: how many an example has.
+    """
     if "source" in tokenizer:
         return parse_spec("tokenizer", tokenizer["source"])[0] not in BY_CHARACTER
-    return column.words.mean >= WORDS
+    return column.words.mean >= WORDS * texts
 
 
-def _preset(model: Mapping[str, Any], words: bool, count: int) -> str:
-    """Return the requested preset; without one that for the texts, or for an encoder of another kind."""
+def _preset(model: Mapping[str, Any], ngrams: bool, count: int) -> str:
+    """Return the requested preset; without one that for the texts, or for an encoder of another kind.
+    ngrams: whether detectors of n-grams suit the texts.
+    """
     encoder = model.get("encoder", {})
     kind = encoder if isinstance(encoder, str) else encoder.get("kind", "ngrams")
     usual = FEW if count < LITTLE else NGRAMS
-    return model.get("preset", usual if words and kind == "ngrams" else LETTERS)
+    return model.get("preset", usual if ngrams and kind == "ngrams" else LETTERS)
 
 
 def _tokenizer(count: int, words: bool, preset: str, longer: bool) -> Choice:
@@ -159,7 +170,7 @@ def _epochs(preset: str, ends: Mapping[str, Any], tokens: float) -> float:
     return seen / tokens
 
 
-def _model(survey: Survey, preset: str, epochs: float) -> Choice:
+def _model(survey: Survey, preset: str, epochs: float, paired: bool) -> Choice:
     """Choose the model by accuracy on a fifth of the training texts of TREC, one split and seed: words with
     kim2014 87.7 %, pieces with ngram-classifier 84.2 %, logistic regression on bigrams 85.6 %.
     """
@@ -171,6 +182,8 @@ def _model(survey: Survey, preset: str, epochs: float) -> Choice:
         table["dropout"] = next(dropout for most, dropout in DROPOUT if epochs < most)
         what = f"model {preset}, dropout {table['dropout']}"
         reason = f"each text is seen {times(epochs)}"
+        if paired and preset == LETTERS:
+            reason = f"attention compares the two texts; {reason}"
         if preset == FEW:
             reason = f"a few words in a row decide most labels; {reason}"
     counts = survey.labels.values()

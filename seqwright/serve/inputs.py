@@ -24,7 +24,7 @@ SCHEMAS: dict[Kind, dict[str, Any]] = {
 
 def input_roles(task: Task[Any, Any]) -> tuple[Role, ...]:
     """Return the columns of an input: those that a prediction needs, or all where it needs none."""
-    return tuple(role for role in task.roles if role.needed == "always") or task.roles
+    return tuple(role for role in task.own_roles if role.needed == "always") or task.own_roles
 
 
 def input_schema(task: Task[Any, Any]) -> dict[str, Any]:

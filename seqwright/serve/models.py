@@ -87,7 +87,8 @@ class Served:
     def describe(self) -> dict[str, Any]:
         """Return what a client needs to know to use the model."""
         roles = [
-            {"name": role.name, "kind": role.kind.value, "needed": role.needed} for role in self.task.roles
+            {"name": role.name, "kind": role.kind.value, "needed": role.needed}
+            for role in self.task.own_roles
         ]
         return {
             "task": self.kind,

@@ -1,4 +1,6 @@
-"""Texts with one label each: sentiment, topics, intents, languages."""
+"""Texts with one label each: sentiment, topics, intents, languages. A table may have two texts per label:
+paraphrases, entailment, duplicate questions. They are read as one sequence with a separator between them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import random
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,18 +17,23 @@ import numpy as np
 
 from seqwright.config import Config, DataConfig
 from seqwright.data.corrections import text_cell
+from seqwright.data.fields import FIELD, has_fields, join_texts, places_read, plain, split_parts
 from seqwright.data.glance import Glance
 from seqwright.data.labels import Labels
 from seqwright.data.plan import RowLengths, cut_by_tokens, item_seed
 from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.labelled import (
+    PAIRS,
     Labelled,
     LabelledFiles,
+    bare_pair,
     bare_text,
     is_marked,
     label_columns,
     one_line,
     open_labelled,
+    pair_of,
+    texts_under,
     unlabelled,
 )
 from seqwright.data.readers.unlabelled import name_of
@@ -67,8 +75,8 @@ class TextClassification(LabelTask[Labelled]):
     """Texts as ids of one tokenizer, of which the first `longest` are read, and the numbers of labels.
 
     sampled: the training texts are segmented differently in each epoch. sentences: the limits of a text that
-    is read by sentences, as some encoders do; None: it is one sequence. temperature: the scores are divided
-    by it (Guo et al. 2017). unsure: answers with a lower probability are marked.
+    is read by sentences, as some encoders do; None: it is one sequence. key: the name of the column of the
+    texts. pair: the names of two texts that are read together; None: an input is one text.
     """
 
     tokenizer: Tokenizer
@@ -77,6 +85,7 @@ class TextClassification(LabelTask[Labelled]):
     sampled: bool = False
     sentences: SentenceLimits | None = None
     key: str | None = None
+    pair: tuple[str, str] | None = None
 
     roles = (Role("text", Kind.TEXT), Role("label", Kind.LABEL, needed="train"))
     nouns = Nouns("text", group="text")
@@ -111,8 +120,9 @@ class TextClassification(LabelTask[Labelled]):
 
     @classmethod
     def corrected(cls, record: Mapping[str, Any], place: Place, data: DataConfig) -> Labelled:
-        text, label = (text_cell(record, name) for name in ("text", "label"))
-        return Labelled(text, label.strip(), place)
+        pair = pair_of(data) or next((pair for pair in PAIRS if record.keys() >= set(pair)), None)
+        texts = [text_cell(record, name) for name in pair or ("text",)]
+        return Labelled(join_texts(texts), text_cell(record, "label").strip(), place)
 
     @classmethod
     def texts(cls, example: Labelled) -> tuple[str]:
@@ -125,6 +135,12 @@ class TextClassification(LabelTask[Labelled]):
         words = {"".join(draw.choices("aebcd", k=draw.randint(3, 7))) for _ in range(400)}
         kept = sorted(word for word in words if word.count("a") != word.count("e"))
         return [{"text": word, "label": "a" if word.count("a") > word.count("e") else "e"} for word in kept]
+
+    @property
+    def own_roles(self) -> tuple[Role, ...]:
+        if self.pair is None:
+            return self.roles
+        return (*(Role(name, Kind.TEXT) for name in self.pair), self.roles[-1])
 
     # What is learned from the training split --------------------------------------------------------
 
@@ -163,6 +179,8 @@ class TextClassification(LabelTask[Labelled]):
         read = ""
         if self.sentences is not None:
             read = f" in up to {self.sentences.sentences} sentences of up to {self.sentences.tokens}"
+        if self.pair is not None:
+            read = f" for {self.pair[0]} and {self.pair[1]} together"
         ids = f"{self.tokenizer.kind} with {self.tokenizer.size:,} ids{read}"
         return f"{ids} → {len(self.labels.names):,} labels"
 
@@ -199,9 +217,18 @@ class TextClassification(LabelTask[Labelled]):
     def _read(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
         """Return the ids that are read, and the lengths of their sentences; there is at least one."""
         if self.sentences is None:
-            return list(parts[0][: self.longest]), []
+            return self._cut(parts[0], self.longest), []
         read = self.sentences.cut(parts) or [[END]]
         return list(chain.from_iterable(read)), list(map(len, read))
+
+    @cached_property
+    def separator(self) -> int | None:
+        """The id between two texts; None where an input is one."""
+        return None if self.pair is None else self.tokenizer.encode(FIELD)[0]
+
+    def _cut(self, ids: Sequence[int], limit: int) -> list[int]:
+        """Return the ids that are read, at most `limit`."""
+        return [ids[place] for place in places_read(ids, limit, self.separator)]
 
     def _source(self, texts: Ragged, sentences: Ragged | None = None) -> Tokens | Segments:
         from seqwright.data.batch import segments, source_tokens
@@ -243,38 +270,70 @@ class TextClassification(LabelTask[Labelled]):
 
     def inputs(self, given: Any) -> Iterator[Labelled]:
         one = isinstance(given, str | Labelled | Mapping | bytes) or not isinstance(given, Iterable)
-        for each in [given] if one else given:
-            text = each.get("text") if isinstance(each, Mapping) else each
-            if isinstance(each, Labelled):
-                yield each._replace(label=None)
-            elif isinstance(text, str):
-                yield Labelled(text, None, NOWHERE)
-            else:
-                raise InputError(f"{reprlib.repr(each)} is not a text; give a text, or a list of texts")
+        for each in [given] if one or (self.pair and isinstance(given, tuple)) else given:
+            yield each._replace(label=None) if isinstance(each, Labelled) else self._input(each)
+
+    def _input(self, given: Any) -> Labelled:
+        if self.pair is not None:
+            return self._two_texts(given, self.pair)
+        text = given.get("text") if isinstance(given, Mapping) else given
+        if not isinstance(text, str):
+            raise InputError(f"{reprlib.repr(given)} is not a text; give a text, or a list of texts")
+        return Labelled(text, None, NOWHERE)
+
+    def _two_texts(self, given: Any, names: tuple[str, str]) -> Labelled:
+        """Return the input in a tuple, an object or a line."""
+        if isinstance(given, Mapping):
+            given = texts_under(given, names, Place("the input", 0))
+        if isinstance(given, str):
+            return Labelled(given, None, NOWHERE) if has_fields(given) else self.from_line(given)
+        two = isinstance(given, tuple | list) and len(given) == 2
+        if not two or not all(isinstance(text, str) for text in given):
+            raise InputError(
+                f"{reprlib.repr(given)} is not a pair of texts; give a tuple ({names[0]}, {names[1]}), an "
+                "object with these keys, or a list of several"
+            )
+        return Labelled(join_texts(list(map(plain, given))), None, NOWHERE)
 
     def labelled(self, given: Any) -> Iterator[Labelled]:
+        text = "text" if self.pair is None else f"({', '.join(self.pair)})"
         for number, each in enumerate(given, start=1):
-            if not isinstance(each, tuple | list) or not all(isinstance(part, str) for part in each[:2]):
-                raise InputError(f"example {number} is {reprlib.repr(each)}; give a list of (text, label)")
-            yield each if isinstance(each, Labelled) else Labelled(each[0], each[1], NOWHERE)
+            if not isinstance(each, tuple | list) or len(each) < 2 or not isinstance(each[1], str):
+                raise InputError(f"example {number} is {reprlib.repr(each)}; give a list of ({text}, label)")
+            yield each if isinstance(each, Labelled) else self._input(each[0])._replace(label=each[1])
 
     def file_inputs(self, path: str, data: DataConfig) -> Callable[[ReadReport], Iterator[Labelled]] | None:
         rows = unlabelled(path, data, self.labels.numbers)
         return rows and (lambda report: (Labelled(text, None, place) for place, text in rows(report)))
 
     def from_line(self, line: str) -> Labelled:
-        """The text of a line; a label next to it is left out."""
+        """The text of a line, or both; a label next to it is left out."""
+        if self.pair is not None:
+            return Labelled(bare_pair(line, self.labels.numbers, self.pair), None, NOWHERE)
         return Labelled(bare_text(line, self.labels.numbers, self.key), None, NOWHERE)
 
     def to_line(self, example: Labelled) -> str:
-        return one_line(example.text)
+        texts = one_line(example.text).split(FIELD)
+        return texts[0] if len(texts) == 1 else "\t".join(text.replace("\t", " ") for text in texts)
+
+    def check_compatible(self, example: Labelled, files: Sequence[str]) -> None:
+        if has_fields(example.text) == (self.pair is not None):
+            return
+        names = ", ".join(files)
+        if self.pair is None:
+            raise InputError(f"{names} was read as two texts per label; the model reads one: name one column")
+        raise InputError(
+            f"{names} was read as one text per label; the model reads two: name their columns, as in "
+            f"--columns {','.join(self.pair)}:label"
+        )
 
     @property
     def one_text(self) -> bool:
-        return True
+        return self.pair is None
 
     def unknown_symbols(self, line: str) -> list[str]:
-        return [symbol for symbol, _ in self.tokenizer.count_unknown([line]).most_common]
+        texts = split_parts(self.from_line(line).text)[::2]
+        return [symbol for symbol, _ in self.tokenizer.count_unknown(texts).most_common]
 
     def input_limit(self, model: Model) -> int:
         from seqwright.models import table_length
@@ -289,7 +348,7 @@ class TextClassification(LabelTask[Labelled]):
 
     def source(self, rows: Sequence[Row[Labelled]], limit: int) -> Tokens | Segments:
         """Return encoded texts as the model reads them."""
-        texts = Ragged.of([row.columns["text"][:limit] for row in rows])
+        texts = Ragged.of([self._cut(row.columns["text"], limit) for row in rows])
         return self._source(texts, Ragged.of([row.columns["sentences"] for row in rows]))
 
     def scores(self, model: Any, rows: Sequence[Row[Labelled]]) -> np.ndarray:
@@ -317,7 +376,7 @@ class TextClassification(LabelTask[Labelled]):
         found = Readout(
             HeadBatch(self.source([row], limit), torch.tensor([number]), np.zeros(1, np.int64), 1),
             example.text,
-            text_pieces(self.tokenizer, example.text, limit),
+            text_pieces(self.tokenizer, example.text, limit, self.separator),
             joined_entries([number], [self.labels.names[number]]),
             self.labels.names.__getitem__,
             {"source": "text", "output": "label", "step": "label", "symbol": "label"},
@@ -346,8 +405,9 @@ class TextClassification(LabelTask[Labelled]):
         self, items: Sequence[Item[Labelled, Label]], folder: Path | None
     ) -> dict[str, tuple[Bucket, ...]]:
         """Group by length and by the probability of the answer."""
+        texts = "the text" if self.pair is None else "both texts"
         found = {
-            "length of the text in words": by_length([item.example.text for item in items], "text"),
+            f"length of {texts} in words": by_length([item.example.text for item in items], "text"),
             "probability of the label": by_tenth([item.output.probability for item in items]),
         }
         return {respect: buckets for respect, buckets in found.items() if buckets}
@@ -355,13 +415,19 @@ class TextClassification(LabelTask[Labelled]):
     @classmethod
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
-            raise ConfigError("tokenizer.joint is for two texts; a classifier reads one: remove it")
+            raise ConfigError("tokenizer.joint is for sources and targets; a classifier has none: remove it")
+        pair = pair_of(config.data)
+        if pair is not None and _sentence_limits(config) is not None:
+            raise ConfigError(
+                f"the encoder reads the sentences of one text, but data.columns = {config.data.columns} "
+                "names two texts; choose another model, as in model.preset=lstm-classifier"
+            )
 
 
 def _options(config: Config) -> tuple[Any, ...]:
     """Return the fields of a task after its tokenizer and its labels."""
     data, sampled = config.data, config.tokenizer.sampled
-    return data.max_length, sampled, _sentence_limits(config), name_of(data)
+    return data.max_length, sampled, _sentence_limits(config), name_of(data), pair_of(data)
 
 
 def _sentence_limits(config: Config) -> SentenceLimits | None:

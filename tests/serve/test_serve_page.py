@@ -182,6 +182,28 @@ def test_a_classifier_shows_all_labels(visit, labels):
     assert page.text(".answer h2") == wanted["label"]
 
 
+def test_a_classifier_of_two_texts_has_a_field_for_each(visit):
+    page = visit("labels")
+    roles = [{"name": name, "kind": "text", "needed": "always"} for name in ("premise", "hypothesis")]
+    roles.append({"name": "label", "kind": "label", "needed": "train"})
+    answer = {"label": "up", "probabilities": {"up": 1}}
+    page.evaluate(
+        "import('./page/panels/text_classification.js').then(({ panel }) => document.body.append("
+        f"panel({json.dumps({**MODEL, 'roles': roles})}, {{ predict: async (inputs) => {{ window.sent = inputs; "
+        f"return [{json.dumps(answer)}]; }} }})))"
+    )
+    fields = "[...document.querySelectorAll('section:last-of-type textarea')]"
+    assert page.evaluate(f"{fields}.map((each) => each.ariaLabel)") == ["premise", "hypothesis"]
+    for number, text in enumerate(("a man", "a person")):
+        assert page.evaluate("window.sent === undefined")  # until both are there
+        page.evaluate(f"{fields}[{number}].value = {text!r}")
+        page.evaluate(f"{fields}[{number}].dispatchEvent(new Event('input'))")
+        time.sleep(0.4)
+    page.wait("window.sent")
+    assert page.evaluate("window.sent") == [{"premise": "a man", "hypothesis": "a person"}]
+    page.wait("document.querySelector('.answer h2')?.textContent === 'up'")
+
+
 def test_every_panel_is_a_module_that_opens(visit, server):
     """Also those of tasks that are not served here."""
     page = visit("labels")

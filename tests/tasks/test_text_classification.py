@@ -296,11 +296,6 @@ def test_long_texts_are_cut_and_counted(run):
         ([f"{text}\tgood" for text, _ in reviews(60)], "every text has the label 'good'"),
         ([f"\t{label}" for _, label in reviews(60)], "no pairs"),
         ([*(f"{text}\t{label}" for text, label in reviews(60)), "x" * 50_000_000 + "\tgood"], "r.tsv:61"),
-        (
-            ["sentence1\tsentence2\tlabel", *(f"{text}\t{text} x\t{label}" for text, label in reviews(60))],
-            "two texts per label, sentence1 and sentence2; a classifier reads one: join them into one "
-            "column, or choose one, as in --columns sentence1:label",
-        ),
     ],
 )
 def test_data_that_cannot_work_is_one_line(rows, words, tmp_path, capsys):

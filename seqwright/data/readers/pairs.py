@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from seqwright.data.checks.misaligned import LineLengths, first_shift
-from seqwright.data.fields import is_blank, join_fields, symbols_in
+from seqwright.data.fields import has_blank_field, is_blank, join_fields, symbols_in
 from seqwright.data.read_report import Pair, Place, ReadReport, Reason
 from seqwright.data.readers.columns import FieldKind
 from seqwright.data.readers.files import Input
@@ -45,12 +45,14 @@ _FIX_OR_SKIP = "fix the line, or skip such lines with data.skip_bad_rows=true"
 @dataclass(frozen=True)
 class SkipRules:
     """Which rows are skipped and counted: rows that do not fit the columns, and sides that are too long.
-    blank: the reasons for a row without a source, and for one without a target.
+    blank: the reasons for a row without a source, and for one without a target. complete: a source with a
+    blank field is blank.
     """
 
     skip_bad_rows: bool = False
     max_length: int = 20_000  # code points
     blank: tuple[Reason, Reason] = (Reason.BLANK_SOURCE, Reason.BLANK_TARGET)
+    complete: bool = False
 
 
 class Fault(NamedTuple):
@@ -176,6 +178,7 @@ class PairFiles:
         """Yield the pairs in order. `report` counts skipped and changed lines; no pair at all is an error."""
         layout, limit, kept, longest = self.layout, self.rules.max_length, 0, 0
         one_text, (first, *_, last) = layout.kinds == ("text",), layout.indices
+        lacks_source = has_blank_field if self.rules.complete else is_blank
         for place, cells, fault in self.rows(report):
             if fault is not None:
                 if fault.reason is Reason.BAD_ROW and not self.rules.skip_bad_rows:
@@ -184,7 +187,7 @@ class PairFiles:
                     report.add(fault.reason, place, fault.message)
                 continue
             source, target = (cells[first], cells[last]) if one_text else layout.pair(cells)
-            if is_blank(source):
+            if lacks_source(source):
                 report.add(Reason.BLANK_PAIR if is_blank(target) else self.rules.blank[0], place)
             elif is_blank(target):
                 report.add(self.rules.blank[1], place)

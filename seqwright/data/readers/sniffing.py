@@ -59,7 +59,8 @@ class FormatOptions:
     """The options of the user about the format of a file; None means: detect it.
 
     Quoting is detected in CSV only, because commas need it. Elsewhere a stray `"` is a character. evidence:
-    why these are the columns, header_evidence: why there is a header or none.
+    why these are the columns, header_evidence: why there is a header or none. texts: the source columns hold
+    texts, whatever they look like.
     """
 
     format: Format | None = None
@@ -69,12 +70,18 @@ class FormatOptions:
     quoting: bool | None = None
     evidence: str = "requested"
     header_evidence: str = "requested"
+    texts: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in (None, *get_args(Format)):
             raise ConfigError(unknown("format", str(self.format), list(get_args(Format))))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in "\r\n"):
             raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character")
+
+    @property
+    def requested(self) -> PairColumns | None:
+        columns = parse_columns(self.columns) if self.columns else None
+        return columns.with_kinds(["text"] * len(columns.source)) if columns and self.texts else columns
 
 
 def quoted(lines: Iterable[str], delimiter: str, longest: int = 1 << 30) -> Iterator[tuple[int, list[str]]]:
@@ -206,8 +213,8 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
 
 
 def _row_columns(found: FileFormat, rows: list[list[str]], name: str, options: FormatOptions) -> FileFormat:
-    if options.columns:
-        columns, reason = parse_columns(options.columns), f"columns {options.columns}: {options.evidence}"
+    if (columns := options.requested) is not None:
+        reason = f"columns {options.columns}: {options.evidence}"
     else:
         columns, reason = _guess_columns(found, rows, name)
     indices = columns.indices(list(found.names) or None, found.width, name)
@@ -271,8 +278,8 @@ def _json_columns(found: FileFormat, filled: list[str], place: Place, options: F
     for line in filled[1:]:
         with suppress(InputError):
             objects.append(parse_object(line, place))
-    if options.columns:
-        columns, reason = parse_columns(options.columns), f"keys {options.columns}: {options.evidence}"
+    if (columns := options.requested) is not None:
+        reason = f"keys {options.columns}: {options.evidence}"
         for key in columns.keys:
             # a line that cannot be parsed may have the key; reading reports the line
             if len(objects) == len(filled) and all(value_under(each, key) is MISSING for each in objects):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqwright.config import DataConfig
+from seqwright.data.fields import split_parts
 from seqwright.data.glance import look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import TEXTS, Input, files_in
@@ -117,8 +118,9 @@ class TextFiles:
         for file in self.files:
             table = self.tables[file]
             if table is not None:
-                for text, _, place in table.read(report):
-                    yield from _passages([(place.line, text)], file, report)
+                for source, _, place in table.read(report):
+                    for text in split_parts(source)[::2]:
+                        yield from _passages([(place.line, text)], file, report)
             elif _has_objects(file):
                 yield from self._objects(Input(file), report)
             else:

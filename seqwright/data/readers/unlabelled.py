@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from seqwright.data.fields import join_texts
 from seqwright.data.glance import ColumnGlance, Glance, look_at
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.columns import unknown_name
@@ -39,15 +40,15 @@ def ending(path: str) -> str:
     return uncompressed(path).suffix.lower()
 
 
-def key_of(data: DataConfig) -> str | None:
-    """Return the name or number of the column of the texts in training; None where it is the usual one."""
-    return data.columns and (data.columns.rpartition(":")[0] or data.columns)
+def keys_of(data: DataConfig) -> tuple[str, ...]:
+    """Return the names or numbers of the columns of the texts in training; none where they are usual ones."""
+    return tuple((data.columns.rpartition(":")[0] or data.columns).split(",")) if data.columns else ()
 
 
 def name_of(data: DataConfig) -> str | None:
-    """Return the name of the column of the texts in training; None where it has none or the usual one."""
-    key = key_of(data)
-    return None if key is None or key.isdecimal() else key
+    """Return the name of the only column of texts in training; None where it has none or the usual one."""
+    keys = keys_of(data)
+    return keys[0] if len(keys) == 1 and not keys[0].isdecimal() else None
 
 
 def lines_of(path: str, data: DataConfig, report: ReadReport) -> Iterator[tuple[Place, str]]:
@@ -107,10 +108,10 @@ def text_under(value: dict[str, Any], key: str | None, names: Sequence[str], pla
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose column of texts is to be found.
+    """A table whose columns of texts are to be found.
 
-    heads: the cells of the first row. header: whether they are names. key: the column of the texts in
-    training. names: usual names of it.
+    heads: the cells of the first row. header: whether they are names. keys: the columns of the texts in
+    training. names: usual names of them.
     """
 
     path: str
@@ -118,7 +119,7 @@ class Table:
     glance: Glance
     heads: tuple[str, ...]
     header: bool
-    key: str | None
+    keys: tuple[str, ...]
     names: tuple[str, ...]
 
     def texts(self, is_target: Callable[[ColumnGlance], bool]) -> Rows[str] | None:
@@ -128,17 +129,29 @@ class Table:
             return None
         if len(self.heads) == 1:
             return partial(_only_column, self.path, self.data, self.header)
-        other = 1 if index else 2
+        return self._rows(lambda cells: cells[index])
+
+    def pairs(
+        self, names: Sequence[tuple[str, str]], is_target: Callable[[ColumnGlance], bool]
+    ) -> Rows[str] | None:
+        """Return the two texts of the rows as fields; None if it is not clear which columns have them. names:
+        usual names of such columns.
+        """
+        indices = self._two_indices(names, is_target)
+        if indices is None:
+            return None
+        return self._rows(lambda cells: join_texts([cells[index] for index in indices]))
+
+    def _rows(self, text_of: Callable[[list[str]], str]) -> Rows[str]:
+        """Return the texts that a function finds in the cells of each row."""
         kind: Any = self.glance.shape
-        options = FormatOptions(
-            kind, self.data.delimiter, self.header, f"{index + 1}:{other}", self.data.quoting
-        )
+        options = FormatOptions(kind, self.data.delimiter, self.header, "1:2", self.data.quoting)
 
         def read(report: ReadReport) -> Iterator[tuple[Place, str]]:
             pairs = PairFiles(self.path, options=options, decoding=_decoding(self.data))
             for place, cells, fault in pairs.rows(report):
                 if fault is None:
-                    yield place, cells[index]
+                    yield place, text_of(cells)
                 elif fault.reason is Reason.BAD_ROW:
                     raise InputError(fault.message)
                 elif fault.reason is not None:
@@ -151,26 +164,48 @@ class Table:
         one that can have them.
         """
         lowered, columns = [head.lower() for head in self.heads], self.glance.columns
-        if self.header and self.key in self.heads:
-            return self.heads.index(self.key)
+        key = next(iter(self.keys), None)
+        if self.header and key in self.heads:
+            return self.heads.index(key)
         named = [lowered.index(name) for name in self.names if self.header and name in lowered]
         if named:
             return named[0]
         others = [number for number, column in enumerate(columns) if not is_target(column)]
-        if self.key is not None and self.key.isdecimal() and int(self.key) - 1 in others:
-            return int(self.key) - 1
-        several = [number for number in others if not columns[number].numbers]
+        if key is not None and key.isdecimal() and int(key) - 1 in others:
+            return int(key) - 1
+        several = self._texts_among(others)
         if self.header:
-            several = [number for number in several if lowered[number] not in NUMBERS]
             return max(several, key=lambda number: columns[number].words, default=None)
         return several[0] if len(several) == 1 else None
+
+    def _two_indices(
+        self, names: Sequence[tuple[str, str]], is_target: Callable[[ColumnGlance], bool]
+    ) -> list[int] | None:
+        """Return the indices of the columns of two texts: those of training, two with usual names, or the
+        only two that can have them.
+        """
+        lowered = [head.lower() for head in self.heads]
+        for heads, wanted in ((self.heads, self.keys), *((lowered, pair) for pair in names)):
+            if self.header and wanted and set(wanted) <= set(heads):
+                return [heads.index(name) for name in wanted]
+        others = [number for number, column in enumerate(self.glance.columns) if not is_target(column)]
+        numbered = [int(key) - 1 for key in self.keys if key.isdecimal()]
+        if len(numbered) == 2 and set(numbered) <= set(others):
+            return numbered
+        found = self._texts_among(others)
+        return found if len(found) == 2 else None
+
+    def _texts_among(self, numbers: Sequence[int]) -> list[int]:
+        """Return the columns that do not hold numbers, and by their names do not number the rows."""
+        columns = [number for number in numbers if not self.glance.columns[number].numbers]
+        return [n for n in columns if not self.header or self.heads[n].lower() not in NUMBERS]
 
 
 def open_table(path: str, data: DataConfig, names: Sequence[str], targets: Sequence[str]) -> Table | None:
     """Return a file with columns as a table, or None. names, targets: usual names of the columns of the texts
     and of the targets, by which a header is recognised, next to that of training.
     """
-    data, key = _with_own_delimiter(path, data), key_of(data)
+    data, keys = _with_own_delimiter(path, data), keys_of(data)
     glance = look_at((path,), data)
     if glance is None or glance.shape not in ("tsv", "csv", "text") or not glance.columns:
         return None
@@ -179,11 +214,12 @@ def open_table(path: str, data: DataConfig, names: Sequence[str], targets: Seque
     header = data.header if several or ending(path) in TABLES else None
     if header is None:
         usual = all(map(str.isidentifier, heads)) and not {*names, *targets, *NUMBERS}.isdisjoint(lowered)
-        known = name_of(data) in heads or (usual and (several or ending(path) in TABLES))
+        own = {key for key in keys if not key.isdecimal()}
+        known = (bool(own) and own <= set(heads)) or (usual and (several or ending(path) in TABLES))
         header = known and len(set(lowered)) == len(lowered)
     if not several and not header and not _is_quoted(path, data):
         return None
-    return Table(path, data, glance, heads, header, key, tuple(names))
+    return Table(path, data, glance, heads, header, keys, tuple(names))
 
 
 def _with_own_delimiter(path: str, data: DataConfig) -> DataConfig:

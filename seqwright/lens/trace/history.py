@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqwright.config import SearchConfig, parse
-from seqwright.data.fields import JoinedFields
+from seqwright.data.fields import FIELD, JoinedFields
 from seqwright.data.task import task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError, ModelError
@@ -111,7 +111,9 @@ def beginning(predictor: Predictor, example: Any) -> Readout:
         tokens = max(row.length for row in task.encode([first]))
         if tokens <= MAX_OUTPUT or len(text) == 1:
             return task.readout(predictor.model, first)
-        text = text[: max(1, min(len(text) - 1, len(text) * MAX_OUTPUT // tokens))]
+        fields = text.split(FIELD)
+        lengths = (max(1, min(len(each) - 1, len(each) * MAX_OUTPUT // tokens)) for each in fields)
+        text = FIELD.join(each[:length] for each, length in zip(fields, lengths, strict=True))
 
 
 def thin(folder: Path, limit: int) -> None:
@@ -183,8 +185,10 @@ def read_learning(folder: str | Path, text: str | None = None) -> LearningHistor
     source = next(iter(by_source)) if text is None else text
     if text is not None and task.usage.generates:
         source = task.from_line(text).source
+    by_line = {task.to_line(next(task.inputs(JoinedFields(each)))): each for each in by_source}
+    source = by_line.get(source, source)
     if source not in by_source:
-        there = ", ".join(repr(task.to_line(next(task.inputs(JoinedFields(each))))) for each in by_source)
+        there = ", ".join(map(repr, by_line))
         raise InputError(f"{text!r} was not traced in {run.folder}; choose one of {there}, or omit it")
     logged = ((record.get("step"), record.get("valid_loss")) for record in run.records())
     losses = {step: loss for step, loss in logged if isinstance(step, int) and isinstance(loss, float)}

@@ -9,18 +9,24 @@ from typing import Any
 
 from rapidfuzz.distance import Prefix
 
-from seqwright.data.fields import FIELD, SYMBOL
+from seqwright.data.fields import FIELD, SYMBOL, places_read
 from seqwright.data.tokenizer import BEGIN, END, FIRST, PAD, UNK, Piece, Tokenizer
 
 WORD = re.compile(f"{FIELD}|{SYMBOL}[^{FIELD}{SYMBOL}]*|[^\\s{FIELD}{SYMBOL}]+")
 NAMES = {PAD: "⟨pad⟩", UNK: "⟨unknown⟩", BEGIN: "⟨begin⟩", END: "⟨end⟩"}
 
 
-def text_pieces(tokenizer: Tokenizer, text: str, limit: int | None = None) -> dict[str, Any]:
-    """The first `limit` pieces of a given text as the model reads them, with the end token."""
+def text_pieces(
+    tokenizer: Tokenizer, text: str, limit: int | None = None, separator: int | None = None
+) -> dict[str, Any]:
+    """The pieces of a given text as the model reads them, at most `limit`, with the end token. separator: the
+    id between two texts.
+    """
     ids, pieces = tokenizer.encode(text), tokenizer.pieces(text)
     unread = {} if limit is None else {"unread": max(0, len(ids) - limit)}
-    return {**piece_entries(text, ids[:limit], pieces[:limit], ended=True), **unread}
+    places = places_read(ids, len(ids) if limit is None else limit, separator)
+    read = [ids[place] for place in places], [pieces[place] for place in places]
+    return {**piece_entries(text, *read, ended=True), **unread}
 
 
 def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Piece]:

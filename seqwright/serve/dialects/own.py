@@ -127,7 +127,7 @@ class Own:
         model = self.models.find(asked.model)
         read_input(model.task, asked.input, 1)
         roles = input_roles(model.task)
-        targets = [role for role in model.task.roles if role not in roles]
+        targets = [role for role in model.task.own_roles if role not in roles]
         if len(targets) != 1:
             raise Refusal(400, f"{model.name} has no outputs to correct: its task is {model.kind}")
         given = asked.input if isinstance(asked.input, dict) else {roles[0].name: asked.input}

@@ -1,4 +1,4 @@
-// A text and the probability of each label.
+// A text, or two that are read together, and the probability of each label.
 
 import { button, element, fill } from "../lens/elements.js";
 import { bars, field, latest, statusLine } from "../parts.js";
@@ -6,12 +6,17 @@ import { bars, field, latest, statusLine } from "../parts.js";
 export function panel(model, server) {
   const status = statusLine();
   const work = latest(status);
-  const text = field("Text", classify, { placeholder: "Type or paste a text", rows: 5 });
+  const roles = model.roles.filter((role) => role.needed === "always");
+  const one = roles.length === 1;
+  const fields = roles.map(({ name }) => (one
+    ? field("Text", classify, { placeholder: "Type or paste a text", rows: 5 })
+    : field(name, classify, { placeholder: name, rows: 3 })));
   const result = element("div", { class: "result", "aria-live": "polite" });
 
   function classify() {
-    const given = text.value.trim();
-    if (!given) {
+    const texts = fields.map((node) => node.value.trim());
+    const given = one ? texts[0] : Object.fromEntries(roles.map(({ name }, number) => [name, texts[number]]));
+    if (!texts.every(Boolean)) {
       work.stop();
       fill(result);
       status.say("");
@@ -46,6 +51,8 @@ export function panel(model, server) {
   }
 
   return element("section", { class: "panel" },
-    element("header", {}, element("h2", {}, "Text")), element("div", { class: "stack" }, text),
+    element("header", {}, element("h2", {}, one ? "Text" : "Texts")),
+    fields.map((node, number) => element("div", { class: "stack" },
+      one ? null : element("p", { class: "label" }, roles[number].name), node)),
     status.node, result);
 }
