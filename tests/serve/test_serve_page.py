@@ -187,12 +187,12 @@ def test_a_classifier_of_two_texts_has_a_field_for_each(visit):
     roles = [{"name": name, "kind": "text", "needed": "always"} for name in ("premise", "hypothesis")]
     roles.append({"name": "label", "kind": "label", "needed": "train"})
     answer = {"label": "up", "probabilities": {"up": 1}}
-    page.evaluate(
-        "import('./page/panels/text_classification.js').then(({ panel }) => document.body.append("
-        f"panel({json.dumps({**MODEL, 'roles': roles})}, {{ predict: async (inputs) => {{ window.sent = inputs; "
-        f"return [{json.dumps(answer)}]; }} }})))"
-    )
-    fields = "[...document.querySelectorAll('section:last-of-type textarea')]"
+    model, found = json.dumps({**MODEL, "roles": roles}), json.dumps([answer])
+    server = f"{{ predict: async (inputs) => {{ window.sent = inputs; return {found}; }} }}"
+    panel = f"document.body.append(panel({model}, {server}))"
+    page.evaluate(f"import('./page/panels/text_classification.js').then(({{ panel }}) => {panel})")
+    page.wait("document.querySelectorAll('textarea').length === 3")  # one is that of the panel behind
+    fields = "[...document.querySelectorAll('textarea')].slice(1)"
     assert page.evaluate(f"{fields}.map((each) => each.ariaLabel)") == ["premise", "hypothesis"]
     for number, text in enumerate(("a man", "a person")):
         assert page.evaluate("window.sent === undefined")  # until both are there

@@ -431,9 +431,9 @@ def test_a_single_label_is_refused_without_naming_the_task(tmp_path, capsys):
     assert "every text has the label 'pos'" in capsys.readouterr().err
 
 
-def test_a_text_is_required():
+def test_a_text_is_required(run):
     with pytest.raises(InputError, match="not a text"):
-        next(task_class("text_classification").inputs(None, [3]))
+        seqwright.load(run).predict([3])
 
 
 def test_many_labels_of_three_texts_keep_most_of_them_for_training(tmp_path):
