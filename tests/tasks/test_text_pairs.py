@@ -112,6 +112,12 @@ def test_single_words_that_repeat_are_texts_not_symbols(tmp_path):
     assert [tuple(example.text.split(FIELD)) for example in read(path)] == [row[:2] for row in rows]
 
 
+def test_a_language_model_reads_the_texts_of_a_table_one_by_one(tmp_path):
+    path = write(tmp_path / "p.tsv", table([("text1", "text2", "label"), *pairs(30)]))
+    passages = task_class("masked_language_modeling").reader([path], DataConfig()).read(ReadReport())
+    assert [each.text for each in passages] == [text for row in pairs(30) for text in row[:2]]
+
+
 def test_rows_with_a_blank_text_are_skipped_and_counted(tmp_path):
     rows = [("a b", "c", "x"), ("", "c", "x"), ("a", " ", "x"), ("a", "c", "")]
     report, path = ReadReport(), write(tmp_path / "p.tsv", table([("text1", "text2", "label"), *rows]))
@@ -380,7 +386,14 @@ def test_a_server_takes_objects_and_stores_corrections(run, tmp_path, capsys):
     assert (tmp_path / "new" / "evaluation.json").exists()
 
 
-def test_runs_are_compared_described_and_reported(run, tmp_path, capsys):
+def test_runs_are_compared_described_and_reported(run, header, tmp_path, capsys):
+    other = {**configuration(header), "data": {"train": [header], "columns": "text1,text2:label"}}
+    tiny.train(parse(other), tmp_path / "other")
+    assert (
+        cli.main(["compare", str(run), str(tmp_path / "other"), header, "--columns", "text1,text2:label"])
+        == 0
+    )
+    assert "accuracy" in capsys.readouterr().out
     assert cli.main(["describe", str(run)]) == 0
     assert "premise,hypothesis:label" in capsys.readouterr().out
     assert "premise and hypothesis together" in seqwright.load(run).task.summary
