@@ -57,7 +57,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         )
     texts, column = survey.report.examples, survey.report.columns["text"]
     paired = pair_of(DataConfig(columns=survey.columns)) is not None
-    words = _by_words(column, requested.get("tokenizer", {}), 2 if paired else 1)
+    words = _by_words(column, requested.get("tokenizer", {}))
     ending = requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(texts)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
@@ -88,13 +88,11 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _by_words(column: TextColumn, tokenizer: Mapping[str, Any], texts: int) -> bool:
-    """Whether the texts are read by words and pieces of them: as requested, or if they have several words.
-    texts: how many an example has.
-    """
+def _by_words(column: TextColumn, tokenizer: Mapping[str, Any]) -> bool:
+    """Whether the texts are read by words and pieces of them: as requested, or if they have several words."""
     if "source" in tokenizer:
         return parse_spec("tokenizer", tokenizer["source"])[0] not in BY_CHARACTER
-    return column.words.mean >= WORDS * texts
+    return column.words.mean >= WORDS
 
 
 def _preset(model: Mapping[str, Any], ngrams: bool, count: int) -> str:

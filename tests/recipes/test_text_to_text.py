@@ -37,6 +37,10 @@ def inflection(draw: random.Random) -> tuple[str, str]:
     return join_fields([lemma, ["V", draw.choice(("PST", "PRS"))]]), lemma + "ed"
 
 
+def two_words(draw: random.Random) -> tuple[str, str]:
+    return join_fields([word(draw), word(draw)]), word(draw)
+
+
 def sentence(draw: random.Random) -> tuple[str, str]:
     return tuple(" ".join(draw.choices(WORDS, k=draw.randint(5, 15))) for _ in range(2))  # type: ignore[return-value]
 
@@ -62,6 +66,7 @@ def recipe_for(make: Callable[[random.Random], tuple[str, str]], count: int = 30
         (pronunciation, "characters", "symbols", "exact_match"),
         (syllables, "letters", "symbols", "exact_match"),
         (inflection, "characters", "characters", "exact_match"),
+        (two_words, "characters", "characters", "exact_match"),
         (sentence, "bpe", "bpe", "chrf"),
         (turns, "bpe", "bpe", "chrf"),
         (figures, "characters", "symbols", "exact_match"),

@@ -21,7 +21,7 @@ from seqwright.data.checks.findings import FINDING_TEXTS, Finding, finding
 from seqwright.data.checks.length_ratio import LengthRatios
 from seqwright.data.checks.misaligned import lag_in_window
 from seqwright.data.checks.swapped import Reservoir, find_swapped
-from seqwright.data.fields import FIELD, has_fields, split_parts
+from seqwright.data.fields import has_fields, split_parts
 from seqwright.data.read_report import Occurrences, Place, TextRow
 
 PAIR_COLUMNS = ("source", "target")
@@ -68,7 +68,7 @@ class TextColumn:
 
     def add(self, text: str) -> None:
         self.characters[len(text)] += 1
-        self.words[len(text.replace(FIELD, " ").split())] += 1
+        self.words[len(text.split())] += 1
         self.alphabet.update("".join(split_parts(text)[::2]) if has_fields(text) else text)
 
     def to_json(self) -> dict[str, Any]:
