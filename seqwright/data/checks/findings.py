@@ -112,6 +112,8 @@ _WAYS_OUT = {
     "changed": "training reads the changed lines; fix it if that is wrong",
     Reason.TOO_LONG: "training skips sides far longer than data.max_length tokens; raise it, or remove them",
     Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; this is normal",
+    Reason.BYTE_ORDER_MARK: "files from Windows begin like this; this is normal",
+    Reason.SEPARATOR_LINE: "spreadsheets write it; this is normal",
 }
 
 

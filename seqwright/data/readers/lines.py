@@ -29,6 +29,7 @@ _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change t
 _WIDE_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _WIDE_MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _UNCLEAN = re.compile(f"[\r\n\0{FIELD}{SYMBOL}\ud800-\udfff]")
+_SEPARATOR = re.compile(r'"?sep=."?[,;\t]*\r?')  # the first line of CSV that spreadsheets write or expect
 _CHANGES = (
     (re.compile(r"\r\n|[\r\n]"), " ", Reason.LINE_BREAK),
     (re.compile("[\ud800-\udfff]"), REPLACEMENT, Reason.SURROGATE),
@@ -74,6 +75,20 @@ def read_blocks(source: Input, decoding: Decoding, report: ReadReport) -> Iterat
         offset += len(data)
 
 
+def table_lines(source: Input, decoding: Decoding, report: ReadReport) -> tuple[int, Iterator[str]]:
+    """Return the number of the first clean line of a table, and the lines; `sep=;` in CSV is not one."""
+    blocks = read_blocks(source, decoding, report)
+    number, lines = next(blocks, (1, list[str]()))
+    if lines and _is_separator(lines[0], source.name):
+        report.add(Reason.SEPARATOR_LINE, Place(source.name, 1))
+        number, lines = 2, lines[1:]
+    return number, chain(lines, (line for _, block in blocks for line in block))
+
+
+def _is_separator(line: str, name: str) -> bool:
+    return ".csv" in name.lower() and _SEPARATOR.fullmatch(line) is not None
+
+
 def read_text(source: Input, decoding: Decoding, report: ReadReport) -> Iterator[tuple[int, str]]:
     """Yield clean text with its line ends in blocks: (number of the first line, text).
 
@@ -100,7 +115,7 @@ def count_lines(source: Input, decoding: Decoding) -> int:
 
 
 def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> tuple[int, list[str]]:
-    """Return the number of the first line that is not blank, and the lines from it on.
+    """Return the number of the first line that is not blank or `sep=;` in CSV, and the lines from it on.
 
     They are `most` lines, or fewer with BLOCK characters. Bad bytes are replaced; reading reports them.
     """
@@ -111,6 +126,8 @@ def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> tuple[in
         found = data.decode(encoding, "replace").removesuffix("\n").split("\n")
         if not lines:
             found[0] = found[0] if blank else found[0].removeprefix("\ufeff")
+            if not blank and _is_separator(found[0], source.name):
+                found[0] = ""
             first = next((row for row, line in enumerate(found) if line.strip()), len(found))
             number, found, blank = number + first, found[first:], blank + len(data)
         lines += (line.removesuffix("\r") for line in found)
