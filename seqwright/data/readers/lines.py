@@ -18,11 +18,14 @@ from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import BLOCK, Input
 from seqwright.errors import ConfigError, InputError, brief
+from seqwright.files import uncompressed
 
 OnBadBytes = Literal["error", "replace"]
 
 BEGINNING = 4096  # bytes that show whether a file is text
 MOST_RETURNS = 20  # carriage returns in a line; more of them are line ends
+_DOCUMENTS = dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "CSV")
+_DOCUMENTS |= dict.fromkeys((".pdf", ".docx", ".doc", ".odt", ".rtf", ".epub"), "plain text (.txt)")
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change the character set
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -166,9 +169,12 @@ def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadRepor
 
 
 def guess_encoding(data: bytes) -> str:
-    """Return a likely encoding of bytes that are not UTF-8: single high bytes look western, runs do not."""
+    """Return a likely encoding of bytes that are not UTF-8: single high bytes, and two inside of a word of
+    Latin letters, look western; runs do not.
+    """
     runs = re.findall(rb"[\x80-\xff]+", data)
-    if 2 * sum(len(run) == 1 for run in runs) >= len(runs):
+    inside = len(re.findall(rb"(?<=[A-Za-z])[\x80-\xff]{2}(?=[A-Za-z])", data))
+    if 2 * (sum(len(run) == 1 for run in runs) + inside) >= len(runs):
         return "cp1252" if re.search(rb"[\x80-\x9f]", data) else "latin-1"
     high = b"".join(runs)
     if sum(byte >= 0xC0 for byte in high) > 0.9 * len(high) and any(len(run) % 2 for run in runs):
@@ -287,6 +293,10 @@ def _refuse_non_text(first: bytes, name: str) -> None:
     controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
     if b"\0" in beginning and controls >= max(8, len(beginning) / 20):
         order = "le" if beginning[1::2].count(0) > beginning[::2].count(0) else "be"
+        if form := _DOCUMENTS.get(uncompressed(name).suffix.lower()):
+            raise InputError(
+                f"{name} is a document of another program; export it as {form} and name that file"
+            )
         raise InputError(
             f"{name} is not text: {controls:,} of its first {len(beginning):,} bytes are NUL or other "
             f"control characters; name a text file, or set data.encoding=utf-16-{order} if it is UTF-16 "

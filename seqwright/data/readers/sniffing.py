@@ -178,6 +178,11 @@ def _format(filled: list[str], place: Place, options: FormatOptions, quoting: bo
         delimiter = csv_delimiter(filled, quoting)
         if delimiter is not None:
             return FileFormat("csv", delimiter, reasons=(f"CSV: every line has {delimiter!r}",))
+    if first.lstrip().startswith("["):
+        raise InputError(
+            f"{place.file} begins with a JSON list; write JSON lines, one object on each line, for example "
+            "with jq -c '.[]'"
+        )
     raise InputError(
         f"{place}: no tab between source and target in {first[:40]!r}; expected source<TAB>target, JSON "
         "objects, a data.delimiter=..., or two files, one for each side"
