@@ -213,7 +213,7 @@ def _header(detected: FileFormat, rows: list[list[str]], name: str, options: For
             f"{name}: {wrong} in the first row; name one of them, or, if that row is a pair, use numbers, as "
             "in --columns 1:2"
         )
-    elif numbered := [k for k in _counters(rows[1:]) if k < len(cells) and not cells[k].isdecimal()]:
+    elif len(cells) > 2 and (numbered := [k for k in _counters(rows[1:], cells) if not cells[k].isdecimal()]):
         reason = f"header: the first row is above the numbers in column {numbered[0] + 1}"
     elif all(map(_NAME.fullmatch, cells)):
         return detected.because("no header: the first row is a pair; if it has names, set data.header=true")
@@ -250,7 +250,7 @@ def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tu
             left, right = (k for k in (1, 2, 3) if k not in marked)
             columns = parse_columns(f"{left},{marked[0]}+:{right}")
             return columns, f"columns {columns}: column {marked[0]} holds features"
-    counters = _counters(rows)
+    counters = _counters(rows, rows[0])
     others = [k for k in range(detected.width) if k not in counters]
     if counters and len(others) == 2:
         columns = parse_columns(":".join(str(k + 1) for k in others))
@@ -266,9 +266,11 @@ def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tu
     )
 
 
-def _counters(rows: list[list[str]]) -> list[int]:
-    """Return the indices of the columns that number the rows: whole numbers that rise in every row."""
-    if len(rows) < COUNTED or len({len(row) for row in rows}) != 1:
+def _counters(rows: list[list[str]], first: list[str]) -> list[int]:
+    """Return the indices of the columns that number the rows, which are as wide as the first: whole numbers
+    that rise in every row.
+    """
+    if len(rows) < COUNTED or {len(row) for row in rows} != {len(first)}:
         return []
     return [index for index, cells in enumerate(zip(*rows, strict=True)) if _rises(cells)]
 

@@ -143,6 +143,8 @@ def test_a_column_that_numbers_the_rows_is_left_out(tmp_path):
         pairs, _ = read(write(tmp_path, "a.csv", head + rows))
         assert (len(pairs), pairs[0].place.line) == (17, first)
         assert texts(pairs)[0] == ("Satz 7", "sentence 7")
+    numbers = "".join(f"{number}\tword {number}\n" for number in range(30))
+    assert len(read(write(tmp_path, "b.tsv", "a\tb\n" + numbers))[0]) == 31  # two columns stay a pair
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "cp1252", "gb18030", "latin-1"])
