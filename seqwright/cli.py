@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import logging
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from typing import IO, TYPE_CHECKING, NoReturn
 
 from seqwright import __version__
 from seqwright.config.outside import trusting_code
-from seqwright.config.registry import unknown
+from seqwright.config.registry import nearest, unknown
 from seqwright.data.text_display import printable
 from seqwright.errors import SeqwrightError, WriteError
 from seqwright.runtime import keep_freed_memory
@@ -54,6 +56,7 @@ READ_RUNS = (
     "report",
     "verify",
 )
+ALIKE = 3  # warnings of one kind that are printed
 TRUST_CODE = "Import code outside of Seqwright that a run folder names. Only for runs that you trust."
 EPILOG = (
     "Exit codes: 0 success, 1 bug, 2 invalid input or configuration, 3 no usable model, 4 cannot write, "
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # the parent process has closed it
         sys.stderr = io.StringIO()
     try:
-        with redirect_stdout(_standard_output()):
+        with redirect_stdout(_standard_output()), _warnings_as_lines():
             try:
                 options = parse(sys.argv[1:] if arguments is None else arguments)
                 keep_freed_memory()  # before the first tensor
@@ -89,6 +92,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("seqwright: this is a bug; please report it with the lines above", file=sys.stderr)
         return 1
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print the warnings of the package as lines of the command."""
+    handler, logger = _Warnings(logging.WARNING), logging.getLogger("seqwright")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Warnings(logging.Handler):
+    """Prints the first ALIKE warnings of a kind, each once: there may be one for each line of a file."""
+
+    def __init__(self, level: int):
+        super().__init__(level)
+        self._counts, self._printed = Counter[str](), set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text in self._printed:
+            return
+        self._counts[record.msg] += 1
+        if self._counts[record.msg] <= ALIKE:
+            self._printed.add(text)
+            print(f"seqwright: {text}", file=sys.stderr)
+        elif self._counts[record.msg] == ALIKE + 1:
+            print("seqwright: more warnings of this kind are not shown", file=sys.stderr)
 
 
 def _standard_output() -> IO[str]:
@@ -171,4 +204,8 @@ class Parser(argparse.ArgumentParser):
     """Parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"seqwright: {printable(message)}; see {self.prog} --help\n")
+        wrong = next((word for word in message.split() if word.startswith("--")), "")
+        unknown_option = message.startswith("unrecognized arguments")
+        near = nearest(wrong, list(self._option_string_actions)) if unknown_option and wrong else []
+        hint = f"; did you mean {near[0]}?" if near else ""
+        self.exit(2, f"seqwright: {printable(message)}{hint}; see {self.prog} --help\n")

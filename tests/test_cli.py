@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -46,6 +47,32 @@ def test_help_is_fast_and_does_not_import_torch() -> None:
     assert done.returncode == 0, done.stderr
     assert time.perf_counter() - began < 2  # 0.04 s; a loaded machine may take longer
     assert all(command in done.stdout for command in cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"), [("--stepps", "; did you mean --steps?"), ("--zzz", ""), ("--treads=2", "--threads?")]
+)
+def test_a_wrong_option_is_named_with_the_nearest_one(option: str, hint: str, capsys) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", "pairs.tsv", option, "3"])
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert hint in error
+    assert ("did you mean" in error) == bool(hint)
+
+
+def test_warnings_are_lines_of_the_command_and_few_of_a_kind(capsys, monkeypatch) -> None:
+    def run(options: object) -> None:
+        for number in (1, 1, 2, 3, 4, 5):
+            logging.getLogger("seqwright.tasks").warning("text %d is odd", number)
+        logging.getLogger("seqwright.tasks").warning("another")
+
+    monkeypatch.setattr("seqwright.commands.presets.run", run)
+    assert cli.main(["presets"]) == 0
+    odd = [f"seqwright: text {number} is odd" for number in (1, 2, 3)]
+    more = "seqwright: more warnings of this kind are not shown"
+    assert capsys.readouterr().err.splitlines() == [*odd, more, "seqwright: another"]
+    assert not logging.getLogger("seqwright").handlers
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -104,6 +131,8 @@ def test_a_printed_configuration_can_be_run(pairs: Path, tmp_path: Path, capsys)
     [
         (["train", "nowhere.tsv"], 2, "nowhere.tsv does not exist"),
         (["train", "{pairs}", "modle.layers=2"], 2, "did you mean 'model'"),
+        (["train", "{pairs}", "--task", "translation"], 2, "did you mean 'text_to_text'"),
+        (["train", "{pairs}", "--task", "NER"], 2, "did you mean 'token_classification'"),
         (["train", "{pairs}", "training.smoothing=3"], 2, "training.smoothing is 3"),
         (["train", "{pairs}", "--columns", "9:1"], 2, "9"),
         (["predict", "{tmp}"], 3, "is not a run"),

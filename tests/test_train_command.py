@@ -62,6 +62,15 @@ def test_a_plan_refuses_what_training_refuses(home, capsys) -> None:
     assert cli.main(["train", "pairs.tsv", "--steps", "3", "--plan", *SMALL]) == 0
 
 
+def test_other_data_in_a_folder_is_refused_before_it_is_read(home, capsys) -> None:
+    assert cli.main(["train", "pairs.tsv", "--steps", "1", *SMALL, "--quiet"]) == 0
+    Path("pairs.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X", "Y"]}\n' * 40)
+    assert cli.main(["train", "pairs.jsonl", "--steps", "1"]) == 3
+    error = capsys.readouterr().err
+    assert "runs/pairs was started with other data (pairs.tsv, not pairs.jsonl)" in error
+    assert "--out runs/pairs-2" in error
+
+
 def test_flags_override_the_tables() -> None:
     flags = Namespace(task="text_to_text", steps=3, valid=["v.tsv"], test=[], seed=None)
     table = {"seed": 1, "data": {"train": ["t.tsv"]}, "training": {"steps": 9}}

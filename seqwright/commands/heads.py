@@ -84,7 +84,8 @@ def run(options: argparse.Namespace) -> None:
         return
     metric = table.metric
     ablation = f"\nablation    how much worse {metric} is without the head" if metric else ""
-    parts = (table, LEGEND + ablation, points, written and _sentence(written))
+    legend = LEGEND + ablation if table.rows else ""
+    parts = (table, legend, points, written and _sentence(written))
     print("\n\n".join(str(part) for part in parts if part))
 
 

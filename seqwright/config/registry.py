@@ -27,10 +27,14 @@ NAMED = 5  # wrong names that one error describes
 
 
 class Registry:
-    """The parts of one `kind`, in the module or package `home`; they derive from `base` ("module:Class")."""
+    """The parts of one `kind`, in the module or package `home`; they derive from `base` ("module:Class").
 
-    def __init__(self, kind: str, home: str, base: str):
+    meant: other words for a part, which are no names of it, by the name that an error suggests.
+    """
+
+    def __init__(self, kind: str, home: str, base: str, meant: Mapping[str, str] | None = None):
         self.kind, self.home, self._base = kind, home, base
+        self._meant = {word: name for name, words in (meant or {}).items() for word in words.split()}
 
     @property
     def base(self) -> type:
@@ -48,7 +52,8 @@ class Registry:
         if ":" in name:
             return self._outside(name)
         if name not in self.names():
-            raise ConfigError(unknown(self.kind, name, self.names()))
+            meant = self._meant.get(name.lower().replace("-", "_"))
+            raise ConfigError(unknown(self.kind, name, self.names(), meant))
         if name in self._package_names():
             (found,) = self._classes(f"{self.home}.{name}").values()
             return found
@@ -145,7 +150,7 @@ def check_options(what: str, part: type, options: Mapping[str, Any]) -> None:
 
 def unknown(kind: str, name: str, known: list[str], meant: str | None = None) -> str:
     """Return one line with the wrong name, the one that is `meant` or the nearest one, and all known ones."""
-    near = [meant] if meant else _nearest(name, known)
+    near = [meant] if meant else nearest(name, known)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {kind} {brief(name)}; {hint}there are: {', '.join(known)}"
 
@@ -155,14 +160,15 @@ def unknown_each(kind: str, names: Sequence[str], known: list[str]) -> list[str]
     if not names:
         return []
     *before, last = names[:NAMED]
-    hints = (f"; did you mean {near[0]!r}?" if (near := _nearest(name, known)) else "" for name in before)
+    hints = (f"; did you mean {near[0]!r}?" if (near := nearest(name, known)) else "" for name in before)
     lines = [f"unknown {kind} {brief(name)}{hint}" for name, hint in zip(before, hints, strict=True)]
     if len(names) > NAMED:
         lines.append(f"{len(names) - NAMED:,} more are unknown")
     return [*lines, unknown(kind, last, known)]
 
 
-def _nearest(name: str, known: list[str]) -> list[str]:
+def nearest(name: str, known: list[str]) -> list[str]:
+    """Return the known name that is most similar to a wrong one, or nothing."""
     return difflib.get_close_matches(name, known, n=1, cutoff=0.5)
 
 

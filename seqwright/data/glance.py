@@ -22,10 +22,11 @@ from seqwright.config import DataConfig
 from seqwright.data.fields import symbols_in
 from seqwright.data.images import archive_above, is_archive, is_home, open_home
 from seqwright.data.read_report import ReadReport
+from seqwright.data.readers.columns import parse_columns
 from seqwright.data.readers.conll import COMMENT, DOCUMENT, FIELDS, cells_of, is_conllu
 from seqwright.data.readers.files import Input, files_in, is_text
-from seqwright.data.readers.lines import Decoding, LongLineError, first_lines, read_blocks, read_text
-from seqwright.data.readers.sniffing import quoted
+from seqwright.data.readers.lines import Decoding, LongLineError, first_lines, read_text, table_lines
+from seqwright.data.readers.sniffing import csv_delimiter, quoted
 from seqwright.data.task import TASKS, task_class
 from seqwright.data.text_display import excerpt
 from seqwright.errors import ConfigError, InputError, SeqwrightError
@@ -165,6 +166,12 @@ class Glance:
         """Whether several files of one column have equally many lines."""
         return self.shape == "text" and len(self.files) > 1 and len(set(self.lines)) == 1
 
+    def narrowed(self, keys: Sequence[str]) -> Glance:
+        """Return the glance with these columns alone, by name or number; with all if one is not there."""
+        known = {next(iter(column.sample), "").strip(): column for column in self.columns}
+        known |= {column.name: column for column in self.columns}
+        return replace(self, columns=tuple(known[key] for key in keys)) if known.keys() >= set(keys) else self
+
     @property
     def names(self) -> str:
         """The names of the columns, for a sentence."""
@@ -185,6 +192,8 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
     """
     try:
         glance = look_at(paths, data)
+        if glance is not None and data.columns:
+            glance = glance.narrowed(parse_columns(data.columns).keys)
     except LongLineError as error:
         raise InputError(f"{error}; if it is running text, add --task language_modeling") from error
     except (OSError, SeqwrightError):  # reading names what is wrong
@@ -264,8 +273,7 @@ def _folder(paths: Sequence[str], data: DataConfig) -> FolderGlance:
 
 
 def _lines(file: Input, decoding: Decoding) -> Iterator[str]:
-    for _, block in read_blocks(file, decoding, ReadReport()):
-        yield from block
+    yield from table_lines(file, decoding, ReadReport())[1]
 
 
 def _shape(head: Sequence[str], path: str, data: DataConfig) -> tuple[Shape, str]:
@@ -276,9 +284,9 @@ def _shape(head: Sequence[str], path: str, data: DataConfig) -> tuple[Shape, str
         return "jsonl", ""
     if head and 2 * sum("\t" in line for line in head) > len(head):
         return "tsv", "\t"
-    if data.format == "csv" or ".csv" in path.lower():
-        steady = [mark for mark in ",;|" if all(mark in line for line in head)]
-        return ("csv", steady[0]) if steady else ("text", "")
+    if head and (data.format == "csv" or ".csv" in path.lower()):
+        delimiter = csv_delimiter(head)
+        return ("text", "") if delimiter is None else ("csv", delimiter)
     return "text", ""
 
 
@@ -286,7 +294,7 @@ def _rows(lines: Iterator[str], shape: Shape, delimiter: str, longest: int) -> I
     """Yield rows by the names or numbers of their columns; what does not parse is one cell."""
     if shape == "csv":
         try:
-            yield from (_numbered(cells) for _, cells in quoted(lines, delimiter, longest))
+            yield from (_numbered(cells) for _, cells in quoted(lines, delimiter, longest) if cells)
         except csv.Error:
             return
         return

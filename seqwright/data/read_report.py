@@ -54,6 +54,7 @@ class Reason(StrEnum):
     LARGE_IMAGE = "skipped: the image is too large"
     BAD_IMAGE = "skipped: the image is damaged, or is not an image"
     BYTE_ORDER_MARK = "changed: byte order mark removed"
+    SEPARATOR_LINE = "changed: line sep=… at the beginning of CSV removed"
     CARRIAGE_RETURN = "changed: carriage return at the end of the line removed"
     LINE_BREAK = "changed: carriage return or line break inside a text replaced with a space"
     BAD_BYTES = "changed: undecodable bytes replaced with U+FFFD"

@@ -37,7 +37,19 @@ E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
 Example = TypeVar("Example", covariant=True)
 
-TASKS = Registry("task", "seqwright.tasks", "seqwright.data.task:Task")
+MEANT = {  # words for tasks
+    "conversation": "chat dialog dialogue chatbot",
+    "forecasting": "forecast time_series series regression",
+    "image_captioning": "captioning captions caption",
+    "image_classification": "images image",
+    "language_modeling": "lm text_generation generation language_modelling language_model",
+    "masked_language_modeling": "mlm bert pretraining masked_language_modelling",
+    "text_classification": "classification sentiment sentiment_analysis topics intents",
+    "text_to_text": "translation pronunciation inflection normalisation normalization summarisation "
+    "summarization seq2seq g2p mt",
+    "token_classification": "tagging ner pos pos_tagging",
+}
+TASKS = Registry("task", "seqwright.tasks", "seqwright.data.task:Task", MEANT)
 Check = Callable[[], None]
 PROMPT = 4  # words of an input that become a prompt
 TOGETHER = 16_384  # tokens of inputs that a validation answers together

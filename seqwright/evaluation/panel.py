@@ -26,7 +26,8 @@ NAME = 19  # width of the names on the left
 def evaluation_text(evaluation: Evaluation) -> str:
     lines = [_headline(evaluation), "", *_scores(evaluation), "", *_baselines(evaluation)]
     lines += _tables(evaluation)
-    lines += [*_buckets(evaluation), ""]
+    buckets = _buckets(evaluation)
+    lines += [*buckets, ""] if buckets else []
     confused = [f"{_change(each)} {each.count:,}" for each in evaluation.confusions[:12]]
     lines += _filled("expected → output, count: ", confused)
     end = [_speed(evaluation), *(f"! {finding}" for finding in evaluation.findings[:3])]

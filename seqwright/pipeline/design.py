@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import reprlib
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from seqwright.data.readers.images import tables_and_home
 from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
 from seqwright.data.task import task_class
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError, ModelError, Problem
 from seqwright.pipeline.correcting import corrected, keep_corrections, with_corrections
 from seqwright.pipeline.starting import started
@@ -138,8 +139,8 @@ def design(
     existing = _existing(folder) if by_recipe and folder is not None else None
     if existing is not None:
         requested = _with_first_names(requested, config.data, existing.table["data"])
-        if existing.table["data"]["train"] == requested["data"]["train"]:
-            config = parse(merged(existing.table, requested))  # other files are refused later
+        _check_same_files(existing.table["data"]["train"], requested["data"]["train"], folder)
+        config = parse(merged(existing.table, requested))
     elif by_recipe and "task" not in requested:
         task, evidence = recognise(config.data.train, config.data, config.task)
         config = replace(config, task=task)
@@ -236,6 +237,16 @@ def _check_resumable(folder: Path) -> None:
         raise ModelError(
             f"{folder} holds a model but no checkpoints to resume from; a new training would overwrite it: "
             "train in another folder, or remove this one"
+        )
+
+
+def _check_same_files(known: Sequence[str], wanted: Sequence[str], folder: Path | None) -> None:
+    """Refuse other training files before they are read in the form of the first ones."""
+    if list(known) != list(wanted):
+        files = ", not ".join(map(shorten_list, (known, wanted)))
+        way_out = shlex.join(["--out", f"{folder}-2"])
+        raise ModelError(
+            f"{folder} was started with other data ({files}); train elsewhere, as with {way_out}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
@@ -41,10 +42,13 @@ class Console:
             self._probes(report.validation.probes)
         elif self.moves and not report.findings:
             filled = round(min(report.done, 1.0) * BAR)
-            bar = f"{'━' * filled}{'─' * (BAR - filled)} {report.done:4.0%}  step {report.step:,}"
+            bar = f"{'━' * filled}{'─' * (BAR - filled)} "
             noun = self._forecast.noun if self._forecast else "token"
             speed = f"{report.tokens_per_second:,.0f} {noun}s/s  {clock(report.seconds_left)} left"
-            self.line(f"{bar}  loss {_loss(report.loss)}  {speed}", end="")
+            text = f"{report.done:4.0%}  step {report.step:,}  loss {_loss(report.loss)}  {speed}"
+            # a line that wraps cannot be overwritten: the bar is the first to go
+            room = shutil.get_terminal_size().columns - 1
+            self.line(f"{bar[max(len(bar) + len(text) - room, 0) :]}{text}"[:room], end="")
         for finding in report.findings:
             kind = re.sub(r"[\d.,%]+", "", finding)[:40]  # report it once, not again with other numbers
             if kind not in self._reported:

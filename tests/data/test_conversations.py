@@ -177,6 +177,22 @@ def test_speakers_are_named_in_several_ways(tmp_path, lines, contexts):
     assert report[Reason.BLANK_TURN] == ("Bob:" in lines)
 
 
+def test_what_an_export_puts_in_place_of_an_image_is_no_turn(tmp_path):
+    written = (
+        "Ann: hi",
+        "Bob: <Medien ausgeschlossen>",
+        "Bob: a <b> c",
+        "Ann: \u200eimage omitted",
+        "Ann: ok",
+    )
+    chat = "\n".join(f"31.12.23, 21:15 - {line}" for line in written)
+    found, report = read(tmp_path, chat, "chat.txt")
+    assert [(each.context, each.reply) for each in found] == [(("hi",), "a <b> c"), (("hi", "a <b> c"), "ok")]
+    assert report[Reason.BLANK_TURN] == 2
+    play = read(tmp_path, "Ann: hi\nBob: <laughs>\nAnn: ok\n", "play.txt")
+    assert [each.reply for each in play[0]] == ["<laughs>", "ok"]
+
+
 def test_a_table_has_a_context_and_a_reply(tmp_path):
     found, _ = read(tmp_path, "context\treply\nhi\thello\nbye\tso long\n", "t.tsv")
     assert [(each.context, each.reply) for each in found] == [(("hi",), "hello"), (("bye",), "so long")]

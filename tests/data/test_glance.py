@@ -184,6 +184,23 @@ def test_the_design_names_the_task_the_evidence_and_the_flag(tmp_path):
         design({"data": {"train": [file]}, "task": "text_to_txt"})
 
 
+EXPORT = "id,Stars,Date,Review Text\n" + lines(
+    lambda d, n: f'{n},{d.choice(("good", "bad"))},31.12.2024,"The {word(d, n)}\nis {word(d, n)}"'
+)
+
+
+def test_cells_of_several_lines_are_in_columns(tmp_path):
+    found = look_at(write(tmp_path, {"export.csv": EXPORT}), DataConfig())
+    assert (found.shape, found.width, found.rows) == ("csv", 4, 61)
+
+
+@pytest.mark.parametrize("columns", ["Review Text:Stars", "4:2"])
+def test_a_task_claims_the_requested_columns(columns, tmp_path):
+    files = write(tmp_path, {"export.csv": EXPORT})
+    assert recognise(files, DataConfig(columns=columns), "text_to_text").task == "text_classification"
+    assert recognise(files, DataConfig(columns="id:Review Text"), "text_to_text").task == "text_to_text"
+
+
 def texts(folder: Path, count: int, words: int, *labels: str) -> str:
     for label in labels:
         (folder / label).mkdir(parents=True)

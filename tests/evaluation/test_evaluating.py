@@ -155,6 +155,12 @@ def test_the_panel_fits_a_terminal_and_commands_nothing(rows):
     assert all(line.isprintable() for line in lines)
 
 
+def test_the_panel_has_one_blank_line_between_its_parts(monkeypatch):
+    monkeypatch.setattr("seqwright.evaluation.panel._buckets", lambda evaluation: [])
+    found = evaluate(Answers({"a": "x", "b": "z"}), [("a", "x"), ("b", "y")])
+    assert "\n\n\n" not in str(found)
+
+
 def test_the_page_has_no_markup_but_its_own():
     tags: list[str] = []
     said: list[str] = []

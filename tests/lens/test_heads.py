@@ -12,7 +12,8 @@ import torch
 
 from seqwright import build_model, capture
 from seqwright.data.batch import END
-from seqwright.lens.heads.analysis import analyse
+from seqwright.errors import ConfigError
+from seqwright.lens.heads.analysis import HeadTable, analyse, vocabulary
 from seqwright.lens.heads.importance import HeadScorer, batches_of
 from seqwright.lens.heads.roles import FREQUENT, AttentionBatch, HeadStatistics, ranks, rarest
 from seqwright.prediction.predictor import Predictor
@@ -200,6 +201,16 @@ def test_one_pair_is_enough_also_an_empty_source():
     for pair in (("", "a"), ("a", ""), ("", "")):
         rows = analyse(predictor, [pair]).rows
         assert all(math.isfinite(row.entropy) and math.isfinite(row.importance) for row in rows)
+
+
+def test_a_model_without_heads_or_tokens_has_one_sentence():
+    note = "The model has no attention heads."
+    assert str(HeadTable((), 20, None, (note,))) == note
+    images = torch.nn.Module()
+    images.encoder = torch.nn.Linear(2, 2)
+    for model in (images, torch.nn.Linear(2, 2)):
+        with pytest.raises(ConfigError, match=r"reads no tokens; .* for models that read text"):
+            vocabulary(model)
 
 
 @pytest.mark.parametrize("attention", ["bahdanau", "luong-dot", "multi-head", "none"])

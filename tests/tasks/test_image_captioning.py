@@ -238,8 +238,10 @@ def test_the_command_captions_several_images(run, tmp_path, capsys):
     for name in names:
         Path(name).write_bytes(encoded(pixels(True, draw)))
     assert cli.main(["predict", str(run), *names, "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = capsys.readouterr()
+    lines = [json.loads(line) for line in found.out.splitlines()]
     assert [line["source"] for line in lines] == names
+    assert found.err == ""  # an image is not longer than those of training
     assert all(isinstance(line["output"], str) for line in lines)
     assert cli.main(["predict", str(run), str(tmp_path / "missing.png")]) != 0
     assert "missing.png does not exist" in capsys.readouterr().err

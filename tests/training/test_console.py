@@ -39,6 +39,25 @@ def test_a_slow_training_is_reported(steps: int, seconds: float, shown: str) -> 
     assert [line.split()[1] for line in more] == [shown] * bool(shown)
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [120, 80, 60, 30])
+def test_the_progress_line_fits_into_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    report = SimpleNamespace(
+        validation=None, findings=[], done=0.5, step=123456, loss=2.5, tokens_per_second=1e5, seconds_left=9e4
+    )
+    stream = Terminal()
+    Console(stream)(report)  # type: ignore[arg-type]
+    line = stream.getvalue().removeprefix("\r\x1b[K")
+    assert len(line) < columns
+    assert "50%  step 123,456" in line
+    assert (line.endswith("25:00:00 left"), "━" in line) == (columns > 60, columns > 60)
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [("chat", "“cat” → “chat”"), (Surprise("cat", -6.0, 3), "“cat” → 2.000 nats per character")],

@@ -128,7 +128,8 @@ def diagnose(
     found = [*_reading_findings(report, data, encoding, unquotable), *statistics.findings]
     if len(first) < ENOUGH and not data.valid:
         tested = bool(held_out or data.test)
-        found.append(few_finding(len(first), stops=not divisible(first, tested=tested)))
+        stops = not divisible(first, tested=tested)
+        found.append(few_finding(len(first), stops=stops, group=task.nouns.group))
     (overlap,) = waiting.overlaps()
     nouns = {"noun": task.nouns.example, "group": task.nouns.group}
     found += filter(None, (leak_finding(overlap, **nouns), near_leak_finding(overlap, **nouns)))

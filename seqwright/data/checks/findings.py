@@ -112,6 +112,8 @@ _WAYS_OUT = {
     "changed": "training reads the changed lines; fix it if that is wrong",
     Reason.TOO_LONG: "training skips sides far longer than data.max_length tokens; raise it, or remove them",
     Reason.CARRIAGE_RETURN: "lines from Windows and in CSV end like this; this is normal",
+    Reason.BYTE_ORDER_MARK: "files from Windows begin like this; this is normal",
+    Reason.SEPARATOR_LINE: "spreadsheets write it; this is normal",
 }
 
 
@@ -171,13 +173,15 @@ def quoted_finding(seen: Occurrences, left: int, *, stops: bool) -> Finding:
     return Finding("quoted", severity, seen.count, tuple(seen.places), sentence, way_out)
 
 
-def few_finding(sources: int, *, stops: bool) -> Finding:
-    """Return the finding for a data set with few sources; `stops`: a validation split is impossible."""
+def few_finding(groups: int, *, stops: bool, group: str = "source") -> Finding:
+    """Return the finding for a data set with few groups, such as sources, that are not divided; `stops`: a
+    validation split is impossible.
+    """
     severity: Severity = "error" if stops else "warning"
     few, stop = ("too few", "training stops: ") if stops else ("few", "")
-    sentence = f"{few} distinct sources for a validation and a test split: {sources}"
-    way_out = f"{stop}add data up to {ENOUGH} sources or more, or pass --valid and --test files"
-    return Finding("few", severity, sources, (), sentence, way_out)
+    sentence = f"{few} distinct {group}s for a validation and a test split: {groups}"
+    way_out = f"{stop}add data up to {ENOUGH} {group}s or more, or pass --valid and --test files"
+    return Finding("few", severity, groups, (), sentence, way_out)
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

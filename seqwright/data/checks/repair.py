@@ -35,7 +35,8 @@ DROPS = ("copies", "conflicts")
 """The findings that it loses on request."""
 
 _SPACES = re.compile(r"\s\s+")
-_LINE_ENDS = (Reason.CARRIAGE_RETURN, Reason.BYTE_ORDER_MARK)  # not part of the text, so not listed
+# not part of the text, so not listed
+_FILE_MARKS = (Reason.CARRIAGE_RETURN, Reason.BYTE_ORDER_MARK, Reason.SEPARATOR_LINE)
 
 
 class Remedy(StrEnum):
@@ -202,7 +203,7 @@ class _ListingReport(ReadReport):
         self._listed = listed
 
     def add(self, reason: Reason, place: Place, fault: str = "") -> None:
-        if reason not in _LINE_ENDS:
+        if reason not in _FILE_MARKS:
             self._listed(place, [reason])
 
 

@@ -54,6 +54,7 @@ STAMPED = (
     )
 )
 WAYS = (NAMED, STAMPED, CLOSE)
+_OMITTED = re.compile(r"<[^<>]+>|\u200e.*")  # `<Media omitted>`, in place of what a chat has besides text
 _COLUMNS = re.compile(r"[^:\s]\s*\t")  # a tab that does not follow the name of a speaker
 SPOKEN = 0.4  # share of lines that name a speaker, in a play or a chat
 RETURNED = 0.1  # share of turns, at least, whose speaker is that of the last turn but one
@@ -291,7 +292,9 @@ class ConversationFiles(OpenedFiles):
                     yield self._talk(turns, places, report)
                     turns, places = [], []
                 day, blank = date, False
-                turns.append(Turn(found["name"].strip(), (found["text"] or "").strip()))
+                said = (found["text"] or "").strip()
+                said = "" if way is STAMPED and _OMITTED.fullmatch(said) else said
+                turns.append(Turn(found["name"].strip(), said))
                 places.append(place)
             elif turns and not found:  # the turn goes on
                 turns[-1] = turns[-1]._replace(text=f"{turns[-1].text} {text}".strip())

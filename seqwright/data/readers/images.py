@@ -51,6 +51,7 @@ from seqwright.data.readers.lines import Decoding
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import PairFiles, SkipRules
 from seqwright.data.readers.sniffing import FormatOptions
+from seqwright.data.readers.unlabelled import OBJECTS, TABLES, ending
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
 
@@ -307,7 +308,11 @@ class _Members(_Files):
         for home, names in self.homes:
             images, classes = list(filter(is_image, names)), class_folder(names)
             if images and not (self._twins or any(map(os.path.dirname, images))):
-                rule = "put them in a folder for each class, or name a table of their labels or captions"
+                tables = [name for name in names if ending(name) in (*TABLES, *OBJECTS)]
+                table = "a table of their labels or captions"
+                if tables and os.path.isdir(self.path):
+                    table += f", such as {os.path.join(self.path, tables[0])}"
+                rule = f"put them in a folder for each class, or name {table}"
                 raise InputError(f"{self.path} has no sub-folders with images; {rule}")
             for name in names:
                 if isinstance(home, Packed):

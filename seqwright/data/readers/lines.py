@@ -18,17 +18,21 @@ from seqwright.data.fields import FIELD, REPLACEMENT, SYMBOL
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import BLOCK, Input
 from seqwright.errors import ConfigError, InputError, brief
+from seqwright.files import uncompressed
 
 OnBadBytes = Literal["error", "replace"]
 
 BEGINNING = 4096  # bytes that show whether a file is text
 MOST_RETURNS = 20  # carriage returns in a line; more of them are line ends
+_DOCUMENTS = dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "CSV")
+_DOCUMENTS |= dict.fromkeys((".pdf", ".docx", ".doc", ".odt", ".rtf", ".epub"), "plain text (.txt)")
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})  # an escape may change the character set
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
 _WIDE_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _WIDE_MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _UNCLEAN = re.compile(f"[\r\n\0{FIELD}{SYMBOL}\ud800-\udfff]")
+_SEPARATOR = re.compile(r'"?sep=."?[,;\t]*\r?')  # the first line of CSV that spreadsheets write or expect
 _CHANGES = (
     (re.compile(r"\r\n|[\r\n]"), " ", Reason.LINE_BREAK),
     (re.compile("[\ud800-\udfff]"), REPLACEMENT, Reason.SURROGATE),
@@ -74,6 +78,20 @@ def read_blocks(source: Input, decoding: Decoding, report: ReadReport) -> Iterat
         offset += len(data)
 
 
+def table_lines(source: Input, decoding: Decoding, report: ReadReport) -> tuple[int, Iterator[str]]:
+    """Return the number of the first clean line of a table, and the lines; `sep=;` in CSV is not one."""
+    blocks = read_blocks(source, decoding, report)
+    number, lines = next(blocks, (1, list[str]()))
+    if lines and _is_separator(lines[0], source.name):
+        report.add(Reason.SEPARATOR_LINE, Place(source.name, 1))
+        number, lines = 2, lines[1:]
+    return number, chain(lines, (line for _, block in blocks for line in block))
+
+
+def _is_separator(line: str, name: str) -> bool:
+    return ".csv" in name.lower() and _SEPARATOR.fullmatch(line) is not None
+
+
 def read_text(source: Input, decoding: Decoding, report: ReadReport) -> Iterator[tuple[int, str]]:
     """Yield clean text with its line ends in blocks: (number of the first line, text).
 
@@ -100,7 +118,7 @@ def count_lines(source: Input, decoding: Decoding) -> int:
 
 
 def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> tuple[int, list[str]]:
-    """Return the number of the first line that is not blank, and the lines from it on.
+    """Return the number of the first line that is not blank or `sep=;` in CSV, and the lines from it on.
 
     They are `most` lines, or fewer with BLOCK characters. Bad bytes are replaced; reading reports them.
     """
@@ -111,6 +129,8 @@ def first_lines(source: Input, decoding: Decoding, most: int = 1000) -> tuple[in
         found = data.decode(encoding, "replace").removesuffix("\n").split("\n")
         if not lines:
             found[0] = found[0] if blank else found[0].removeprefix("\ufeff")
+            if not blank and _is_separator(found[0], source.name):
+                found[0] = ""
             first = next((row for row, line in enumerate(found) if line.strip()), len(found))
             number, found, blank = number + first, found[first:], blank + len(data)
         lines += (line.removesuffix("\r") for line in found)
@@ -149,9 +169,12 @@ def cleaned(text: str, place: Place, on_bad_bytes: OnBadBytes, report: ReadRepor
 
 
 def guess_encoding(data: bytes) -> str:
-    """Return a likely encoding of bytes that are not UTF-8: single high bytes look western, runs do not."""
+    """Return a likely encoding of bytes that are not UTF-8: single high bytes, and two inside of a word of
+    Latin letters, look western; runs do not.
+    """
     runs = re.findall(rb"[\x80-\xff]+", data)
-    if 2 * sum(len(run) == 1 for run in runs) >= len(runs):
+    inside = len(re.findall(rb"(?<=[A-Za-z])[\x80-\xff]{2}(?=[A-Za-z])", data))
+    if 2 * (sum(len(run) == 1 for run in runs) + inside) >= len(runs):
         return "cp1252" if re.search(rb"[\x80-\x9f]", data) else "latin-1"
     high = b"".join(runs)
     if sum(byte >= 0xC0 for byte in high) > 0.9 * len(high) and any(len(run) % 2 for run in runs):
@@ -270,6 +293,10 @@ def _refuse_non_text(first: bytes, name: str) -> None:
     controls = len(beginning) - len(beginning.translate(None, _CONTROLS))
     if b"\0" in beginning and controls >= max(8, len(beginning) / 20):
         order = "le" if beginning[1::2].count(0) > beginning[::2].count(0) else "be"
+        if form := _DOCUMENTS.get(uncompressed(name).suffix.lower()):
+            raise InputError(
+                f"{name} is a document of another program; export it as {form} and name that file"
+            )
         raise InputError(
             f"{name} is not text: {controls:,} of its first {len(beginning):,} bytes are NUL or other "
             f"control characters; name a text file, or set data.encoding=utf-16-{order} if it is UTF-16 "

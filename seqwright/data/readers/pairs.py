@@ -26,7 +26,7 @@ from seqwright.data.read_report import Pair, Place, ReadReport, Reason
 from seqwright.data.readers.columns import FieldKind
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.jsonl import cells_of, parse_object
-from seqwright.data.readers.lines import Decoding, cleaned, count_lines, first_lines, read_blocks
+from seqwright.data.readers.lines import Decoding, cleaned, count_lines, first_lines, read_blocks, table_lines
 from seqwright.data.readers.sniffing import FileFormat, FormatOptions, quoted, sniff
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
@@ -216,9 +216,9 @@ class PairFiles:
         return chain.from_iterable(read(file, report) for file in self.inputs)
 
     def _lines(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, str]]:
-        for number, lines in read_blocks(file, self.decoding, report):
-            for row, line in enumerate(lines, number):
-                yield Place(file.name, row), line
+        first, lines = table_lines(file, self.decoding, report)
+        for row, line in enumerate(lines, first):
+            yield Place(file.name, row), line
 
     # Parallel files -------------------------------------------------------------------------------
 
@@ -281,8 +281,7 @@ class PairFiles:
 
     def _quoted_rows(self, file: Input, report: ReadReport) -> Iterator[tuple[Place, list[str]]]:
         """Yield rows whose cells may hold delimiters, quotes and line breaks (replaced with spaces)."""
-        lines = (line for _, block in read_blocks(file, self.decoding, report) for line in block)
-        first = 1
+        first, lines = table_lines(file, self.decoding, report)
         try:
             for count, cells in quoted(lines, self.sniffed.delimiter, self.decoding.max_line):
                 place, further = Place(file.name, first), count - 1

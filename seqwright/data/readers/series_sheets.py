@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from seqwright.data.glance import PARQUET, Glance
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
-from seqwright.data.readers.lines import Decoding, read_blocks
+from seqwright.data.readers.lines import Decoding, table_lines
 from seqwright.data.readers.sniffing import quoted
 from seqwright.data.series.times import time_format
 from seqwright.data.text_display import pluralize, shorten_list
@@ -137,8 +137,8 @@ def open_sheet(path: str, data: DataConfig, report: ReadReport) -> Sheet:
     if uncompressed(path).suffix.lower() in PARQUET:
         return _parquet(path)
     decoding = Decoding(data.encoding, data.on_bad_bytes, data.max_line)
-    lines = (line for _, block in read_blocks(Input(path), decoding, report) for line in block)
-    blank = 0
+    number, lines = table_lines(Input(path), decoding, report)
+    blank = number - 1
     first = ""
     for first in lines:
         if first.strip():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from seqwright.config.registry import unknown
@@ -34,6 +36,7 @@ _OTHER_NAMES = (
     "thai turkish ukrainian vietnamese"
 )
 _HEADER_NAMES = {name for names in _NAME_PAIRS for name in names}.union(_OTHER_NAMES.split())
+COUNTED = 10  # rows from which on rising numbers are those of the rows
 _NAME = re.compile(r"[^\W\d][\w.-]{,60}")  # a possible column name
 
 
@@ -118,7 +121,7 @@ def sniff(first: int, lines: list[str], name: str, options: FormatOptions) -> Fi
     if quoting and any('"' in line for line in filled):
         detected = detected.because("quotes enclose cells")
     rows = _rows(filled, detected.delimiter, quoting)
-    detected = _header(replace(detected, quoting=quoting, width=len(rows[0])), rows[0], name, options)
+    detected = _header(replace(detected, quoting=quoting, width=len(rows[0])), rows, name, options)
     try:
         return _row_columns(detected, rows[detected.header :] or rows, name, options)
     except InputError as error:
@@ -129,7 +132,14 @@ def sniff(first: int, lines: list[str], name: str, options: FormatOptions) -> Fi
         raise InputError(f"{name}: {way_out}: {error}") from error
 
 
-def _rows(filled: list[str], delimiter: str, quoting: bool) -> list[list[str]]:
+def csv_delimiter(filled: Sequence[str], quoting: bool = True) -> str | None:
+    """Return the character that divides every row into the most even numbers of cells, or None."""
+    widths = {mark: {len(cells) for cells in _rows(filled, mark, quoting)} for mark in ",;\t|"}
+    steady = [(len(found), mark) for mark, found in widths.items() if found and min(found) > 1]
+    return min(steady)[1] if steady else None
+
+
+def _rows(filled: Sequence[str], delimiter: str, quoting: bool) -> list[list[str]]:
     """Return the rows on the first lines; quoted ones up to a fault, which may be a cell that is cut."""
     if not quoting:
         return [line.split(delimiter) for line in filled]
@@ -172,20 +182,25 @@ def _format(filled: list[str], place: Place, options: FormatOptions, quoting: bo
     if wanted in ("tsv", None) and len(_rows(filled, "\t", quoting)[0]) > 1:
         return FileFormat("tsv", "\t", reasons=("TSV: the first line has a tab",))
     if wanted == "csv" or (wanted is None and ".csv" in place.file.lower()):
-        widths = {mark: {len(cells) for cells in _rows(filled, mark, quoting)} for mark in ",;\t|"}
-        steady = [(len(found), mark) for mark, found in widths.items() if min(found) > 1]
-        if steady:
-            delimiter = min(steady)[1]
+        delimiter = csv_delimiter(filled, quoting)
+        if delimiter is not None:
             return FileFormat("csv", delimiter, reasons=(f"CSV: every line has {delimiter!r}",))
+    if first.lstrip().startswith("["):
+        raise InputError(
+            f"{place.file} begins with a JSON list; write JSON lines, one object on each line, for example "
+            "with jq -c '.[]'"
+        )
     raise InputError(
         f"{place}: no tab between source and target in {first[:40]!r}; expected source<TAB>target, JSON "
         "objects, a data.delimiter=..., or two files, one for each side"
     )
 
 
-def _header(detected: FileFormat, first: list[str], name: str, options: FormatOptions) -> FileFormat:
-    """Take the first row for a header only if all cells are well-known names, or if the user names them."""
-    cells = [cell.strip() for cell in first]
+def _header(detected: FileFormat, rows: list[list[str]], name: str, options: FormatOptions) -> FileFormat:
+    """Take the first row for a header only if all cells are well-known names, if the user names them, or if
+    it stands above the numbers of the rows.
+    """
+    cells = [cell.strip() for cell in rows[0]]
     if options.header is False:
         return detected.because(f"no header: {options.header_evidence}")
     keys = parse_columns(options.columns).keys if options.columns else []
@@ -205,6 +220,8 @@ def _header(detected: FileFormat, first: list[str], name: str, options: FormatOp
             f"{name}: {wrong} in the first row; name one of them, or, if that row is a pair, use numbers, as "
             "in --columns 1:2"
         )
+    elif len(cells) > 2 and (numbered := [k for k in _counters(rows[1:], cells) if not cells[k].isdecimal()]):
+        reason = f"header: the first row is above the numbers in column {numbered[0] + 1}"
     elif all(map(_NAME.fullmatch, cells)):
         return detected.because("no header: the first row is a pair; if it has names, set data.header=true")
     else:
@@ -240,14 +257,34 @@ def _guess_columns(detected: FileFormat, rows: list[list[str]], name: str) -> tu
             left, right = (k for k in (1, 2, 3) if k not in marked)
             columns = parse_columns(f"{left},{marked[0]}+:{right}")
             return columns, f"columns {columns}: column {marked[0]} holds features"
+    counters = _counters(rows, rows[0])
+    others = [k for k in range(detected.width) if k not in counters]
+    if counters and len(others) == 2:
+        columns = parse_columns(":".join(str(k + 1) for k in others))
+        return columns, f"columns {columns}: column {counters[0] + 1} numbers the rows"
     first = list(detected.names) or rows[0]
     shown = [excerpt(cell, 20) for cell in first[:LISTED]] + first[LISTED:]
-    names = first if all(map(_NAME.fullmatch, first)) else ["word", "sound"]
+    named = all(_NAME.fullmatch(cell.replace(" ", "_")) for cell in first)
+    names = shlex.quote(":".join([first[k] for k in others][:2] if named else ["word", "sound"]))
     raise InputError(
-        f"{name} has {detected.width:,} columns ({shorten_list(shown)}); "
-        f"choose the columns: by name if the first row has names, as --columns {':'.join(names[:2])}, "
-        "otherwise by number, as --columns 1:2"
+        f"{name} has {detected.width:,} columns ({shorten_list(shown)}); choose the columns of source and "
+        f"target, or of text and label: by name if the first row has names, as --columns {names}, otherwise "
+        "by number, as --columns 1:2"
     )
+
+
+def _counters(rows: list[list[str]], first: list[str]) -> list[int]:
+    """Return the indices of the columns that number the rows, which are as wide as the first: whole numbers
+    that rise in every row.
+    """
+    if len(rows) < COUNTED or {len(row) for row in rows} != {len(first)}:
+        return []
+    return [index for index, cells in enumerate(zip(*rows, strict=True)) if _rises(cells)]
+
+
+def _rises(cells: Sequence[str]) -> bool:
+    numbers = [int(cell) for cell in cells if cell.strip().isdecimal() and len(cell) < 20]
+    return len(numbers) == len(cells) and all(before < after for before, after in pairwise(numbers))
 
 
 def _cells_at(rows: list[list[str]], index: int) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seqwright.data.batch import END, Tokens
 from seqwright.data.readers.parses import Parse
-from seqwright.errors import InputError
+from seqwright.errors import ConfigError, InputError
 from seqwright.lens.capture import capture
 from seqwright.lens.heads.gates import Head, Kind, LayerKey, Site, sides, sites
 from seqwright.lens.heads.importance import (
@@ -146,6 +146,8 @@ class HeadTable:
         }
 
     def __str__(self) -> str:
+        if not self.rows:
+            return "\n".join(self.notes)
         width = max([4, *(len(row.described()) for row in self.rows)])
         lost = "" if self.metric is None else f"  ablation ({self.metric})"
         lines = [f"kind   layer  head  {'role':{width}}  confidence  entropy  importance{lost}"]
@@ -209,7 +211,14 @@ def _counted(model: Model, batches: Iterable[Any]) -> np.ndarray:
 
 def vocabulary(model: Model) -> int:
     """The number of ids that the encoder reads, or a decoder without one."""
-    return cast(Any, next(iter(sides(model).values()))).embedding.vocabulary
+    side = next(iter(sides(model).values()), None)
+    embedding: Any = getattr(side, "embedding", None)
+    if embedding is None:
+        raise ConfigError(
+            "this model reads no tokens; `seqwright heads` is for models that read text. `seqwright look` "
+            "shows what happens inside this one"
+        )
+    return int(embedding.vocabulary)
 
 
 def _statistics(

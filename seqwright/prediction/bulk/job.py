@@ -168,6 +168,8 @@ class InputWarnings:
 
     def __init__(self, predictor: Predictor, file: str):
         self.predictor, self.file, self.one_text = predictor, file, predictor.task.one_text
+        # items, such as images, are all read at one size
+        self.longest = None if predictor.task.usage.file == "item" else predictor.trained_length
         self.tokens = self.unknown = self.answers = self.unsure = 0
         self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed, self.unusable = (
             Occurrences() for _ in range(6)
@@ -198,7 +200,7 @@ class InputWarnings:
             self.unparsed.add(place)
         if reading.unread:
             self.cut.add(place)
-        elif self.predictor.trained_length is not None and reading.tokens > self.predictor.trained_length:
+        elif self.longest is not None and reading.tokens > self.longest:
             self.long.add(place)
 
     @property
@@ -221,7 +223,7 @@ class InputWarnings:
         """Return one line for each kind of warning."""
         symbols = ", ".join(excerpt(symbol) for symbol in list(self.symbols)[:UNKNOWN_SHOWN])
         such_as = f", such as {symbols}" if symbols else ""
-        trained = f"{self.predictor.trained_length or 0:,} tokens"
+        trained = f"{self.longest or 0:,} tokens"
         unread = self.predictor.task.nouns.unread
         kinds = (
             (self.with_tab, "with a tab, but the model takes one text: is this a file of pairs?"),

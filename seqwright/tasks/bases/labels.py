@@ -17,6 +17,7 @@ from seqwright.data.labels import LABELS as LABELS
 from seqwright.data.labels import Labels
 from seqwright.data.results import Label, Reading
 from seqwright.data.task import Item, Judge, Mistake, Row, Table, Task
+from seqwright.data.text_display import shorten_list
 from seqwright.errors import InputError
 from seqwright.evaluation.class_table import class_table, confusion_table
 from seqwright.evaluation.metrics import METRICS
@@ -82,9 +83,12 @@ class LabelTask(Task[E, Label]):
             return {}
         if example.label in self.labels.numbers:
             return {"label": [self.labels.numbers[example.label]]}
+        where = f"{example.place}: " if example.place.file else ""  # examples in memory have no place
+        noun = self.nouns.example
         raise InputError(
-            f"{example.place}: the label {reprlib.repr(example.label)} does not occur in the training data; "
-            f"remove the {self.nouns.example}, or add such {self.nouns.example}s to the training files"
+            f"{where}the label {reprlib.repr(example.label)} does not occur in the training data, whose "
+            f"labels are {shorten_list(self.labels.names)}; remove the {noun}, or add such {noun}s to the "
+            "training files"
         )
 
     def facts(self) -> Mapping[str, Any]:

@@ -158,6 +158,9 @@ def test_too_few_sources_are_reported():
     assert (few.severity, too_few.severity) == ("warning", "error")
     assert few.sentence.startswith("few distinct sources")
     assert too_few.sentence.startswith("too few distinct sources")
+    conversations = few_finding(7, stops=False, group="conversation")
+    assert conversations.sentence.startswith("few distinct conversations for")
+    assert "20 conversations or more" in conversations.way_out
 
 
 @pytest.mark.parametrize(

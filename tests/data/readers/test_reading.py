@@ -121,6 +121,32 @@ def test_a_byte_order_mark_is_not_text(tmp_path):
     assert report[Reason.BYTE_ORDER_MARK] == 1
 
 
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "sep=;;;"])
+def test_the_separator_line_of_spreadsheets_is_not_a_row(tmp_path, first):
+    content = f'\ufeff{first}\r\nsource;target\r\na;b, c\r\n"d\ne";f\r\ng;h\r\n'
+    pairs, report = read(write(tmp_path, "a.CSV", content.encode()))
+    assert texts(pairs) == [("a", "b, c"), ("d e", "f"), ("g", "h")]
+    assert [pair.place.line for pair in pairs] == [3, 4, 6]
+    assert report[Reason.SEPARATOR_LINE] == 1
+    assert report[Reason.BLANK_PAIR] == 0
+
+
+def test_a_separator_line_is_text_elsewhere(tmp_path):
+    pairs, report = read(write(tmp_path, "a.csv", "a;b\nsep=;\n"))
+    assert (texts(pairs), report[Reason.SEPARATOR_LINE]) == ([("a", "b"), ("sep=", "")][:1], 0)
+    assert list(read_lines(write(tmp_path, "b.csv", "sep=;\na\n"), ReadReport())) == ["sep=;", "a"]
+
+
+def test_a_column_that_numbers_the_rows_is_left_out(tmp_path):
+    rows = "".join(f"{number},Satz {number},sentence {number}\n" for number in range(7, 40, 2))
+    for head, first in (("Nr,Deutsch,Satz auf Englisch\n", 2), ("", 1)):
+        pairs, _ = read(write(tmp_path, "a.csv", head + rows))
+        assert (len(pairs), pairs[0].place.line) == (17, first)
+        assert texts(pairs)[0] == ("Satz 7", "sentence 7")
+    numbers = "".join(f"{number}\tword {number}\n" for number in range(30))
+    assert len(read(write(tmp_path, "b.tsv", "a\tb\n" + numbers))[0]) == 31  # two columns stay a pair
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "cp1252", "gb18030", "latin-1"])
 def test_encodings_can_be_given(tmp_path, encoding):
     text = "".join(f"süß {k}\tdoux {k}\n" for k in range(3000))

@@ -250,6 +250,23 @@ def test_unknown_columns_suggest_the_nearest(tmp_path):
     assert "no header" in fault(path, options=FormatOptions(header=False, columns="frage:answer"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.xlsx",
+            b"PK\x03\x04" + bytes(range(256)) * 9,
+            "a document of another program; .* as CSV",
+        ),
+        ("a.PDF", b"%PDF-1.4\n" + bytes(range(256)) * 9, r"another program; .* as plain text \(.txt\)"),
+        ("a.json", b'[{"a": "b", "c": "d"}]', "a.json begins with a JSON list; write JSON lines"),
+        ("a.json", b'[\n  {"a": "b", "c": "d"}\n]\n', "a.json begins with a JSON list; write JSON lines"),
+    ],
+)
+def test_other_formats_are_named_with_the_way_out(tmp_path, name, content, message):
+    assert re.search(message, fault(write(tmp_path, name, content)))
+
+
 def test_bad_options_are_reported():
     for encoding in ("utf-9", "hex", "undefined", "utf\0"):
         with pytest.raises(ConfigError, match="is unknown; try utf-8"):
@@ -265,7 +282,7 @@ def test_bad_options_are_reported():
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [("Die Straße ist schön", "latin-1"), ("“déjà vu” – naïve", "cp1252"), ("Привет, как дела?", "cp1251"),
-     ("你好，世界，今天天气很好", "gb18030")],
+     ("Süße Grüße", "latin-1"), ("你好，世界，今天天气很好", "gb18030")],
 )  # fmt: skip
 def test_guess_of_the_encoding(text, encoding):
     assert guess_encoding(text.encode(encoding)) == encoding

@@ -256,6 +256,13 @@ def test_images_without_folders_of_classes_are_named(archived, tmp_path):
         list(open_images([path], DataConfig()).read(ReadReport()))
 
 
+def test_a_table_next_to_the_images_is_named(tmp_path):
+    folder = image(tmp_path / "flat" / "0.png", 0).parent
+    (folder / "captions.CSV").write_text("image,caption\n0.png,a picture\n")
+    with pytest.raises(InputError, match=r"or captions, such as .*flat/captions\.CSV$"):
+        list(open_images([str(folder)], DataConfig()).read(ReadReport()))
+
+
 def test_folders_without_images_are_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no images"):
