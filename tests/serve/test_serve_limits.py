@@ -57,6 +57,14 @@ def test_numbers_of_a_history_are_not_characters(waves):
         encode(5001)
 
 
+@pytest.mark.parametrize("numbers", [["x", 2], [{}, 2], [10**400, 2]])
+def test_a_history_without_numbers_is_an_invalid_request(waves, numbers):
+    target = {"small": numbers, "large": [1, 2]}
+    with pytest.raises(Refusal, match="a history needs a target of numbers") as refusal:
+        asyncio.run(waves.encode([{"target": target}]))
+    assert refusal.value.status == 400
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -17,6 +17,8 @@ import seqwright
 from seqwright import cli
 from seqwright.config import parse
 from seqwright.data.corpus import Corpus
+from seqwright.data.series.calendar import Frequency
+from seqwright.data.series.histories import history_of
 from seqwright.data.series.results import Trajectory
 from seqwright.data.series.scaling import deviation, filled, scales_of
 from seqwright.data.series.windows import Window
@@ -457,6 +459,37 @@ def test_what_cannot_be_forecast_is_refused_in_one_line(tmp_path):
     with pytest.raises(ConfigError, match="beam: a forecast has no such option"):
         task.request(parse({"training": {"steps": 1}}).search, beam=3)
     assert isinstance(next(corpus.examples("train")), Window)
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        ({"target": []}, "target of a history is empty; give at least one step"),
+        ({"target": {"a": [], "b": []}}, "target of a history is empty"),
+        ({"target": {"a": [1, "x"], "b": [1, 2]}}, "needs a target of numbers, 2 for each step"),
+        ({"target": {"a": {"c": 1}, "b": {"c": 1}}}, "needs a target of numbers, 2 for each step"),
+        ({"target": {"a": [1], "b": [1, 2]}}, "needs a target of numbers, 2 for each step"),
+        ({"target": [10**400, 2]}, "needs a target of numbers, 2 for each step"),
+        ({"target": {"a": [10**400], "b": [2]}}, "needs a target of numbers, 2 for each step"),
+        ({"target": None}, "needs a target of numbers"),
+        ({"start": 1}, "needs a target of numbers"),
+        ({"target": [[1, 2]], "known": [1, 2]}, r"needs a known of numbers, 3 for each step \(x, y, z\)"),
+        ({"target": [[1, 2]], "known": {"x": [1]}}, "the history has no 'y'"),
+        ({"target": [[1, 2]], "start": 10**400}, "is not the number of a step"),
+    ],
+)  # fmt: skip
+def test_a_history_without_numbers_is_refused_in_one_line(history, words):
+    with pytest.raises(InputError, match=words) as error:
+        history_of(history, Frequency("number", 1), ("a", "b"), ("x", "y", "z"))
+    assert "\n" not in str(error.value)
+
+
+def test_missing_and_infinite_numbers_of_a_history_are_unknown():
+    given = {"target": [[1, None], [float("inf"), 2]], "known": {"x": [1, float("inf"), None]}}
+    window = history_of(given, Frequency("number", 1), ("a", "b"), ("x",))
+    np.testing.assert_array_equal(window.series.values, [[1, np.nan], [np.nan, 2], [np.nan] * 2])
+    np.testing.assert_array_equal(window.series.known, [[1], [np.nan], [np.nan]])
+    assert window.at == 2
 
 
 def test_missing_values_are_read_as_the_last_one_and_never_expected(tmp_path):

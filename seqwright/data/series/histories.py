@@ -24,28 +24,40 @@ DIGITS = 7  # of numbers in a line
 def history_of(given: Any, frequency: Frequency, channels: tuple[str, ...], known: Sequence[str]) -> Window:
     """Return the forecast after a history: an array (steps, channels), or a table with a target."""
     table = given if isinstance(given, Mapping) else {"target": given}
-    target = table.get("target")
-    if isinstance(target, Mapping):
-        if missing := [name for name in channels if name not in target]:
-            raise InputError(f"the history has no {missing[0]!r}; the model reads {', '.join(channels)}")
-        target = np.array([target[name] for name in channels], dtype=float).T
-    try:
-        values = np.array(target, dtype=float).reshape(-1, len(channels))
-        width, given_known = len(known), table.get("known", ()) if known else ()
-        covariates = np.array(given_known, dtype=float).reshape(-1 if width else 0, width)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"a history needs a target of numbers, {len(channels)} for each step ({', '.join(channels)})"
-        ) from None
-    steps = max(len(values), len(covariates)) if known else len(values)
+    values = _numbers("target", table.get("target"), channels)
+    if not len(values):
+        raise InputError("the target of a history is empty; give at least one step")
+    given_known = table.get("known") if known else None
+    covariates = _numbers("known", () if given_known is None else given_known, known)
+    steps = max(len(values), len(covariates))
     every = np.full((steps, len(known)), np.nan)
     every[: len(covariates)] = covariates
     padded = np.full((steps, len(channels)), np.nan)
-    padded[: len(values)] = np.where(np.isfinite(values), values, np.nan)
+    padded[: len(values)] = values
     name, lines = str(table.get("series", "")), np.zeros(steps, np.int64)
     start = tick_of(table.get("start"), frequency)
     series = Series(name, frequency, channels, start, padded, every, lines)
     return Window(series, len(values), len(values), len(values))
+
+
+def _numbers(key: str, given: Any, columns: Sequence[str]) -> np.ndarray:
+    """Return the numbers under a key (steps, columns), given by step or by the name of the column; NaN for
+    missing and infinite ones.
+    """
+    by_name = isinstance(given, Mapping)
+    if by_name and (missing := [name for name in columns if name not in given]):
+        raise InputError(f"the history has no {missing[0]!r}; the model reads {', '.join(columns)}")
+    try:
+        if given is None:
+            raise ValueError("no numbers")
+        found = np.array([given[name] for name in columns] if by_name else given, dtype=float)
+        found = (found.T if by_name else found).reshape(-1 if columns else 0, len(columns))
+    except (TypeError, ValueError, OverflowError):
+        wanted = f"{len(columns)} for each step ({', '.join(columns)})"
+        raise InputError(
+            f"a history needs a {key} of numbers, {wanted}, not {reprlib.repr(given)}; correct it"
+        ) from None
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def history_in_line(
@@ -75,7 +87,7 @@ def tick_of(start: Any, frequency: Frequency) -> int:
 def _moment(text: str, frequency: Frequency) -> int:
     if frequency.unit != "number":
         return time_format([text], integers=False).parse(text)
-    if not re.fullmatch(r"[+-]?\d+", text.strip()):
+    if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
         raise ValueError(f"{excerpt(text)} is not the number of a step")
     return int(text)
 
