@@ -353,6 +353,9 @@ class Forecasting(SeriesTask[Forecast]):
                 f"{pluralize(short, 'history', 'histories')} shorter than the {self.lookback} steps that the "
                 "model reads: the first value is repeated before it"
             )
+        if remarks := [each.remark for each in predictions if each.remark]:
+            several = f"{len(remarks):,} of {len(predictions):,} forecasts: " if len(predictions) > 1 else ""
+            lines.append(several + remarks[0])
         if predictions and (beyond := predictions[0].recursive):
             lines.append(
                 f"the model predicts {self.horizon} steps; the last {beyond} are recursive: they read its "
@@ -460,6 +463,7 @@ class Forecasting(SeriesTask[Forecast]):
             scale=scales.scale,
             naive=scales.naive,
             recursive=max(horizon - self.horizon, 0),
+            unknown=self._unknown(window, horizon),
             source=window.line or self.caption(window),
         )
 

@@ -29,6 +29,7 @@ from seqwright.evaluation.metrics import METRICS
 from seqwright.lens.series.attention import patch_attention
 from seqwright.models.building import build_model
 from seqwright.nn.positions import Position
+from seqwright.prediction.bulk.job import InputWarnings
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.report.wording import score
 from seqwright.tasks.forecasting import Forecasting
@@ -431,6 +432,40 @@ def test_long_format_with_covariates_known_in_advance(tmp_path, capsys):
     prices = [float(row["price"]) for row in table[388:400] + table[788:800]]
     means = np.array([float(row["mean"]) for row in rows])
     assert np.corrcoef(prices, means)[0, 1] > 0.8
+    assert cli.main(["predict", run, str(path), "--horizon", "30"]) == 0
+    remark = "2 of 2 forecasts: not known in advance: price for 18 of 30 steps; the model reads the mean"
+    assert remark in capsys.readouterr().err
+
+
+def test_steps_without_what_should_be_known_in_advance_are_remarked(tmp_path):
+    path = tmp_path / "x.csv"
+    hours = np.datetime64("2024-01-01T00", "h") + np.arange(600)
+    path.write_text("ds,y,price,tax\n" + "".join(f"{h}:00,{i % 24},{i % 5},1\n" for i, h in enumerate(hours)))
+    task, corpus = fitted(str(path), known=["price", "tax"], target=["y"])
+    predictor = Predictor(build_model("tiny-forecaster", **task.facts()).eval(), task)
+    history = {"target": [1] * 50, "known": {"price": [1] * 57, "tax": [1] * 49 + [None] + [1] * 7}}
+    some, none, every = predictor.predict(
+        [history, {"target": [1] * 50}, {"target": [1] * 50, "known": [[1, 1]] * 62}]
+    )
+    assert (some.unknown, none.unknown, every.unknown) == (
+        {"price": 5, "tax": 5},
+        {"price": 12, "tax": 12},
+        {},
+    )
+    assert some.remark.startswith("not known in advance: price for 5 of 12 steps, tax for 5 of 12 steps; the")
+    found = some.to_json()
+    assert (found["unknown"], found["remark"]) == ({"price": 5, "tax": 5}, some.remark)
+    assert not {"unknown", "remark"} & every.to_json().keys()
+    assert predictor.predict([history], horizon=30)[0].unknown == {"price": 23, "tax": 23}
+    inputs = list(task.inputs([history]))
+    assert some.remark in task.remarks(inputs, [some])
+    assert f"1 of 2 forecasts: {some.remark}" in task.remarks(inputs * 2, [every, some])
+    tested = next(iter(task.labelled(corpus.examples("test"))))
+    assert predictor.predict([tested])[0].unknown == {}
+    warnings = InputWarnings(predictor, "x.jsonl")
+    for row, each in enumerate((every, some, none)):
+        warnings.add(row, each)
+    assert warnings.summary() == [f"2 lines with a remark: {some.remark} (x.jsonl:2, x.jsonl:3)"]
 
 
 def test_horizon_and_lookback_are_short_for_keys_of_data(tmp_path, capsys):

@@ -81,6 +81,16 @@ class Window(NamedTuple):
         found[: len(known)] = known
         return found
 
+    def covariates(self, first: int, stop: int) -> np.ndarray:
+        """Return what is known in advance of steps counted from the forecast (stop - first, covariates), or
+        NaN.
+        """
+        known, steps = self.series.known, self.at + np.arange(first, stop)
+        inside = (steps >= 0) & (steps < len(known))
+        found = np.full((len(steps), known.shape[1]), np.nan)
+        found[inside] = known[steps[inside]]
+        return found
+
     def masked(self) -> Window:
         """Return the window without its truth."""
         return self._replace(stop=self.at)

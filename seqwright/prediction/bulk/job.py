@@ -163,7 +163,7 @@ class Job:
 
 class InputWarnings:
     """Counts lines with unknown symbols, with tabs where one text is expected, overlong lines, those that
-    cannot be used, and answers that are unsure.
+    cannot be used, answers that are unsure, and those with a remark.
     """
 
     def __init__(self, predictor: Predictor, file: str):
@@ -172,6 +172,7 @@ class InputWarnings:
         self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed, self.unusable = (
             Occurrences() for _ in range(6)
         )
+        self.remarked, self.remark = Occurrences(), ""  # the first remark
         self.symbols: dict[str, None] = {}  # the first unknown symbols
         self.faults: list[str] = []  # the first ones
 
@@ -186,6 +187,9 @@ class InputWarnings:
         if self.predictor.task.threshold and prediction.source.strip():
             self.answers += 1
             self.unsure += bool(prediction.details().get("unsure"))
+        if remark := prediction.remark:
+            self.remarked.add(place)
+            self.remark = self.remark or remark
         reading = prediction.reading
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
@@ -229,6 +233,7 @@ class InputWarnings:
             (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: {unread} was not read"),
             (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
             (self.unparsed, "without a dependency tree: their positions are linear"),
+            (self.remarked, f"with a remark: {self.remark}"),
             (self.unusable, f"with an empty output: {'; '.join(self.faults)}"),
         )
         return [
