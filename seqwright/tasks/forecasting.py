@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config.presets import PRESETS
 from seqwright.config.validation import Count, check
 from seqwright.data.glance import Glance
 from seqwright.data.plan import evenly
@@ -561,3 +562,16 @@ class Forecasting(SeriesTask[Forecast]):
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
             raise ConfigError("tokenizer.joint is for texts; a forecaster reads numbers: remove it")
+        from seqwright.models.building import reads_features, resolve
+
+        values = {"data.known": list(config.data.known), "data.calendar": config.data.calendar}
+        given = {key: value for key, value in values.items() if value}
+        if given and not reads_features(config.model):
+            forecasters = (name for name, preset in PRESETS.items() if preset.kind in cls.models)
+            *others, last = (name for name in forecasters if reads_features(name))
+            network = resolve(config.model)["network"]["kind"]
+            raise ConfigError(
+                f"{' and '.join(f'{key} is {value}' for key, value in given.items())}, but the network "
+                f"{network} reads past values alone; use model={', '.join(others)} or {last}, or leave "
+                f"{' and '.join(given)} out"
+            )

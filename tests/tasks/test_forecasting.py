@@ -468,6 +468,27 @@ def test_steps_without_what_should_be_known_in_advance_are_remarked(tmp_path):
     assert warnings.summary() == [f"2 lines with a remark: {some.remark} (x.jsonl:2, x.jsonl:3)"]
 
 
+@pytest.mark.parametrize("preset", ["nlinear", "dlinear", "repeat_last", "seasonal_naive"])
+def test_a_model_that_reads_past_values_alone_takes_no_covariates(preset):
+    config = configured("x.csv", known=["price"], calendar=True)
+    Forecasting.check(config)
+    words = (
+        r"known is \['price'\] and data.calendar is True, but the network (linear|repeat) reads past values"
+    )
+    with pytest.raises(ConfigError, match=words) as error:
+        Forecasting.check(replace(config, model=preset))
+    assert "use model=nie2023, tiny-forecaster, lstm or transformer-series, or leave" in str(error.value)
+    Forecasting.check(replace(configured("x.csv"), model=preset))
+
+
+def test_a_plan_refuses_what_the_model_cannot_read(tmp_path, capsys):
+    path, out = waves(tmp_path / "x.csv"), str(tmp_path / "run")
+    options = ["--plan", "--out", out, "model=nlinear", "data.calendar=true", *FAST[:3], *FAST[4:]]
+    assert cli.main(["train", path, *options]) == 2
+    assert "data.calendar is True, but the network linear reads past values alone" in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
 def test_horizon_and_lookback_are_short_for_keys_of_data(tmp_path, capsys):
     path = waves(tmp_path / "x.csv")
     assert cli.main(["train", path, "horizon=6", "lookback=30", "--print-config", "--steps=1"]) == 0
