@@ -92,12 +92,14 @@ class Forecasting(SeriesTask[Forecast]):
 
     history: steps before a forecast without which it is not evaluated; 0: those that the model reads. maps:
     the linear baselines by name (lookback, horizon). spreads: by forecaster, the margin of its intervals in
-    scaled units (horizon, channels), found on validation data.
+    scaled units (horizon, channels), found on validation data. times: the name of the format of the times in
+    the training data; empty: a run of an older version, which did not keep it.
     """
 
     maps: Mapping[str, np.ndarray]
     spreads: Mapping[str, np.ndarray]
     history: int = 0
+    times: str = ""
 
     roles = (Role("time", Kind.TIME), Role("value", Kind.NUMBER, needed="train"))
     models = ("forecaster",)
@@ -124,7 +126,7 @@ class Forecasting(SeriesTask[Forecast]):
     def own_reader(self, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
         """Columns that the model does not know are left, and times are steps of its frequency."""
         own = replace(data, target=self.channels, known=self.known)
-        return replace(open_series(paths, own), grid=self.frequency)
+        return replace(open_series(paths, own), grid=self.frequency, times=self.times)
 
     @classmethod
     def group(cls, example: Window) -> str:
@@ -183,6 +185,7 @@ class Forecasting(SeriesTask[Forecast]):
             else np.zeros((2, 0)),
             maps=linear_maps(columns, chosen.lookback, chosen.horizon),
             spreads={},
+            times=series.times,
         )
 
     @classmethod
@@ -208,6 +211,7 @@ class Forecasting(SeriesTask[Forecast]):
                 },
                 covariates=arrays["covariates"],
                 spreads=spreads,
+                times=str(facts.get("times", "")),
             )
         except (KeyError, TypeError, SafetensorError) as error:
             raise ModelError(
@@ -217,13 +221,14 @@ class Forecasting(SeriesTask[Forecast]):
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save
 
-        write_json(folder / FACTS, self._facts)
+        write_json(folder / FACTS, {**self._facts, "times": self.times})
         spreads = {f"spread.{name}": np.ascontiguousarray(spread) for name, spread in self.spreads.items()}
         with atomic_file(folder / ARRAYS) as file:
             file.write(save({**{k: np.ascontiguousarray(v) for k, v in self._arrays.items()}, **spreads}))
 
     @property
     def _facts(self) -> dict[str, Any]:
+        """What the fingerprint depends on; the format of the times decides nothing that is learned."""
         return {
             "horizon": self.horizon,
             "lookback": self.lookback,
@@ -294,7 +299,7 @@ class Forecasting(SeriesTask[Forecast]):
             elif isinstance(each, str):
                 yield self.from_line(each)
             elif isinstance(each, Mapping | np.ndarray):
-                yield history_of(each, self.frequency, self.channels, self.known)
+                yield history_of(each, self.frequency, self.channels, self.known, self.times)
             else:
                 raise InputError(
                     f"{reprlib.repr(each)} is not a history; give an array of (steps, columns), or a table "
@@ -323,7 +328,7 @@ class Forecasting(SeriesTask[Forecast]):
         series = every[name] if name else next(iter(every.values()))
         when = when.removeprefix("from ").strip()
         last = max(len(series) - self.horizon, 0)
-        at = last if not when else tick_of(when, self.frequency) - series.start
+        at = last if not when else tick_of(when, self.frequency, self.times) - series.start
         if not 0 < at <= len(series):
             labels = [self.frequency.label(series.start + step) for step in (1, len(series))]
             raise InputError(f"no forecast begins at {when}; choose a time from {labels[0]} to {labels[1]}")
@@ -405,7 +410,7 @@ class Forecasting(SeriesTask[Forecast]):
             )
 
     def from_line(self, line: str) -> Window:
-        return history_in_line(line, self.frequency, self.channels, self.known)
+        return history_in_line(line, self.frequency, self.channels, self.known, self.times)
 
     def to_line(self, example: Window) -> str:
         return line_of(example, self.lookback, self.horizon)

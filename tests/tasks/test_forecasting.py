@@ -342,6 +342,103 @@ def test_a_history_may_be_too_short_to_show_its_frequency(tmp_path):
         assert window.when == following
 
 
+HOURLY = [str(np.datetime64("2024-01-01T00", "m") + np.timedelta64(hour, "h")) for hour in range(600)]
+DAILY = [str(np.datetime64("2024-01-01") + day) for day in range(600)]
+
+
+def timed(path: Path, times: list[str]) -> str:
+    path.write_text("ds,y\n" + "".join(f"{time},{n % 24}\n" for n, time in enumerate(times)))
+    return str(path)
+
+
+def zoned(offset: str, times: list[str] = HOURLY) -> list[str]:
+    return [f"{time}{offset}" for time in times]
+
+
+def since_1970(times: list[str]) -> list[str]:
+    return [str(np.datetime64(time, "s").astype(int)) for time in times]
+
+
+def with_day_first(times: list[str]) -> list[str]:
+    return ["/".join(reversed(time.split("-"))) for time in times]
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "history", "words"),
+    [
+        (zoned("+01:00"), HOURLY, "no time zone, but those of the training data have one; add it"),
+        (HOURLY, zoned("+01:00"), "have a time zone, but those of the training data have no"),
+        (HOURLY, zoned("+05:30"), "have a time zone, but those of the training data have no"),
+        (HOURLY, since_1970(HOURLY), "counted from 1970, in UTC, but those of the training data have no"),
+        (with_day_first(DAILY), ["02/13/2024", "02/14/2024"], "“02/13/2024” has the month first, but the"),
+        (DAILY, with_day_first(DAILY[31:41]), "“01/02/2024” may have the day or the month first; write 2024"),
+    ],
+)
+def test_times_that_are_written_otherwise_than_those_of_the_training_data(
+    tmp_path, trained_on, history, words
+):
+    task, corpus = fitted(timed(tmp_path / "x.csv", trained_on))
+    reader = task.own_reader((timed(tmp_path / "y.csv", history),), corpus.data)
+    for read in (
+        lambda: task.whole_inputs(reader),
+        lambda: task.from_line(json.dumps({"start": history[0], "target": [1]})),
+    ):
+        with pytest.raises(InputError, match=words):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "history", "following"),
+    [
+        (zoned("+01:00"), zoned("+02:00")[:24], "2024-01-01 22:00:00+00:00"),
+        (zoned("+01:00"), zoned("+02:00")[:1], "2023-12-31 23:00:00+00:00"),
+        (zoned("+01:00"), since_1970(HOURLY)[:24], "2024-01-02 00:00:00+00:00"),
+        (since_1970(HOURLY), HOURLY[:24], "2024-01-02 00:00:00"),
+        (since_1970(HOURLY), zoned("+01:00")[:24], "2024-01-01 23:00:00"),
+        (zoned("T00:00+01:00", DAILY), zoned("T00:00+02:00", DAILY[100:110]), "2024-04-20"),
+        (zoned("T00:00+01:00", DAILY), DAILY[100:110], "2024-04-20"),
+        (DAILY, zoned("T00:00+02:00", DAILY[100:101]), "2024-04-11"),
+        (with_day_first(DAILY), with_day_first(DAILY[31:41]), "2024-02-11"),
+        (with_day_first(DAILY), DAILY[31:41], "2024-02-11"),
+    ],
+)
+def test_histories_are_read_with_the_zone_and_the_format_of_the_training_data(
+    tmp_path, trained_on, history, following
+):
+    fresh, corpus = fitted(timed(tmp_path / "x.csv", trained_on))
+    fresh.save(tmp_path)
+    task = Forecasting.load(tmp_path, configured(str(tmp_path / "x.csv")))
+    assert task.fingerprint == fresh.fingerprint
+    reader = task.own_reader((timed(tmp_path / "y.csv", history),), corpus.data)
+    (window,) = task.whole_inputs(reader)
+    assert window.when == following
+    line = {"start": history[0], "target": [1] * len(window.series)}
+    assert task.from_line(json.dumps(line)).when == window.when
+
+
+def test_a_run_without_the_format_of_its_times_reads_histories_as_before(tmp_path):
+    task, _ = fitted(timed(tmp_path / "x.csv", with_day_first(DAILY)))
+    task.save(tmp_path)
+    facts = json.loads((tmp_path / "series.json").read_text())
+    assert facts.pop("times") == "%d/%m/%Y"
+    (tmp_path / "series.json").write_text(json.dumps(facts))
+    old = Forecasting.load(tmp_path, configured(str(tmp_path / "x.csv")))
+    assert old.fingerprint == task.fingerprint
+    given = json.dumps({"start": "05/02/2024", "target": [1]})
+    assert [
+        each.from_line(given).series.frequency.label(each.from_line(given).series.start)
+        for each in (task, old)
+    ] == ["2024-02-05", "2024-05-02"]
+
+
+def test_files_with_and_without_a_zone_are_not_one_training(tmp_path):
+    paths = [timed(tmp_path / "x.csv", zoned("Z")), timed(tmp_path / "y.csv", HOURLY)]
+    with pytest.raises(InputError, match="the times have no time zone, but those of the training data have"):
+        fitted(paths[0], train=paths)
+    with pytest.raises(InputError, match="the times have no time zone, but those of the training data have"):
+        list(fitted(paths[0], test=[paths[1]])[1].examples("test"))
+
+
 def test_a_history_between_the_steps_is_refused(tmp_path):
     task, corpus = fitted(waves(tmp_path / "x.csv"))
     path = tmp_path / "late.csv"
@@ -509,6 +606,7 @@ def test_what_cannot_be_forecast_is_refused_in_one_line(tmp_path):
         ('{"target": ["a"]}', "needs a target of numbers, 2 for each step"),
         ('{"target": {"small": [1]}}', "the history has no 'large'"),
         ('{"start": "soon", "target": [[1, 2]]}', "start: “soon” is not a time"),
+        ('{"start": 7, "target": [[1, 2]]}', "start: “7” is a number, not a time"),
     ):
         with pytest.raises(InputError, match=words):
             task.from_line(line)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqwright.data.series.calendar import Frequency
-from seqwright.data.series.times import time_format
+from seqwright.data.series.times import check_zone, time_format
 from seqwright.data.series.windows import Series, Window
 from seqwright.data.text_display import excerpt
 from seqwright.errors import InputError
@@ -21,8 +21,12 @@ from seqwright.files import strict
 DIGITS = 7  # of numbers in a line
 
 
-def history_of(given: Any, frequency: Frequency, channels: tuple[str, ...], known: Sequence[str]) -> Window:
-    """Return the forecast after a history: an array (steps, channels), or a table with a target."""
+def history_of(
+    given: Any, frequency: Frequency, channels: tuple[str, ...], known: Sequence[str], times: str = ""
+) -> Window:
+    """Return the forecast after a history: an array (steps, channels), or a table with a target. times: the
+    name of the format of the training data.
+    """
     table = given if isinstance(given, Mapping) else {"target": given}
     values = _numbers("target", table.get("target"), channels)
     if not len(values):
@@ -35,7 +39,7 @@ def history_of(given: Any, frequency: Frequency, channels: tuple[str, ...], know
     padded = np.full((steps, len(channels)), np.nan)
     padded[: len(values)] = values
     name, lines = str(table.get("series", "")), np.zeros(steps, np.int64)
-    start = tick_of(table.get("start"), frequency)
+    start = tick_of(table.get("start"), frequency, times)
     series = Series(name, frequency, channels, start, padded, every, lines)
     return Window(series, len(values), len(values), len(values))
 
@@ -61,32 +65,38 @@ def _numbers(key: str, given: Any, columns: Sequence[str]) -> np.ndarray:
 
 
 def history_in_line(
-    line: str, frequency: Frequency, channels: tuple[str, ...], known: Sequence[str]
+    line: str, frequency: Frequency, channels: tuple[str, ...], known: Sequence[str], times: str = ""
 ) -> Window:
     """Return the forecast after the history in a line of JSON."""
     try:
         table = json.loads(line)
     except ValueError as error:
         raise InputError(f'{reprlib.repr(line)} is not JSON; write {{"start": …, "target": […]}}') from error
-    return history_of(table, frequency, channels, known)._replace(line=line)
+    return history_of(table, frequency, channels, known, times)._replace(line=line)
 
 
-def tick_of(start: Any, frequency: Frequency) -> int:
+def tick_of(start: Any, frequency: Frequency, times: str = "") -> int:
     """Return the tick of a time as people write it; 0 for none."""
     if start is None:
         return 0
     text = str(start)
     try:
-        moment = _moment(text, frequency)
+        moment = _moment(text, frequency, times)
         frequency.check_steps(np.array([moment]))
     except ValueError as error:
         raise InputError(f"start: {error}") from None
     return int(frequency.ticks(np.array([moment]))[0])
 
 
-def _moment(text: str, frequency: Frequency) -> int:
+def _moment(text: str, frequency: Frequency, times: str) -> int:
     if frequency.unit != "number":
-        return time_format([text], integers=False).parse(text)
+        days = bool(times) and frequency.of_days
+        found = time_format([text], integers=bool(times), known=times, days=days)
+        if found.whole:
+            raise ValueError(f"{excerpt(text)} is a number, not a time")
+        if times and not frequency.of_days:
+            check_zone(times, found.name)
+        return found.parse(text.strip())
     if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
         raise ValueError(f"{excerpt(text)} is not the number of a step")
     return int(text)

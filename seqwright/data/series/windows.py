@@ -16,7 +16,8 @@ from seqwright.data.series.calendar import Frequency
 @dataclass(frozen=True, eq=False)
 class Series:
     """A series on a regular grid. values (steps, channels), NaN where missing; known (steps, covariates);
-    start: the tick of the first step; lines: where each step comes from; file: the number of its file.
+    start: the tick of the first step; lines: where each step comes from; times: the name of the format of
+    its times.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Series:
     known: np.ndarray
     lines: np.ndarray
     path: str = ""
+    times: str = ""
 
     def __len__(self) -> int:
         return len(self.values)
