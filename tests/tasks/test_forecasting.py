@@ -259,6 +259,42 @@ def test_predict_writes_times_and_intervals(trained, capsys):
     assert "│" in out.err
 
 
+def test_histories_as_json_and_on_standard_input_give_the_table_of_a_file(
+    trained, tmp_path, capsys, monkeypatch
+):
+    run, rows = str(trained / "run"), list(csv.DictReader((trained / "waves.csv").open()))[-60:]
+    head, *lines = (trained / "waves.csv").read_text().splitlines()
+    table, history = tmp_path / "history.csv", tmp_path / "history.jsonl"
+    table.write_text("\n".join([head, *lines[-60:]]) + "\n")
+    target = {name: [float(row[name]) for row in rows] for name in ("small", "large")}
+    history.write_text(json.dumps({"start": rows[0]["date"], "target": target}) + "\n")
+
+    def predict(*given, piped=None):
+        if piped is not None:
+            monkeypatch.setattr("sys.stdin", piped.open())
+        code = cli.main(["predict", run, *map(str, given)])
+        return code, *capsys.readouterr()
+
+    code, wanted, drawn = predict(table)
+    assert code == 0
+    assert wanted.startswith("ds,column,mean,low_80,high_80\n2024-01-26 00:00:00,small,")
+    for found in (predict(history), predict("-", piped=table), predict("-", piped=history)):
+        assert found == (0, wanted, drawn)
+    assert json.loads(predict("-", "--json", piped=table)[1])["times"][0] == "2024-01-26 00:00:00"
+    assert json.loads(predict("-", "--json", piped=history)[1])["times"][0] == "2024-01-26 00:00:00"
+    assert predict(history, "--output", tmp_path / "o.csv")[:2] == (0, "")
+    assert (tmp_path / "o.csv").read_text() == wanted
+    table.write_text("\n".join([head, *lines[-60:-1], "2024-01-25 23:00:00,?,broken"]) + "\n")
+    code, _, error = predict("-", piped=table)
+    assert code == 2
+    assert error.startswith("seqwright: standard input:61: “broken” in the column large is not a number")
+    table.write_text("\n".join([head, *lines[-60:-1], lines[-1].rpartition(",")[0] + ","]) + "\n")
+    assert "standard input:61" in predict("-", piped=table)[2]
+    history.write_text('{"target": [[1, 2]]}\n{"target": []}\n')
+    assert "standard input:2: the target of a history is empty" in predict("-", piped=history)[2]
+    assert "--shard divides JSON lines" in predict(table, "--shard", "1/2")[2]
+
+
 def test_a_longer_horizon_is_recursive_and_says_so(trained, capsys):
     run = str(trained / "run")
     assert cli.main(["predict", run, "--horizon", "30", "--json"]) == 0

@@ -14,6 +14,7 @@ from seqwright.data.read_report import Occurrences, Place, ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, first_lines
 from seqwright.data.results import Prediction
+from seqwright.data.task import Task
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError, UnusableInput
 from seqwright.files import encode_json, sha256
@@ -146,19 +147,20 @@ class Job:
             yield from row_blocks(self.rows(tally), requested)
             return
         for block in line_blocks(self.source, self.decoding, tally, requested, joined=self.joined):
-            yield block.first, self._inputs(block)
+            yield block.first, parsed(self.predictor.task, self.source.name, block)
 
-    def _inputs(self, block: Block) -> list[Any]:
-        """Parse the lines of a block. An error names the line."""
-        inputs = []
-        for row, line in enumerate(block.lines, start=block.first + 1):
-            try:
-                inputs.append(self.predictor.task.from_line(line))
-            except UnusableInput as error:
-                inputs.append(Unusable(line, str(error)))
-            except InputError as error:
-                raise InputError(f"{Place(self.source.name, row)}: {error}") from error
-        return inputs
+
+def parsed(task: Task[Any, Any], name: str, block: Block) -> list[Any]:
+    """Parse the lines of a block of the file `name`. An error names the line."""
+    inputs = []
+    for row, line in enumerate(block.lines, start=block.first + 1):
+        try:
+            inputs.append(task.from_line(line))
+        except UnusableInput as error:
+            inputs.append(Unusable(line, str(error)))
+        except InputError as error:
+            raise InputError(f"{Place(name, row)}: {error}") from error
+    return inputs
 
 
 class InputWarnings:
