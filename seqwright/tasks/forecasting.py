@@ -71,6 +71,7 @@ HISTORY: Mapping[str, Any] = {  # the JSON schema of an input
     "properties": {
         "target": {"description": "Numbers: of each step, or of each step in every column."},
         "start": {"type": ["string", "number"], "description": "The time of the first step."},
+        "end": {"type": ["string", "number"], "description": "The time of the last step, which is checked."},
         "series": {"type": "string"},
         "known": {"description": "Columns that are known in advance."},
     },
@@ -255,6 +256,10 @@ class Forecasting(SeriesTask[Forecast]):
     @property
     def summary(self) -> str:
         return f"{self.lookback} steps of {self.frequency.length} → the next {self.horizon}"
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return {"columns": list(self.channels), "known": list(self.known), "horizon": self.horizon}
 
     def calibrated(self, model: Forecaster, examples: Sequence[Window]) -> Forecasting:
         """Choose the margins of intervals so that they hold 80 % of the validation outcomes at each step and

@@ -14,7 +14,7 @@ import numpy as np
 from seqwright.data.series.calendar import Frequency
 from seqwright.data.series.times import check_zone, time_format
 from seqwright.data.series.windows import Series, Window
-from seqwright.data.text_display import excerpt
+from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
 from seqwright.files import strict
 
@@ -40,6 +40,13 @@ def history_of(
     padded[: len(values)] = values
     name, lines = str(table.get("series", "")), np.zeros(steps, np.int64)
     start = tick_of(table.get("start"), frequency, times)
+    if "end" in table:
+        between = tick_of(table["end"], frequency, times, key="end") - start + 1
+        if between != steps:
+            raise InputError(
+                f"the history has {pluralize(steps, 'step')}, but from start to end there are {between:,} of "
+                f"{frequency.length}; give each step once and in order, with null for a missing number"
+            )
     series = Series(name, frequency, channels, start, padded, every, lines)
     return Window(series, len(values), len(values), len(values))
 
@@ -75,16 +82,16 @@ def history_in_line(
     return history_of(table, frequency, channels, known, times)._replace(line=line)
 
 
-def tick_of(start: Any, frequency: Frequency, times: str = "") -> int:
-    """Return the tick of a time as people write it; 0 for none."""
-    if start is None:
+def tick_of(given: Any, frequency: Frequency, times: str = "", key: str = "start") -> int:
+    """Return the tick of a time as people write it; 0 for none. An error names its key."""
+    if given is None:
         return 0
-    text = str(start)
+    text = str(given)
     try:
         moment = _moment(text, frequency, times)
         frequency.check_steps(np.array([moment]))
     except ValueError as error:
-        raise InputError(f"start: {error}") from None
+        raise InputError(f"{key}: {error}") from None
     return int(frequency.ticks(np.array([moment]))[0])
 
 
