@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from seqwright.data.text_display import excerpt
+from seqwright.data.text_display import excerpt, shorten_list
 
 _CLOCKS = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "")
 _DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y", "%m-%d-%Y")
@@ -78,7 +78,7 @@ def _fitting(sample: Sequence[str]) -> list[TimeFormat]:
         rule = "some times have a time zone and some have none; write all of them in one zone"
         raise ValueError(f"{rule} ({excerpt(odd)} is the first that differs)")
     if zones == {True}:
-        times = TimeFormat(_zoned, UTC_TIMES, zoned=True, remark="times are converted to UTC")
+        times = TimeFormat(_zoned, UTC_TIMES, zoned=True, remark=_conversion(sample))
         if len({_iso(cell).time() for cell in sample}) > 1:
             return [times]
         days = TimeFormat(_of_day, DAYS, remark="days are those of the time zone in the file")
@@ -89,6 +89,14 @@ def _fitting(sample: Sequence[str]) -> list[TimeFormat]:
         return [TimeFormat(_quarter, "quarter")]
     fitting = [TimeFormat(_strptime(form), form) for form in FORMATS if _fits(_strptime(form), sample)]
     return sorted(fitting, key=lambda each: _missing_steps(each.parse, sample))
+
+
+def _conversion(sample: Sequence[str]) -> str:
+    """Describe the offsets of times with a zone, in the order of the times."""
+    offsets = dict.fromkeys(str(_iso(cell).tzinfo) for cell in sample)
+    if len(offsets) == 1:
+        return "times are converted to UTC"
+    return f"times have mixed offsets ({shorten_list(offsets)}) and are converted to UTC"
 
 
 def _in_order(fitting: Sequence[TimeFormat], sample: Sequence[str], known: str) -> TimeFormat:
