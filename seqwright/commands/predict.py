@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,18 +99,23 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigError(f"predict got {len(options.inputs)} inputs; name one file, or quote the text")
     given = requested.given() | ({"prefix": options.prefix} if options.prefix else {})
     given |= {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
-    if predictor.task.usage.file == "whole" and not _is_jsonl(first):
-        try:
-            return _answer_file(predictor, first, options, given)
-        except ConfigError as error:
-            raise error.renamed(_flags(*given)) from error
+    source = Input(options.input)
+    if predictor.task.usage.file == "whole":
+        lines = first is not None and _has_json_lines(source)
+        if not (lines and options.json):  # which have a line of output for each line
+            if shard is not None:
+                raise ConfigError("--shard divides JSON lines that are answered with --json; leave it out")
+            try:
+                return _answer_whole(predictor, None if first is None else source, options, given, decoding)
+            except ConfigError as error:
+                raise error.renamed(_flags(*given)) from error
     if _is_text(predictor, options.input):
         try:
             return _answer_prompt(predictor, options, given)
         except ConfigError as error:
             raise error.renamed(_flags(*given)) from error
     try:
-        source, rows = _named(predictor, options.inputs) or Input(options.input), _rows(predictor, options)
+        source, rows = _named(predictor, options.inputs) or source, _rows(predictor, options)
         paths = any(map(is_home, options.inputs))  # the order of a folder is not the user's own
         ways: dict[str, Any] = {"json": options.json, "named": paths, "decoding": decoding, "shard": shard}
         job = Job(predictor, source, given, **ways, rows=rows, report=_report)
@@ -201,29 +206,25 @@ def _write_answers(predictor: Predictor, options: argparse.Namespace, given: dic
         write_text(Path(options.output), text, follow=True)
 
 
-def _is_jsonl(path: str | None) -> bool:
-    """Whether a file, or standard input where it is named, has a JSON object per line."""
-    from seqwright.data.readers.files import Input
+def _has_json_lines(source: Input) -> bool:
+    """Whether an input begins like a line of JSON. What is typed is taken for it."""
+    if source.is_terminal:
+        return True
+    first = next((start for block in source.peek() if (start := block.lstrip(b"\xef\xbb\xbf \t\r\n"))), b"")
+    return first.startswith((b"{", b"["))
 
-    return path == "-" or (path is not None and next(Input(path).peek(), b"").lstrip()[:1] == b"{")
 
-
-def _answer_file(
-    predictor: Predictor, path: str | None, options: argparse.Namespace, given: dict[str, Any]
+def _answer_whole(
+    predictor: Predictor,
+    source: Input | None,
+    options: argparse.Namespace,
+    given: dict[str, Any],
+    decoding: Decoding,
 ) -> None:
-    """Write the answers to a whole file; without one, to the training data of the run."""
-    from dataclasses import replace
-
-    from seqwright.config import Config
-    from seqwright.data.read_report import ReadReport
+    """Write the answers to all inputs of a file together; without one, to the training data of the run."""
     from seqwright.files import encode_json, write_text
 
-    config = predictor.config or Config()
-    paths = (path,) if path is not None else config.data.train
-    reader = predictor.task.own_reader(paths, replace(config.data, encoding=options.encoding))
-    inputs, report = predictor.task.whole_inputs(reader), ReadReport()
-    for _ in reader.read(report):
-        break  # counts what was changed
+    inputs, remarks = _whole_inputs(predictor, source, options, decoding)
     found = predictor.predict(inputs, **given)
     if options.json:
         text = b"".join(encode_json(each.to_json()) for each in found).decode()
@@ -233,8 +234,41 @@ def _answer_file(
         print(text, end="")
     else:
         write_text(Path(options.output), text, follow=True)
-    for line in (*report.summary(), *predictor.task.remarks(inputs, found)):
+    for line in (*remarks, *predictor.task.remarks(inputs, found)):
         _report(line)
+
+
+def _whole_inputs(
+    predictor: Predictor, source: Input | None, options: argparse.Namespace, decoding: Decoding
+) -> tuple[list[Any], list[str]]:
+    """Return the inputs of a table or of lines of JSON, and sentences on what was changed in them."""
+    from dataclasses import replace
+
+    from seqwright.config import Config
+    from seqwright.data.read_report import ReadReport
+    from seqwright.prediction.bulk.blocks import line_blocks
+    from seqwright.prediction.bulk.job import parsed
+
+    task, config, report = predictor.task, predictor.config or Config(), ReadReport()
+    data = replace(config.data, encoding=options.encoding, on_bad_bytes=options.on_bad_bytes)
+
+    def read(paths: Sequence[str]) -> list[Any]:
+        reader = task.own_reader(paths, data)
+        found = task.whole_inputs(reader)
+        for _ in reader.read(report):
+            break  # counts what was changed
+        return found
+
+    if source is None:
+        return read(config.data.train), report.summary()
+    if _has_json_lines(source):
+        if source.is_terminal:
+            _report("enter one input per line; Ctrl-D ends")
+        blocks = line_blocks(source, decoding, report)
+        return [each for block in blocks for each in parsed(task, source.name, block)], report.summary()
+    with source.as_file() as path:
+        found = read((path,))
+        return found, [line.replace(path, source.name) for line in report.summary()]
 
 
 def _checked(options: argparse.Namespace) -> tuple[SearchRequest, Shard | None, Decoding]:

@@ -79,6 +79,11 @@ class Prediction(ABC):
         """The number of steps that the output took, for speeds."""
         return 1
 
+    @property
+    def remark(self) -> str:
+        """What a reader of the output has to know about it; empty for most outputs."""
+        return ""
+
     def details(self) -> dict[str, Any]:
         """Return the facts about an output that an evaluation records in addition to its value."""
         return {}

@@ -317,6 +317,11 @@ class Task(ABC, Generic[E, P]):
     def summary(self) -> str:
         """Describe what was fitted, in a few words."""
 
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What a client needs to know of the inputs, in addition to their roles."""
+        return {}
+
     # Examples as numbers ---------------------------------------------------------------------------
 
     @classmethod

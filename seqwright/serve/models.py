@@ -100,6 +100,7 @@ class Served:
             "target": self.pair.target,
             "parameters": self.predictor.parameters,
             "summary": self.task.summary,
+            **self.task.described,
         }
 
     def request(self, options: Mapping[str, Any], count: int) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqwright.config import Config, DataConfig, SearchConfig
+from seqwright.config.presets import PRESETS
 from seqwright.config.validation import Count, check
 from seqwright.data.glance import Glance
 from seqwright.data.plan import evenly
@@ -70,6 +71,7 @@ HISTORY: Mapping[str, Any] = {  # the JSON schema of an input
     "properties": {
         "target": {"description": "Numbers: of each step, or of each step in every column."},
         "start": {"type": ["string", "number"], "description": "The time of the first step."},
+        "end": {"type": ["string", "number"], "description": "The time of the last step, which is checked."},
         "series": {"type": "string"},
         "known": {"description": "Columns that are known in advance."},
     },
@@ -91,12 +93,14 @@ class Forecasting(SeriesTask[Forecast]):
 
     history: steps before a forecast without which it is not evaluated; 0: those that the model reads. maps:
     the linear baselines by name (lookback, horizon). spreads: by forecaster, the margin of its intervals in
-    scaled units (horizon, channels), found on validation data.
+    scaled units (horizon, channels), found on validation data. times: the name of the format of the times in
+    the training data; empty: a run of an older version, which did not keep it.
     """
 
     maps: Mapping[str, np.ndarray]
     spreads: Mapping[str, np.ndarray]
     history: int = 0
+    times: str = ""
 
     roles = (Role("time", Kind.TIME), Role("value", Kind.NUMBER, needed="train"))
     models = ("forecaster",)
@@ -123,7 +127,7 @@ class Forecasting(SeriesTask[Forecast]):
     def own_reader(self, paths: Sequence[str], data: DataConfig) -> SeriesFiles:
         """Columns that the model does not know are left, and times are steps of its frequency."""
         own = replace(data, target=self.channels, known=self.known)
-        return replace(open_series(paths, own), grid=self.frequency)
+        return replace(open_series(paths, own), grid=self.frequency, times=self.times)
 
     @classmethod
     def group(cls, example: Window) -> str:
@@ -182,6 +186,7 @@ class Forecasting(SeriesTask[Forecast]):
             else np.zeros((2, 0)),
             maps=linear_maps(columns, chosen.lookback, chosen.horizon),
             spreads={},
+            times=series.times,
         )
 
     @classmethod
@@ -207,6 +212,7 @@ class Forecasting(SeriesTask[Forecast]):
                 },
                 covariates=arrays["covariates"],
                 spreads=spreads,
+                times=str(facts.get("times", "")),
             )
         except (KeyError, TypeError, SafetensorError) as error:
             raise ModelError(
@@ -216,13 +222,14 @@ class Forecasting(SeriesTask[Forecast]):
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save
 
-        write_json(folder / FACTS, self._facts)
+        write_json(folder / FACTS, {**self._facts, "times": self.times})
         spreads = {f"spread.{name}": np.ascontiguousarray(spread) for name, spread in self.spreads.items()}
         with atomic_file(folder / ARRAYS) as file:
             file.write(save({**{k: np.ascontiguousarray(v) for k, v in self._arrays.items()}, **spreads}))
 
     @property
     def _facts(self) -> dict[str, Any]:
+        """What the fingerprint depends on; the format of the times decides nothing that is learned."""
         return {
             "horizon": self.horizon,
             "lookback": self.lookback,
@@ -249,6 +256,10 @@ class Forecasting(SeriesTask[Forecast]):
     @property
     def summary(self) -> str:
         return f"{self.lookback} steps of {self.frequency.length} → the next {self.horizon}"
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return {"columns": list(self.channels), "known": list(self.known), "horizon": self.horizon}
 
     def calibrated(self, model: Forecaster, examples: Sequence[Window]) -> Forecasting:
         """Choose the margins of intervals so that they hold 80 % of the validation outcomes at each step and
@@ -293,7 +304,7 @@ class Forecasting(SeriesTask[Forecast]):
             elif isinstance(each, str):
                 yield self.from_line(each)
             elif isinstance(each, Mapping | np.ndarray):
-                yield history_of(each, self.frequency, self.channels, self.known)
+                yield history_of(each, self.frequency, self.channels, self.known, self.times)
             else:
                 raise InputError(
                     f"{reprlib.repr(each)} is not a history; give an array of (steps, columns), or a table "
@@ -322,7 +333,7 @@ class Forecasting(SeriesTask[Forecast]):
         series = every[name] if name else next(iter(every.values()))
         when = when.removeprefix("from ").strip()
         last = max(len(series) - self.horizon, 0)
-        at = last if not when else tick_of(when, self.frequency) - series.start
+        at = last if not when else tick_of(when, self.frequency, self.times) - series.start
         if not 0 < at <= len(series):
             labels = [self.frequency.label(series.start + step) for step in (1, len(series))]
             raise InputError(f"no forecast begins at {when}; choose a time from {labels[0]} to {labels[1]}")
@@ -353,6 +364,9 @@ class Forecasting(SeriesTask[Forecast]):
                 f"{pluralize(short, 'history', 'histories')} shorter than the {self.lookback} steps that the "
                 "model reads: the first value is repeated before it"
             )
+        if remarks := [each.remark for each in predictions if each.remark]:
+            several = f"{len(remarks):,} of {len(predictions):,} forecasts: " if len(predictions) > 1 else ""
+            lines.append(several + remarks[0])
         if predictions and (beyond := predictions[0].recursive):
             lines.append(
                 f"the model predicts {self.horizon} steps; the last {beyond} are recursive: they read its "
@@ -401,7 +415,7 @@ class Forecasting(SeriesTask[Forecast]):
             )
 
     def from_line(self, line: str) -> Window:
-        return history_in_line(line, self.frequency, self.channels, self.known)
+        return history_in_line(line, self.frequency, self.channels, self.known, self.times)
 
     def to_line(self, example: Window) -> str:
         return line_of(example, self.lookback, self.horizon)
@@ -460,6 +474,7 @@ class Forecasting(SeriesTask[Forecast]):
             scale=scales.scale,
             naive=scales.naive,
             recursive=max(horizon - self.horizon, 0),
+            unknown=self._unknown(window, horizon),
             source=window.line or self.caption(window),
         )
 
@@ -557,3 +572,16 @@ class Forecasting(SeriesTask[Forecast]):
     def check(cls, config: Config) -> None:
         if config.tokenizer.joint:
             raise ConfigError("tokenizer.joint is for texts; a forecaster reads numbers: remove it")
+        from seqwright.models.building import reads_features, resolve
+
+        values = {"data.known": list(config.data.known), "data.calendar": config.data.calendar}
+        given = {key: value for key, value in values.items() if value}
+        if given and not reads_features(config.model):
+            forecasters = (name for name, preset in PRESETS.items() if preset.kind in cls.models)
+            *others, last = (name for name in forecasters if reads_features(name))
+            network = resolve(config.model)["network"]["kind"]
+            raise ConfigError(
+                f"{' and '.join(f'{key} is {value}' for key, value in given.items())}, but the network "
+                f"{network} reads past values alone; use model={', '.join(others)} or {last}, or leave "
+                f"{' and '.join(given)} out"
+            )

@@ -57,6 +57,29 @@ def test_numbers_of_a_history_are_not_characters(waves):
         encode(5001)
 
 
+def test_the_last_time_of_a_history_is_checked(waves):
+    described = waves.describe()
+    assert {key: described[key] for key in ("columns", "known", "horizon")} == {
+        "columns": ["small", "large"], "known": [], "horizon": 12,
+    }  # fmt: skip
+    given = {"start": "2024-05-01 00:00", "end": "2024-05-01 04:00", "target": [[1, 2]] * 5}
+    (row,) = asyncio.run(waves.encode([given]))
+    assert row.example.when == "2024-05-01 05:00:00"
+    words = "the history has 4 steps, but from start to end there are 5 of one hour; give each step once"
+    with pytest.raises(Refusal, match=words):
+        asyncio.run(waves.encode([{**given, "target": [[1, 2]] * 4}]))
+    with pytest.raises(Refusal, match="end: “soon” is not a time"):
+        asyncio.run(waves.encode([{**given, "end": "soon"}]))
+
+
+@pytest.mark.parametrize("numbers", [["x", 2], [{}, 2], [10**400, 2]])
+def test_a_history_without_numbers_is_an_invalid_request(waves, numbers):
+    target = {"small": numbers, "large": [1, 2]}
+    with pytest.raises(Refusal, match="a history needs a target of numbers") as refusal:
+        asyncio.run(waves.encode([{"target": target}]))
+    assert refusal.value.status == 400
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

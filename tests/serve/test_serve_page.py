@@ -215,6 +215,73 @@ def test_every_panel_is_a_module_that_opens(visit, server):
         assert made == "SECTION"
 
 
+WAVES = {**MODEL, "columns": ["y"], "known": ["price"], "horizon": 2}
+FORECAST = {
+    "times": ["2024-01-03", "2024-01-04"],
+    "output": {"y": [1, 2]},
+    "low_80": {"y": [0, 1]},
+    "high_80": {"y": [2, 3]},
+    "remark": "not known in advance: price for 1 of 2 steps",
+}
+
+
+def test_a_forecaster_takes_rows_with_times_and_a_horizon(visit):
+    """The panel sends them to a server that records what it gets."""
+    page = visit("labels")
+    page.evaluate(
+        f"""import('./page/panels/forecasting.js').then(({{ panel }}) => {{
+          window.sent = [];
+          const predict = async ([given], options) => {{
+            sent.push([given, options]);
+            return [{json.dumps(FORECAST)}];
+          }};
+          document.body.append(panel({json.dumps(WAVES)}, {{ predict, look: (given) => sent.push(given) }}));
+        }})"""
+    )
+    field, horizon = ".numbers textarea", "input[aria-label=Horizon]"
+    assert page.evaluate(f"document.querySelector({horizon!r}).placeholder") == "2"
+
+    def send(text, steps=""):
+        page.evaluate(f"sent.length = 0; document.querySelector({field!r}).value = {text!r}")
+        page.evaluate(f"document.querySelector({horizon!r}).value = {steps!r}")
+        page.evaluate(
+            f"document.querySelector({field!r}).dispatchEvent("
+            "new KeyboardEvent('keydown', { key: 'Enter', ctrlKey: true }))"
+        )
+
+    send("ds,price,y\n2024-01-01,7,1\n2024-01-02,8,\n2024-01-03,9,3\n2024-01-04,9,\n", "5")
+    page.wait("document.querySelector('.remark')")
+    given = {
+        "target": [1, None, 3],
+        "known": [[7], [8], [9], [9]],
+        "start": "2024-01-01",
+        "end": "2024-01-04",
+    }
+    assert page.evaluate("sent") == [[given, {"horizon": 5}]]
+    assert page.text(".remark") == FORECAST["remark"]
+    status = "[...document.querySelectorAll('.numbers ~ .status')].at(-1).textContent"
+    assert page.evaluate(status).startswith("2024-01-03 to 2024-01-04 · ")
+    points = page.evaluate("document.querySelector('.charts polyline').getAttribute('points')")
+    assert len(points.split()) == 2
+    press(page, "Look inside")
+    assert page.evaluate("sent.at(-1)") == given
+    send("2024-01-01;1,5;3\n2024-01-02;2,5;3")
+    page.wait("sent.length")
+    given = {"target": [1.5, 2.5], "known": [[3], [3]], "start": "2024-01-01", "end": "2024-01-02"}
+    assert page.evaluate("sent") == [[given, {}]]
+    send("1 2 3")
+    page.wait("sent.length")
+    assert page.evaluate("sent") == [[{"target": [1, 2, 3]}, {}]]
+    for text, words in (
+        ("ds,z\n2024-01-01,1", "There is no column y; the model reads y, price."),
+        ("ds,y,price\n2024-01-01,x,1", "Not all of this is numbers."),
+        ("unique_id,ds,y,price\na,2024-01-01,1,1", "without the column unique_id"),
+    ):
+        send(text)
+        page.wait(f"{status}.includes({words!r})")
+        assert page.evaluate("sent") == []
+
+
 def test_the_files_of_the_page_need_no_key_and_nothing_else_is_served(server):
     import urllib.error
     import urllib.request

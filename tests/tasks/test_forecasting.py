@@ -17,6 +17,8 @@ import seqwright
 from seqwright import cli
 from seqwright.config import parse
 from seqwright.data.corpus import Corpus
+from seqwright.data.series.calendar import Frequency
+from seqwright.data.series.histories import history_of
 from seqwright.data.series.results import Trajectory
 from seqwright.data.series.scaling import deviation, filled, scales_of
 from seqwright.data.series.windows import Window
@@ -27,6 +29,7 @@ from seqwright.evaluation.metrics import METRICS
 from seqwright.lens.series.attention import patch_attention
 from seqwright.models.building import build_model
 from seqwright.nn.positions import Position
+from seqwright.prediction.bulk.job import InputWarnings
 from seqwright.prediction.predictor import Predictor
 from seqwright.runs.report.wording import score
 from seqwright.tasks.forecasting import Forecasting
@@ -256,6 +259,42 @@ def test_predict_writes_times_and_intervals(trained, capsys):
     assert "│" in out.err
 
 
+def test_histories_as_json_and_on_standard_input_give_the_table_of_a_file(
+    trained, tmp_path, capsys, monkeypatch
+):
+    run, rows = str(trained / "run"), list(csv.DictReader((trained / "waves.csv").open()))[-60:]
+    head, *lines = (trained / "waves.csv").read_text().splitlines()
+    table, history = tmp_path / "history.csv", tmp_path / "history.jsonl"
+    table.write_text("\n".join([head, *lines[-60:]]) + "\n")
+    target = {name: [float(row[name]) for row in rows] for name in ("small", "large")}
+    history.write_text(json.dumps({"start": rows[0]["date"], "target": target}) + "\n")
+
+    def predict(*given, piped=None):
+        if piped is not None:
+            monkeypatch.setattr("sys.stdin", piped.open())
+        code = cli.main(["predict", run, *map(str, given)])
+        return code, *capsys.readouterr()
+
+    code, wanted, drawn = predict(table)
+    assert code == 0
+    assert wanted.startswith("ds,column,mean,low_80,high_80\n2024-01-26 00:00:00,small,")
+    for found in (predict(history), predict("-", piped=table), predict("-", piped=history)):
+        assert found == (0, wanted, drawn)
+    assert json.loads(predict("-", "--json", piped=table)[1])["times"][0] == "2024-01-26 00:00:00"
+    assert json.loads(predict("-", "--json", piped=history)[1])["times"][0] == "2024-01-26 00:00:00"
+    assert predict(history, "--output", tmp_path / "o.csv")[:2] == (0, "")
+    assert (tmp_path / "o.csv").read_text() == wanted
+    table.write_text("\n".join([head, *lines[-60:-1], "2024-01-25 23:00:00,?,broken"]) + "\n")
+    code, _, error = predict("-", piped=table)
+    assert code == 2
+    assert error.startswith("seqwright: standard input:61: “broken” in the column large is not a number")
+    table.write_text("\n".join([head, *lines[-60:-1], lines[-1].rpartition(",")[0] + ","]) + "\n")
+    assert "standard input:61" in predict("-", piped=table)[2]
+    history.write_text('{"target": [[1, 2]]}\n{"target": []}\n')
+    assert "standard input:2: the target of a history is empty" in predict("-", piped=history)[2]
+    assert "--shard divides JSON lines" in predict(table, "--shard", "1/2")[2]
+
+
 def test_a_longer_horizon_is_recursive_and_says_so(trained, capsys):
     run = str(trained / "run")
     assert cli.main(["predict", run, "--horizon", "30", "--json"]) == 0
@@ -337,6 +376,103 @@ def test_a_history_may_be_too_short_to_show_its_frequency(tmp_path):
     for name, following in (("week", str(days[295])), ("day", str(days[291]))):
         (window,) = task.whole_inputs(task.own_reader((str(tmp_path / f"{name}.csv"),), corpus.data))
         assert window.when == following
+
+
+HOURLY = [str(np.datetime64("2024-01-01T00", "m") + np.timedelta64(hour, "h")) for hour in range(600)]
+DAILY = [str(np.datetime64("2024-01-01") + day) for day in range(600)]
+
+
+def timed(path: Path, times: list[str]) -> str:
+    path.write_text("ds,y\n" + "".join(f"{time},{n % 24}\n" for n, time in enumerate(times)))
+    return str(path)
+
+
+def zoned(offset: str, times: list[str] = HOURLY) -> list[str]:
+    return [f"{time}{offset}" for time in times]
+
+
+def since_1970(times: list[str]) -> list[str]:
+    return [str(np.datetime64(time, "s").astype(int)) for time in times]
+
+
+def with_day_first(times: list[str]) -> list[str]:
+    return ["/".join(reversed(time.split("-"))) for time in times]
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "history", "words"),
+    [
+        (zoned("+01:00"), HOURLY, "no time zone, but those of the training data have one; add it"),
+        (HOURLY, zoned("+01:00"), "have a time zone, but those of the training data have no"),
+        (HOURLY, zoned("+05:30"), "have a time zone, but those of the training data have no"),
+        (HOURLY, since_1970(HOURLY), "counted from 1970, in UTC, but those of the training data have no"),
+        (with_day_first(DAILY), ["02/13/2024", "02/14/2024"], "“02/13/2024” has the month first, but the"),
+        (DAILY, with_day_first(DAILY[31:41]), "“01/02/2024” may have the day or the month first; write 2024"),
+    ],
+)
+def test_times_that_are_written_otherwise_than_those_of_the_training_data(
+    tmp_path, trained_on, history, words
+):
+    task, corpus = fitted(timed(tmp_path / "x.csv", trained_on))
+    reader = task.own_reader((timed(tmp_path / "y.csv", history),), corpus.data)
+    for read in (
+        lambda: task.whole_inputs(reader),
+        lambda: task.from_line(json.dumps({"start": history[0], "target": [1]})),
+    ):
+        with pytest.raises(InputError, match=words):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "history", "following"),
+    [
+        (zoned("+01:00"), zoned("+02:00")[:24], "2024-01-01 22:00:00+00:00"),
+        (zoned("+01:00"), zoned("+02:00")[:1], "2023-12-31 23:00:00+00:00"),
+        (zoned("+01:00"), since_1970(HOURLY)[:24], "2024-01-02 00:00:00+00:00"),
+        (since_1970(HOURLY), HOURLY[:24], "2024-01-02 00:00:00"),
+        (since_1970(HOURLY), zoned("+01:00")[:24], "2024-01-01 23:00:00"),
+        (zoned("T00:00+01:00", DAILY), zoned("T00:00+02:00", DAILY[100:110]), "2024-04-20"),
+        (zoned("T00:00+01:00", DAILY), DAILY[100:110], "2024-04-20"),
+        (DAILY, zoned("T00:00+02:00", DAILY[100:101]), "2024-04-11"),
+        (with_day_first(DAILY), with_day_first(DAILY[31:41]), "2024-02-11"),
+        (with_day_first(DAILY), DAILY[31:41], "2024-02-11"),
+    ],
+)
+def test_histories_are_read_with_the_zone_and_the_format_of_the_training_data(
+    tmp_path, trained_on, history, following
+):
+    fresh, corpus = fitted(timed(tmp_path / "x.csv", trained_on))
+    fresh.save(tmp_path)
+    task = Forecasting.load(tmp_path, configured(str(tmp_path / "x.csv")))
+    assert task.fingerprint == fresh.fingerprint
+    reader = task.own_reader((timed(tmp_path / "y.csv", history),), corpus.data)
+    (window,) = task.whole_inputs(reader)
+    assert window.when == following
+    line = {"start": history[0], "target": [1] * len(window.series)}
+    assert task.from_line(json.dumps(line)).when == window.when
+
+
+def test_a_run_without_the_format_of_its_times_reads_histories_as_before(tmp_path):
+    task, _ = fitted(timed(tmp_path / "x.csv", with_day_first(DAILY)))
+    task.save(tmp_path)
+    facts = json.loads((tmp_path / "series.json").read_text())
+    assert facts.pop("times") == "%d/%m/%Y"
+    (tmp_path / "series.json").write_text(json.dumps(facts))
+    old = Forecasting.load(tmp_path, configured(str(tmp_path / "x.csv")))
+    assert old.fingerprint == task.fingerprint
+    given = json.dumps({"start": "05/02/2024", "target": [1]})
+    assert [
+        each.from_line(given).series.frequency.label(each.from_line(given).series.start)
+        for each in (task, old)
+    ] == ["2024-02-05", "2024-05-02"]
+
+
+def test_files_with_and_without_a_zone_are_not_one_training(tmp_path):
+    paths = [timed(tmp_path / "x.csv", zoned("Z")), timed(tmp_path / "y.csv", HOURLY)]
+    with pytest.raises(InputError, match="the times have no time zone, but those of the training data have"):
+        fitted(paths[0], train=paths)
+    with pytest.raises(InputError, match="the times have no time zone, but those of the training data have"):
+        list(fitted(paths[0], test=[paths[1]])[1].examples("test"))
 
 
 def test_a_history_between_the_steps_is_refused(tmp_path):
@@ -429,6 +565,61 @@ def test_long_format_with_covariates_known_in_advance(tmp_path, capsys):
     prices = [float(row["price"]) for row in table[388:400] + table[788:800]]
     means = np.array([float(row["mean"]) for row in rows])
     assert np.corrcoef(prices, means)[0, 1] > 0.8
+    assert cli.main(["predict", run, str(path), "--horizon", "30"]) == 0
+    remark = "2 of 2 forecasts: not known in advance: price for 18 of 30 steps; the model reads the mean"
+    assert remark in capsys.readouterr().err
+
+
+def test_steps_without_what_should_be_known_in_advance_are_remarked(tmp_path):
+    path = tmp_path / "x.csv"
+    hours = np.datetime64("2024-01-01T00", "h") + np.arange(600)
+    path.write_text("ds,y,price,tax\n" + "".join(f"{h}:00,{i % 24},{i % 5},1\n" for i, h in enumerate(hours)))
+    task, corpus = fitted(str(path), known=["price", "tax"], target=["y"])
+    predictor = Predictor(build_model("tiny-forecaster", **task.facts()).eval(), task)
+    history = {"target": [1] * 50, "known": {"price": [1] * 57, "tax": [1] * 49 + [None] + [1] * 7}}
+    some, none, every = predictor.predict(
+        [history, {"target": [1] * 50}, {"target": [1] * 50, "known": [[1, 1]] * 62}]
+    )
+    assert (some.unknown, none.unknown, every.unknown) == (
+        {"price": 5, "tax": 5},
+        {"price": 12, "tax": 12},
+        {},
+    )
+    assert some.remark.startswith("not known in advance: price for 5 of 12 steps, tax for 5 of 12 steps; the")
+    found = some.to_json()
+    assert (found["unknown"], found["remark"]) == ({"price": 5, "tax": 5}, some.remark)
+    assert not {"unknown", "remark"} & every.to_json().keys()
+    assert predictor.predict([history], horizon=30)[0].unknown == {"price": 23, "tax": 23}
+    inputs = list(task.inputs([history]))
+    assert some.remark in task.remarks(inputs, [some])
+    assert f"1 of 2 forecasts: {some.remark}" in task.remarks(inputs * 2, [every, some])
+    tested = next(iter(task.labelled(corpus.examples("test"))))
+    assert predictor.predict([tested])[0].unknown == {}
+    warnings = InputWarnings(predictor, "x.jsonl")
+    for row, each in enumerate((every, some, none)):
+        warnings.add(row, each)
+    assert warnings.summary() == [f"2 lines with a remark: {some.remark} (x.jsonl:2, x.jsonl:3)"]
+
+
+@pytest.mark.parametrize("preset", ["nlinear", "dlinear", "repeat_last", "seasonal_naive"])
+def test_a_model_that_reads_past_values_alone_takes_no_covariates(preset):
+    config = configured("x.csv", known=["price"], calendar=True)
+    Forecasting.check(config)
+    words = (
+        r"known is \['price'\] and data.calendar is True, but the network (linear|repeat) reads past values"
+    )
+    with pytest.raises(ConfigError, match=words) as error:
+        Forecasting.check(replace(config, model=preset))
+    assert "use model=nie2023, tiny-forecaster, lstm or transformer-series, or leave" in str(error.value)
+    Forecasting.check(replace(configured("x.csv"), model=preset))
+
+
+def test_a_plan_refuses_what_the_model_cannot_read(tmp_path, capsys):
+    path, out = waves(tmp_path / "x.csv"), str(tmp_path / "run")
+    options = ["--plan", "--out", out, "model=nlinear", "data.calendar=true", *FAST[:3], *FAST[4:]]
+    assert cli.main(["train", path, *options]) == 2
+    assert "data.calendar is True, but the network linear reads past values alone" in capsys.readouterr().err
+    assert not Path(out).exists()
 
 
 def test_horizon_and_lookback_are_short_for_keys_of_data(tmp_path, capsys):
@@ -451,12 +642,44 @@ def test_what_cannot_be_forecast_is_refused_in_one_line(tmp_path):
         ('{"target": ["a"]}', "needs a target of numbers, 2 for each step"),
         ('{"target": {"small": [1]}}', "the history has no 'large'"),
         ('{"start": "soon", "target": [[1, 2]]}', "start: “soon” is not a time"),
+        ('{"start": 7, "target": [[1, 2]]}', "start: “7” is a number, not a time"),
     ):
         with pytest.raises(InputError, match=words):
             task.from_line(line)
     with pytest.raises(ConfigError, match="beam: a forecast has no such option"):
         task.request(parse({"training": {"steps": 1}}).search, beam=3)
     assert isinstance(next(corpus.examples("train")), Window)
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        ({"target": []}, "target of a history is empty; give at least one step"),
+        ({"target": {"a": [], "b": []}}, "target of a history is empty"),
+        ({"target": {"a": [1, "x"], "b": [1, 2]}}, "needs a target of numbers, 2 for each step"),
+        ({"target": {"a": {"c": 1}, "b": {"c": 1}}}, "needs a target of numbers, 2 for each step"),
+        ({"target": {"a": [1], "b": [1, 2]}}, "needs a target of numbers, 2 for each step"),
+        ({"target": [10**400, 2]}, "needs a target of numbers, 2 for each step"),
+        ({"target": {"a": [10**400], "b": [2]}}, "needs a target of numbers, 2 for each step"),
+        ({"target": None}, "needs a target of numbers"),
+        ({"start": 1}, "needs a target of numbers"),
+        ({"target": [[1, 2]], "known": [1, 2]}, r"needs a known of numbers, 3 for each step \(x, y, z\)"),
+        ({"target": [[1, 2]], "known": {"x": [1]}}, "the history has no 'y'"),
+        ({"target": [[1, 2]], "start": 10**400}, "is not the number of a step"),
+    ],
+)  # fmt: skip
+def test_a_history_without_numbers_is_refused_in_one_line(history, words):
+    with pytest.raises(InputError, match=words) as error:
+        history_of(history, Frequency("number", 1), ("a", "b"), ("x", "y", "z"))
+    assert "\n" not in str(error.value)
+
+
+def test_missing_and_infinite_numbers_of_a_history_are_unknown():
+    given = {"target": [[1, None], [float("inf"), 2]], "known": {"x": [1, float("inf"), None]}}
+    window = history_of(given, Frequency("number", 1), ("a", "b"), ("x",))
+    np.testing.assert_array_equal(window.series.values, [[1, np.nan], [np.nan, 2], [np.nan] * 2])
+    np.testing.assert_array_equal(window.series.known, [[1], [np.nan], [np.nan]])
+    assert window.at == 2
 
 
 def test_missing_values_are_read_as_the_last_one_and_never_expected(tmp_path):

@@ -12,9 +12,11 @@ import os
 import select
 import stat
 import sys
+import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -85,6 +87,22 @@ class Input:
         while self._peeked:
             yield self._peeked.popleft()
         yield from self._started or self._open_blocks()
+
+    @contextmanager
+    def as_file(self) -> Iterator[str]:
+        """Yield the path of a file with these bytes: its own, or for a pipe that of a temporary copy. Errors
+        call the copy by the name of the pipe.
+        """
+        if not self.single_pass:
+            yield self.path
+            return
+        with tempfile.NamedTemporaryFile() as copy:
+            copy.writelines(self.blocks())
+            copy.flush()
+            try:
+                yield copy.name
+            except InputError as error:
+                raise InputError(str(error).replace(copy.name, self.name)) from error
 
     def _open_blocks(self) -> Iterator[bytes]:
         with open_input(self.path, self.name) as stream:

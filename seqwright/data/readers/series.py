@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
@@ -24,7 +24,7 @@ from seqwright.data.readers.files import Input
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, open_sheet, refuse, roles_of
 from seqwright.data.series.calendar import Frequency, check_frequency, infer_frequency
-from seqwright.data.series.times import TimeFormat, time_format
+from seqwright.data.series.times import TimeFormat, check_zone, time_format
 from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import Part, fractions_of, place_in_order
 from seqwright.data.text_display import excerpt, pluralize, shorten_list
@@ -51,14 +51,17 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=3)  # the files of each part
 def _loaded(
-    paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig, known: Frequency | None
+    paths: tuple[str, ...], stamp: tuple[Any, ...], data: DataConfig, known: Frequency | None, times: str
 ) -> Table:
-    """Read files, on a grid if it is known; `stamp` identifies their contents."""
-    columns = _columns(paths, data)
+    """Read files, on a grid if it is known, with times like those of the format `times`; `stamp` identifies
+    their contents.
+    """
+    written = {"known": times, "days": bool(times) and known is not None and known.of_days}
+    columns = _columns(paths, data, written)
     ids: tuple[str, ...] = ()
     repeated, conflicting = columns.repeated
     if repeated > REPEATED and not columns.roles.ids and (ids := _telling_apart(paths, data, columns)):
-        columns = _columns(paths, replace(data, series_id=ids))
+        columns = _columns(paths, replace(data, series_id=ids), written)
     elif conflicting > REPEATED:
         raise InputError(
             f"{paths[0]}: {conflicting:.0%} of the lines have the time of another line, with other numbers; "
@@ -67,18 +70,20 @@ def _loaded(
         )
     rows, whole = (columns.times, columns.numbers), columns.format.whole
     try:
-        if known is not None:
-            check_frequency(known, *rows, whole=whole)
         zone = "+00:00" if columns.format.zoned else ""
         frequency = known or infer_frequency(*rows, whole=whole, zone=zone)
+        if not frequency.of_days:
+            columns.check_zones(times)
+        if known is not None:
+            check_frequency(known, *rows, whole=whole)
     except ValueError as error:
         raise InputError(f"{paths[0]}: {error}") from None
     series = tuple(columns.series(number, name, frequency) for name, number in columns.ids.items())
     return Table(series, columns.report, _form(columns, series, frequency), ids)
 
 
-def _columns(paths: Sequence[str], data: DataConfig) -> _Columns:
-    columns = _Columns(data, ReadReport())
+def _columns(paths: Sequence[str], data: DataConfig, written: Mapping[str, Any]) -> _Columns:
+    columns = _Columns(data, ReadReport(), written)
     for path in paths:
         columns.read(open_sheet(path, data, columns.report))
     return columns
@@ -99,10 +104,13 @@ def _telling_apart(paths: Sequence[str], data: DataConfig, columns: _Columns) ->
 
 
 class _Columns:
-    """The columns of a table as numbers, row by row, in the order of the files."""
+    """The columns of a table as numbers, row by row, in the order of the files. written: what is known of the
+    format of the times.
+    """
 
-    def __init__(self, data: DataConfig, report: ReadReport):
-        self.data, self.report = data, report
+    def __init__(self, data: DataConfig, report: ReadReport, written: Mapping[str, Any]):
+        self.data, self.report, self.written = data, report, written
+        self.formats: list[TimeFormat] = []  # of the times in each file
         self.ids: dict[str, int] = {}
         self._ids, self._times, self._lines, self._values = array("q"), array("q"), array("q"), array("d")
         self._files: list[tuple[int, str]] = []  # the row at which each file begins
@@ -122,7 +130,7 @@ class _Columns:
             self.heads = sheet.heads
             self.roles = roles_of(sheet.path, sheet.heads, [cells for _, cells in sample], self.data)
         self._files.append((len(self._times), sheet.path))
-        self.format = self._time_format(sheet.path, sample)
+        self.formats.append(self._time_format(sheet.path, sample))
         for line, cells in chain(sample, sheet.rows):
             try:
                 self._add(sheet, line, cells)
@@ -132,10 +140,22 @@ class _Columns:
     def _time_format(self, path: str, sample: Sequence[tuple[int, Sequence[str]]]) -> TimeFormat:
         times = [self.roles.time(cells) for _, cells in sample]
         try:
-            return time_format(times, integers=True)
+            return time_format(times, integers=True, **self.written)
         except ValueError as error:
             odd = next((line for line, cells in sample if excerpt(self.roles.time(cells)) in str(error)), 2)
             raise InputError(f"{Place(path, odd)}: column {self.time_name}: {error}") from None
+
+    @property
+    def format(self) -> TimeFormat:
+        """The format of the times in the file that was read last."""
+        return self.formats[-1]
+
+    def check_zones(self, times: str) -> None:
+        """Raise a ValueError if the times of a file differ in their zone from the format `times`, or without
+        one from the first file.
+        """
+        for each in self.formats:
+            check_zone(times or self.formats[0].name, each.name)
 
     @property
     def time_name(self) -> str:
@@ -209,7 +229,8 @@ class _Columns:
         for place in places[gaps].tolist():
             self.report.add(Reason.MISSING_STEP, Place(path, place))
         channels = tuple(self.heads[n] for n in self.roles.channels)
-        return Series(name, frequency, channels, start, values[:, :count], values[:, count:], places, path)
+        parts, times = (values[:, :count], values[:, count:], places), self.formats[0].name
+        return Series(name, frequency, channels, start, *parts, path, times)
 
 
 def _number(sheet: Sheet, line: int, column: int, text: str) -> float:
@@ -266,11 +287,12 @@ def _constant(column: np.ndarray) -> bool:
 class SeriesFiles(OpenedFiles):
     """Files of series. Every step is a window: the forecast that begins there.
 
-    grid: the frequency of a trained model. Without one, files that are not for training have that of the
-    training files: equal times are equal ticks.
+    grid: the frequency of a trained model, and times: the name of the format of its times. Without them,
+    files that are not for training have those of the training files: equal times are equal ticks.
     """
 
     grid: Frequency | None = None
+    times: str = ""
 
     @cached_property
     def table(self) -> Table:
@@ -285,13 +307,14 @@ class SeriesFiles(OpenedFiles):
         reading = replace(
             self.data, held_out=0.05, rows=None, horizon=None, lookback=None, train=(), valid=(), test=()
         )
-        return _loaded(self.paths, tuple(stamp), reading, self._known_grid)
+        return _loaded(self.paths, tuple(stamp), reading, *self._known_grid)
 
     @property
-    def _known_grid(self) -> Frequency | None:
+    def _known_grid(self) -> tuple[Frequency | None, str]:
         if self.grid is not None or self._divided or not self.data.train:
-            return self.grid
-        return replace(self, paths=self.data.train).table.series[0].frequency
+            return self.grid, self.times
+        series = replace(self, paths=self.data.train).table.series[0]
+        return series.frequency, series.times
 
     @property
     def form(self) -> tuple[str, ...]:

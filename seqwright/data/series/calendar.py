@@ -51,6 +51,11 @@ class Frequency:
         """The length of a step in words: one hour, 15 minutes."""
         return self.name if self.name[0].isdigit() else f"one {self.name}"
 
+    @property
+    def of_days(self) -> bool:
+        """Whether a step is one or more days, so that its time needs no time zone."""
+        return self.unit in ("month", "business") or (self.unit == "time" and self.step % DAY == 0)
+
     def ticks(self, moments: np.ndarray) -> np.ndarray:
         """Return the nearest tick of each moment."""
         if self.unit == "business":
@@ -98,7 +103,7 @@ class Frequency:
             return str(moment)
         text = str(np.datetime64(moment, "us"))
         date, _, time = text.partition("T")
-        if time == "00:00:00.000000" and (self.unit == "month" or self.step % DAY == 0):
+        if time == "00:00:00.000000" and self.of_days:
             return date
         return f"{date} {time.removesuffix('.000000')}{self.zone}"
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from seqwright.data.results import Cell, Prediction
 from seqwright.data.series.calendar import Frequency
+from seqwright.data.text_display import pluralize
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDEST = 60  # characters of a line of blocks
@@ -73,7 +74,8 @@ class Trajectory:
 class Forecast(Prediction):
     """The steps from `first` (a tick of `frequency`) on: the mean, and the interval that holds 80 % of the
     outcomes, (steps, channels) each, in the units of the data. recursive: steps behind the horizon of the
-    model, which read its own output.
+    model, which read its own output. unknown: of each column that is known in advance, how many of the steps
+    have no value; columns without such steps are left out.
     """
 
     series: str
@@ -86,6 +88,7 @@ class Forecast(Prediction):
     scale: np.ndarray
     naive: np.ndarray
     recursive: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
     headings = ("series", "column", "from", "forecast", "first", "last")
 
     @property
@@ -95,6 +98,15 @@ class Forecast(Prediction):
     @property
     def output_tokens(self) -> int:
         return self.mean.size
+
+    @property
+    def remark(self) -> str:
+        if not self.unknown:
+            return ""
+        steps = pluralize(len(self.mean), "step")
+        counts = ", ".join(f"{name} for {count:,} of {steps}" for name, count in self.unknown.items())
+        rule = "the model reads the mean of the training part instead"
+        return f"not known in advance: {counts}; {rule}; give lines with an empty target, or known"
 
     @property
     def times(self) -> list[str]:
@@ -109,6 +121,7 @@ class Forecast(Prediction):
             f"low_{LEVEL}": self._by_channel(self.low),
             f"high_{LEVEL}": self._by_channel(self.high),
             "recursive": self.recursive,
+            **({"unknown": dict(self.unknown), "remark": self.remark} if self.unknown else {}),
         }
 
     def _by_channel(self, numbers: np.ndarray) -> dict[str, list[float]]:
@@ -121,7 +134,8 @@ class Forecast(Prediction):
         return f"{name}{self.frequency.label(self.first)}  {'  '.join(lines)}"
 
     def __repr__(self) -> str:
-        return f"<Forecast of {len(self.mean)} steps: {self}>"
+        remark = f" ({self.remark})" if self.remark else ""
+        return f"<Forecast of {len(self.mean)} steps: {self}{remark}>"
 
     def rows(self) -> Iterator[list[Cell]]:
         start = self.frequency.label(self.first)

@@ -16,7 +16,8 @@ from seqwright.data.series.calendar import Frequency
 @dataclass(frozen=True, eq=False)
 class Series:
     """A series on a regular grid. values (steps, channels), NaN where missing; known (steps, covariates);
-    start: the tick of the first step; lines: where each step comes from; file: the number of its file.
+    start: the tick of the first step; lines: where each step comes from; times: the name of the format of
+    its times.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Series:
     known: np.ndarray
     lines: np.ndarray
     path: str = ""
+    times: str = ""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -79,6 +81,16 @@ class Window(NamedTuple):
         found = np.full((steps, self.series.values.shape[1]), np.nan)
         known = self.series.values[self.at : min(self.at + steps, self.stop)]
         found[: len(known)] = known
+        return found
+
+    def covariates(self, first: int, stop: int) -> np.ndarray:
+        """Return what is known in advance of steps counted from the forecast (stop - first, covariates), or
+        NaN.
+        """
+        known, steps = self.series.known, self.at + np.arange(first, stop)
+        inside = (steps >= 0) & (steps < len(known))
+        found = np.full((len(steps), known.shape[1]), np.nan)
+        found[inside] = known[steps[inside]]
         return found
 
     def masked(self) -> Window:

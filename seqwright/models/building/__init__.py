@@ -87,6 +87,12 @@ def reads_trees(model: str | Mapping[str, Any]) -> bool:
     return POSITIONS.get(parse("position", position)[0]).structural  # type: ignore[attr-defined]
 
 
+def reads_features(model: str | Mapping[str, Any]) -> bool:
+    """Whether the network of a described forecaster reads covariates and the calendar."""
+    network = resolve(model).get("network")
+    return network is not None and "features" in NETWORKS.options(network["kind"])
+
+
 def _as_table(part: str, spec: str | Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(spec, str | Mapping | None):
         raise ConfigError(Problem(part, spec, "it must be a name, or a table of options"))

@@ -14,6 +14,7 @@ from seqwright.data.read_report import Occurrences, Place, ReadReport
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, first_lines
 from seqwright.data.results import Prediction
+from seqwright.data.task import Task
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError, UnusableInput
 from seqwright.files import encode_json, sha256
@@ -146,24 +147,25 @@ class Job:
             yield from row_blocks(self.rows(tally), requested)
             return
         for block in line_blocks(self.source, self.decoding, tally, requested, joined=self.joined):
-            yield block.first, self._inputs(block)
+            yield block.first, parsed(self.predictor.task, self.source.name, block)
 
-    def _inputs(self, block: Block) -> list[Any]:
-        """Parse the lines of a block. An error names the line."""
-        inputs = []
-        for row, line in enumerate(block.lines, start=block.first + 1):
-            try:
-                inputs.append(self.predictor.task.from_line(line))
-            except UnusableInput as error:
-                inputs.append(Unusable(line, str(error)))
-            except InputError as error:
-                raise InputError(f"{Place(self.source.name, row)}: {error}") from error
-        return inputs
+
+def parsed(task: Task[Any, Any], name: str, block: Block) -> list[Any]:
+    """Parse the lines of a block of the file `name`. An error names the line."""
+    inputs = []
+    for row, line in enumerate(block.lines, start=block.first + 1):
+        try:
+            inputs.append(task.from_line(line))
+        except UnusableInput as error:
+            inputs.append(Unusable(line, str(error)))
+        except InputError as error:
+            raise InputError(f"{Place(name, row)}: {error}") from error
+    return inputs
 
 
 class InputWarnings:
     """Counts lines with unknown symbols, with tabs where one text is expected, overlong lines, those that
-    cannot be used, and answers that are unsure.
+    cannot be used, answers that are unsure, and those with a remark.
     """
 
     def __init__(self, predictor: Predictor, file: str):
@@ -174,6 +176,7 @@ class InputWarnings:
         self.with_unknown, self.with_tab, self.cut, self.long, self.unparsed, self.unusable = (
             Occurrences() for _ in range(6)
         )
+        self.remarked, self.remark = Occurrences(), ""  # the first remark
         self.symbols: dict[str, None] = {}  # the first unknown symbols
         self.faults: list[str] = []  # the first ones
 
@@ -188,6 +191,9 @@ class InputWarnings:
         if self.predictor.task.threshold and prediction.source.strip():
             self.answers += 1
             self.unsure += bool(prediction.details().get("unsure"))
+        if remark := prediction.remark:
+            self.remarked.add(place)
+            self.remark = self.remark or remark
         reading = prediction.reading
         self.tokens, self.unknown = self.tokens + reading.tokens, self.unknown + reading.unknown
         if reading.unknown:
@@ -231,6 +237,7 @@ class InputWarnings:
             (self.cut, f"longer than the limit of {self.predictor.longest:,} tokens: {unread} was not read"),
             (self.long, f"longer than all training sources ({trained}): read in full, outputs may be poor"),
             (self.unparsed, "without a dependency tree: their positions are linear"),
+            (self.remarked, f"with a remark: {self.remark}"),
             (self.unusable, f"with an empty output: {'; '.join(self.faults)}"),
         )
         return [

@@ -201,12 +201,12 @@ class SeriesTask(Task[Window, P]):
 
     def _known(self, window: Window, ahead: int) -> np.ndarray:
         """Return the covariates of the steps that a forecast reads and covers (L + H, K), or NaN."""
-        steps = window.at + ahead + np.arange(-self.lookback, self.horizon)
-        known = window.series.known
-        inside = (steps >= 0) & (steps < len(known))
-        found = np.full((len(steps), known.shape[1]), np.nan)
-        found[inside] = known[steps[inside]]
-        return found
+        return window.covariates(ahead - self.lookback, ahead + self.horizon)
+
+    def _unknown(self, window: Window, horizon: int) -> dict[str, int]:
+        """Count the steps of a forecast for which each covariate is missing, where there are any."""
+        counts = np.isnan(window.covariates(0, horizon)).sum(0).tolist()
+        return {name: count for name, count in zip(self.known, counts, strict=True) if count}
 
     def _past(self, windows: Sequence[Window]) -> np.ndarray:
         """Return scaled histories (N, L, C). A short one repeats its first value; an empty one is 0."""

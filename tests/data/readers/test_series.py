@@ -182,6 +182,25 @@ def test_a_column_that_never_varies_is_named(tmp_path):
     assert "load never varies, so any forecast of it is right" in files.form
 
 
+AUTUMN = [
+    f"2024-10-27 {hour}:00" for hour in ("00", "01", "02", "02", "03", "04", "05", "06", "07", "08", "09")
+]
+
+
+def test_the_repeated_hour_in_autumn_loses_a_value_without_a_zone(tmp_path):
+    files = read(table(tmp_path / "x.csv", [f"{time},{n}" for n, time in enumerate(AUTUMN)], "ds,y"))
+    report = ReadReport()
+    list(files.read(report))
+    (found,) = [seen for reason, seen in report if reason is Reason.DUPLICATE_TIME]
+    assert [place.line for place in found.places] == [4]
+    assert len(files.table.series[0]) == len(AUTUMN) - 1
+    times = [f"{time}+0{2 if n < 3 else 1}:00" for n, time in enumerate(AUTUMN)]
+    files = read(table(tmp_path / "y.csv", [f"{time},{n}" for n, time in enumerate(times)], "ds,y"))
+    assert counts(files) == {}
+    assert len(files.table.series[0]) == len(AUTUMN)
+    assert "times have mixed offsets (UTC+02:00, UTC+01:00) and are converted to UTC" in files.form
+
+
 def test_decimal_commas(tmp_path):
     rows = [f"{time};{number},5" for number, time in enumerate(HOURS)]
     files = read(table(tmp_path / "x.csv", rows, "date;y"))

@@ -2,6 +2,7 @@
 
 import { button, element, fill, svg, words } from "../lens/elements.js";
 import { field, latest, statusLine } from "../parts.js";
+import { readSeries } from "../series.js";
 
 const [HEIGHT, LEFT] = [240, 56]; // of a chart
 const SHOWN = 3; // steps of the past that are drawn for one of the forecast
@@ -10,36 +11,45 @@ export function panel(model, server) {
   const status = statusLine();
   const work = latest(status);
   const numbers = field("Numbers", predict, {
-    placeholder: "The numbers so far, oldest first, separated by spaces, commas or lines", rows: 4,
+    placeholder: "The numbers so far, oldest first, or the rows of a table with their times: 2024-05-31,17",
+    rows: 4,
+  });
+  const steps = element("input", {
+    type: "number", min: 1, "aria-label": "Horizon", placeholder: model.horizon ?? "", onchange: predict,
   });
   const tools = element("div", { class: "tools" });
   const result = element("div", { class: "result", "aria-live": "polite" });
 
   function predict() {
-    const rows = numbers.value.trim().split("\n").map((line) => line.split(/[\s,;]+/).filter(Boolean).map(Number));
-    const target = rows.length > 1 && rows.every((row) => row.length > 1) ? rows : rows.flat();
-    if (!target.length) {
+    let given = null;
+    try {
+      given = readSeries(numbers.value, model);
+    } catch (error) {
+      work.stop();
+      status.say(error.message, true);
+      return;
+    }
+    if (given === null) {
       work.stop();
       fill(result);
       fill(tools);
       status.say("");
       return;
     }
-    if (target.flat().some(Number.isNaN)) {
-      status.say("Not all of this is numbers.", true);
-      return;
-    }
     work.run(async (signal) => {
       const began = performance.now();
-      const [found] = await server.predict([{ target }], {}, signal);
-      status.say(`${Math.round(performance.now() - began)} ms`);
+      const options = steps.value ? { horizon: Number(steps.value) } : {};
+      const [found] = await server.predict([given], options, signal);
+      const duration = `${Math.round(performance.now() - began)} ms`;
+      status.say(given.start ? `${found.times[0]} to ${found.times.at(-1)} · ${duration}` : duration);
       const names = Object.keys(found.output);
       const key = (side) => Object.keys(found).find((each) => each.startsWith(`${side}_`));
       const bound = (side, name) => found[key(side)]?.[name];
-      fill(tools, model.traced ? button("Look inside", () => server.look({ target })) : null);
-      fill(result, legend(key("low")?.replace("low_", "")), element("div", { class: "charts" },
-        names.map((name, column) => {
-          const past = target.map((row) => (Array.isArray(row) ? row[column] : row));
+      fill(tools, model.traced ? button("Look inside", () => server.look(given)) : null);
+      fill(result, legend(key("low")?.replace("low_", "")),
+        found.remark ? element("p", { class: "quiet remark" }, found.remark) : null,
+        element("div", { class: "charts" }, names.map((name, column) => {
+          const past = given.target.map((row) => (Array.isArray(row) ? row[column] : row));
           const width = names.length > 1 ? 600 : 1100;
           return chart(name, width, past, found.output[name], bound("low", name), bound("high", name));
         })));
@@ -48,7 +58,7 @@ export function panel(model, server) {
 
   return element("section", { class: "panel" },
     element("header", {}, element("h2", {}, "The past"), tools), element("div", { class: "stack numbers" }, numbers),
-    status.node, result);
+    element("div", { class: "controls" }, element("label", {}, "Horizon ", steps)), status.node, result);
 }
 
 function legend(percent) {
@@ -59,13 +69,15 @@ function legend(percent) {
 
 function chart(name, width, whole, mean, low = mean, high = mean) {
   const past = whole.slice(-SHOWN * mean.length);
-  const all = [...past, ...low, ...high];
+  const all = [...past.filter((value) => value !== null), ...low, ...high];
   const [least, most] = [Math.min(...all), Math.max(...all)];
   const x = (place) => LEFT + (place / Math.max(past.length + mean.length - 1, 1)) * (width - LEFT - 8);
   const y = (value) => 12 + (1 - (value - least) / (most - least || 1)) * (HEIGHT - 30);
-  const line = (values, first) => values.map((value, place) => `${x(first + place)},${y(value)}`).join(" ");
+  const line = (values, first) => values.map((value, place) => (
+    value === null ? "" : `${x(first + place)},${y(value)}`
+  )).join(" "); // a missing value is passed over
   const begin = past.length;
-  const joined = past.length ? [past.at(-1), ...mean] : mean;
+  const joined = past.length && past.at(-1) !== null ? [past.at(-1), ...mean] : mean;
   const area = `${line(low, begin)} ${line(high, begin).split(" ").reverse().join(" ")}`;
   return element("figure", {}, element("h3", {}, name), svg("svg", {
     viewBox: `0 0 ${width} ${HEIGHT}`, width: "100%", role: "img", "font-size": 12,
