@@ -538,11 +538,15 @@ class Task(ABC, Generic[E, P]):
 
 @dataclass(frozen=True)
 class Judge:
-    """The metrics of an evaluation, the facts that their choice depends on, and their names for people."""
+    """The metrics of an evaluation, the facts that their choice depends on, and their names for people.
+
+    remarks: sentences about the choice, such as why a usual metric is absent.
+    """
 
     metrics: tuple[Any, ...]
     settings: Mapping[str, str]
     labels: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

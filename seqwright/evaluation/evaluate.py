@@ -250,7 +250,12 @@ def evaluate(
         mistakes=tuple(task.mistakes(judge, items)),
         buckets=task.buckets(items, predictor.folder),
         tables=task.tables(items),
-        findings=(*_outdone(measured[0], baselines), *_familiar(predictor, firsts), *_findings(outputs)),
+        findings=(
+            *judge.remarks,
+            *_outdone(measured[0], baselines),
+            *_familiar(predictor, firsts),
+            *_findings(outputs),
+        ),
         speed=speed,
         baseline=baseline,
         baselines=baselines,
