@@ -220,7 +220,7 @@ def evaluate(
     names = [metric.name for metric in judge.metrics]
     if len(set(names)) < len(names):
         raise ConfigError(f"metrics are {', '.join(names)}; each can be given once")
-    outputs, speed = timed(predictor, firsts, beam, check)
+    outputs, speed = timed(predictor, firsts, beam, check, judge.options)
     measured = tuple(metric.measured([*map(metric.seen, outputs)], references) for metric in judge.metrics)
     items = tuple(
         Item(example, tuple(answers), output)

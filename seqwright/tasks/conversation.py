@@ -74,8 +74,7 @@ if TYPE_CHECKING:
 TOKENIZER, POOL = "tokenizer.json", "replies.json"
 NOWHERE = Place("", 0)
 POOLED = 1000  # replies of the training split from which an evaluation draws wrong candidates
-RANKED = 500  # items of an evaluation whose candidates are ranked
-CANDIDATES = 10
+RANKED = {10: 500, 100: 100}  # items whose candidates a generator ranks: each is scored with the context
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
 WRITTEN = ("temperature", "top_k", "top_p", "sample", "max_length", "length_penalty", "prefix")
 KEPT_TURNS = 3  # turns before each reply of the index that are kept for people to read
@@ -91,9 +90,12 @@ METRICS_OF_REPLIES = (
 
 @dataclass(frozen=True)
 class TalkRequest(TextRequest):
-    """checked: the expected reply is scored and ranked, too."""
+    """checked: the expected reply is scored, too. candidates: a model that writes replies ranks it among so
+    many, for the first items; one that retrieves ranks it whenever it is checked.
+    """
 
     checked: bool = False
+    candidates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -369,7 +371,13 @@ class Conversation(GeneratedText[Exchange]):
     # Outputs ---------------------------------------------------------------------------------------
 
     def request(
-        self, search: SearchConfig, *, count: int | None = None, checked: bool = False, **requested: Any
+        self,
+        search: SearchConfig,
+        *,
+        count: int | None = None,
+        checked: bool = False,
+        candidates: tuple[int, ...] = (),
+        **requested: Any,
     ) -> TalkRequest:
         """Sample by default, in a way that avoids dull and repeated words; a beam searches for the most
         probable reply. A reply that is retrieved takes no options of a search but `n_best` and `beam`.
@@ -386,7 +394,7 @@ class Conversation(GeneratedText[Exchange]):
         options = replace(found.options, banned=marker)
         if not beam:
             options = replace(options, no_repeat=int(TALK["no_repeat"]))
-        return TalkRequest(options, found.prefix, checked)
+        return TalkRequest(options, found.prefix, checked, candidates)
 
     def drafts(
         self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int]
@@ -408,6 +416,7 @@ class Conversation(GeneratedText[Exchange]):
     def answer(
         self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] = ()
     ) -> list[Text]:
+        counts = enough(self.pool, request.candidates) if isinstance(request, TalkRequest) else ()
         checked = isinstance(request, TalkRequest) and request.checked
         checked = checked and not any(row.example.reply is None for row in rows)
         if self.retrieves:
@@ -421,7 +430,11 @@ class Conversation(GeneratedText[Exchange]):
             replace(
                 reply,
                 surprise=Surprise(row.example.reply or "", score, len(row.columns["target"]) + 1),
-                ranks=self._ranks(model, row.example, score, n) if n < RANKED else {},
+                ranks={
+                    count: self._rank(model, row.example, score, n, count)
+                    for count in counts
+                    if n < RANKED[count]
+                },
             )
             for reply, row, score, n in zip(found, rows, scores, own, strict=True)
         ]
@@ -437,11 +450,6 @@ class Conversation(GeneratedText[Exchange]):
             return list(found)
         ranks = retriever.ranks(rows, numbers)
         return [replace(reply, ranks=own) for reply, own in zip(found, ranks, strict=True)]
-
-    def _ranks(self, model: Model, example: Exchange, score: float, number: int) -> dict[int, int]:
-        """Return the place of the right reply among so many candidates, where there are enough of them."""
-        counts = enough(self.pool, (CANDIDATES,))
-        return {count: self._rank(model, example, score, number, count) for count in counts}
 
     def _rank(self, model: Model, example: Exchange, score: float, number: int, count: int) -> int:
         """Return the place of the right reply among candidates, by the log-probability of a token."""
@@ -495,9 +503,11 @@ class Conversation(GeneratedText[Exchange]):
         remarks: tuple[str, ...] = ()
         if lacking:
             built = tuple(metric for metric in built if not self._lacks_replies(metric))
-            counts = " and of ".join(map(str, sorted(lacking)))
-            remarks = (f"recall of {counts} candidates is left out: training has only {self._known}",)
-        return Judge(built, {}, {metric.name: metric.title for metric in built}, remarks)
+            named = " and of ".join(map(str, sorted(lacking)))
+            remarks = (f"recall of {named} candidates is left out: training has only {self._known}",)
+        labels = {metric.name: metric.title for metric in built}
+        counts = sorted({metric.candidates for metric in built if isinstance(metric, Recall)})
+        return Judge(built, {}, labels, remarks, {"candidates": tuple(counts)})
 
     @property
     def _known(self) -> str:

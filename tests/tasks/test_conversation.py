@@ -24,6 +24,7 @@ from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
 from seqwright.recipes.conversation import choose
+from seqwright.tasks import conversation
 from seqwright.tasks.bases.generated_text import SIDES
 from seqwright.tasks.bases.retrieval import context_vectors
 from seqwright.tasks.conversation import Conversation
@@ -313,6 +314,30 @@ def test_recall_is_absent_where_candidates_are_too_few(replies, retrieves):
         assert f"! recall of {counts}" in str(found)
     with pytest.raises(ConfigError, match=f"recall_at_1_of_100 needs 100 .* training has {known}; leave it"):
         model.evaluate(EXCHANGES[:4], judging=Judging(metrics=("recall_at_1_of_100",)))
+
+
+def test_a_generator_ranks_a_hundred_candidates_only_if_it_is_requested(monkeypatch):
+    """Each candidate is scored with the context, so the first items alone are ranked."""
+    model = predictor(fitted())
+    model.task = replace(model.task, pool=tuple(f"fine {i}" for i in range(100)))
+    monkeypatch.setattr(conversation, "RANKED", {10: 3, 100: 2})
+    scored = []
+
+    def score(self, model, examples, found=Conversation.score):
+        scored.append(len(examples))
+        return found(self, model, examples)
+
+    monkeypatch.setattr(Conversation, "score", score)
+    usual = model.evaluate(EXCHANGES[:4])
+    assert "recall_at_1_of_100" not in usual.metrics
+    assert scored == [4, 9, 9, 9, *[1] * 4]  # and the expected reply of each single input
+    scored.clear()
+    found = model.evaluate(EXCHANGES[:4], judging=Judging(metrics=("recall_at_1_of_100",)))
+    assert scored == [4, 99, 99, *[1] * 4]
+    ranks = [item.output.ranks[100] for item in found.items[:2]]
+    assert found.metrics == {"recall_at_1_of_100": 100 * sum(rank == 1 for rank in ranks) / 2}
+    assert found.measured[0].signature == "refs:1|ranked:2"
+    assert not any(item.output.ranks for item in found.items[2:])
 
 
 def test_a_training_reply_of_ten_is_ranked_among_the_nine_others():
