@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -23,8 +23,8 @@ class Reply(Text):
     """A reply, generated or retrieved.
 
     surprise: the expected reply with its log-probability. ranks: the place of the expected reply, from 1,
-    among so many candidates. Both are for an evaluation. fits: False if a retrieved reply is too unlikely to
-    fit.
+    among so many candidates; none where the training has too few replies. Both are for an evaluation. fits:
+    False if a retrieved reply is too unlikely to fit.
     """
 
     surprise: Surprise | None = None
@@ -48,7 +48,12 @@ class Reply(Text):
         return {**super()._output_json(), "fits": self.fits}
 
 
+def enough(pool: Sequence[str], counts: Iterable[int]) -> tuple[int, ...]:
+    """Return those numbers of candidates that a pool of different replies has, the right reply included."""
+    return tuple(count for count in counts if count <= len(pool))
+
+
 def wrong_replies(pool: Sequence[str], right: str, number: int, count: int) -> list[str]:
-    """Draw replies of a pool other than the right one; the item's number decides which."""
+    """Draw so many replies of a pool other than the right one; the item's number decides which."""
     others = [reply for reply in pool if reply != right]
-    return random.Random(item_seed(0, 0, number)).sample(others, min(count, len(others)))
+    return random.Random(item_seed(0, 0, number)).sample(others, count)

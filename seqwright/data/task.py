@@ -560,11 +560,17 @@ class Task(ABC, Generic[E, P]):
 
 @dataclass(frozen=True)
 class Judge:
-    """The metrics of an evaluation, the facts that their choice depends on, and their names for people."""
+    """The metrics of an evaluation, the facts that their choice depends on, and their names for people.
+
+    remarks: sentences about the choice, such as why a usual metric is absent. options: of the predictions, in
+    addition to those of `Judging`; single predictions, whose time is measured, do not have them.
+    """
 
     metrics: tuple[Any, ...]
     settings: Mapping[str, str]
     labels: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ def evaluate(
     names = [metric.name for metric in judge.metrics]
     if len(set(names)) < len(names):
         raise ConfigError(f"metrics are {', '.join(names)}; each can be given once")
-    outputs, speed = timed(predictor, firsts, beam, check)
+    outputs, speed = timed(predictor, firsts, beam, check, judge.options)
     measured = tuple(metric.measured([*map(metric.seen, outputs)], references) for metric in judge.metrics)
     items = tuple(
         Item(example, tuple(answers), output)
@@ -250,7 +250,12 @@ def evaluate(
         mistakes=tuple(task.mistakes(judge, items)),
         buckets=task.buckets(items, predictor.folder),
         tables=task.tables(items),
-        findings=(*_outdone(measured[0], baselines), *_familiar(predictor, firsts), *_findings(outputs)),
+        findings=(
+            *judge.remarks,
+            *_outdone(measured[0], baselines),
+            *_familiar(predictor, firsts),
+            *_findings(outputs),
+        ),
         speed=speed,
         baseline=baseline,
         baselines=baselines,

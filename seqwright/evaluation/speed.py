@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +54,19 @@ class Speed:
 
 
 def timed(
-    predictor: Predictor, examples: Sequence[Any], beam: int | None, check: Callable[[], None]
+    predictor: Predictor,
+    examples: Sequence[Any],
+    beam: int | None,
+    check: Callable[[], None],
+    further: Mapping[str, Any] | None = None,
 ) -> tuple[list[Prediction], Speed]:
-    """Return the outputs and how long they took; `check` is called between batches and may raise."""
+    """Return the outputs and how long they took; `check` is called between batches and may raise.
+
+    further: options of the batches that single inputs do not have.
+    """
     options: dict[str, Any] = {**predictor.task.judging.options, **({} if beam is None else {"beam": beam})}
     began = time.perf_counter()
-    outputs = list(predictor.stream(examples, check=check, **options))
+    outputs = list(predictor.stream(examples, check=check, **options, **(further or {})))
     seconds, used = time.perf_counter() - began, predictor.threads_used
     latencies = []
     for item in evenly(len(examples), ALONE).tolist():

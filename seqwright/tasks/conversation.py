@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from seqwright.data.readers.conversations import (
     turns_once,
 )
 from seqwright.data.readers.lines import Decoding
-from seqwright.data.replies import Reply, last_turn, wrong_replies
+from seqwright.data.replies import Reply, enough, last_turn, wrong_replies
 from seqwright.data.results import Text
 from seqwright.data.split import text_hash
 from seqwright.data.store import ColumnSpec, Ragged, Store
@@ -54,14 +54,16 @@ from seqwright.data.task import (
     Row,
     Usage,
 )
+from seqwright.data.text_display import pluralize
 from seqwright.data.tokenizer import END, Tokenizer, load_tokenizer, train_tokenizer
 from seqwright.errors import ConfigError, InputError, ModelError, Problem, brief
 from seqwright.evaluation.buckets import LENGTHS, by_ending, by_length
 from seqwright.evaluation.metrics import METRICS
+from seqwright.evaluation.metrics.bases import Recall, Surprisal
 from seqwright.files import read_json, write_json
 from seqwright.tasks.bases.generated_text import SIDES, GeneratedText, TextRequest
 from seqwright.tasks.bases.reply_index import ReplyIndex
-from seqwright.tasks.bases.retrieval import RANKS, Retriever
+from seqwright.tasks.bases.retrieval import Retriever
 from seqwright.tasks.bases.talk_readouts import read_context, reply_readout
 
 if TYPE_CHECKING:
@@ -72,8 +74,7 @@ if TYPE_CHECKING:
 TOKENIZER, POOL = "tokenizer.json", "replies.json"
 NOWHERE = Place("", 0)
 POOLED = 1000  # replies of the training split from which an evaluation draws wrong candidates
-RANKED = 500  # items of an evaluation whose candidates are ranked
-CANDIDATES = 10
+RANKED = {10: 500, 100: 100}  # items whose candidates a generator ranks: each is scored with the context
 TALK = {"temperature": 0.7, "top_p": 0.9, "no_repeat": 3}  # of a generated reply, unless it is searched for
 WRITTEN = ("temperature", "top_k", "top_p", "sample", "max_length", "length_penalty", "prefix")
 KEPT_TURNS = 3  # turns before each reply of the index that are kept for people to read
@@ -89,9 +90,12 @@ METRICS_OF_REPLIES = (
 
 @dataclass(frozen=True)
 class TalkRequest(TextRequest):
-    """checked: the expected reply is scored and ranked, too."""
+    """checked: the expected reply is scored, too. candidates: a model that writes replies ranks it among so
+    many, for the first items; one that retrieves ranks it whenever it is checked.
+    """
 
     checked: bool = False
+    candidates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -367,7 +371,13 @@ class Conversation(GeneratedText[Exchange]):
     # Outputs ---------------------------------------------------------------------------------------
 
     def request(
-        self, search: SearchConfig, *, count: int | None = None, checked: bool = False, **requested: Any
+        self,
+        search: SearchConfig,
+        *,
+        count: int | None = None,
+        checked: bool = False,
+        candidates: tuple[int, ...] = (),
+        **requested: Any,
     ) -> TalkRequest:
         """Sample by default, in a way that avoids dull and repeated words; a beam searches for the most
         probable reply. A reply that is retrieved takes no options of a search but `n_best` and `beam`.
@@ -384,7 +394,7 @@ class Conversation(GeneratedText[Exchange]):
         options = replace(found.options, banned=marker)
         if not beam:
             options = replace(options, no_repeat=int(TALK["no_repeat"]))
-        return TalkRequest(options, found.prefix, checked)
+        return TalkRequest(options, found.prefix, checked, candidates)
 
     def drafts(
         self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int]
@@ -392,8 +402,8 @@ class Conversation(GeneratedText[Exchange]):
         return None if self.retrieves else super().drafts(model, rows, request, numbers)
 
     def draft_request(self, max_length: int) -> TextRequest:
-        """Return how a validation decodes: as a chat does."""
-        return self.request(SearchConfig(max_length=max_length))
+        """Return how a validation decodes: as a chat does. Ranks of a retrieval cost next to nothing."""
+        return self.request(SearchConfig(max_length=max_length), checked=self.retrieves)
 
     def draft(
         self, model: Model, items: Sequence[tuple[Exchange, Sequence[str]]], check: Check
@@ -406,6 +416,7 @@ class Conversation(GeneratedText[Exchange]):
     def answer(
         self, model: Model, rows: Sequence[Row[Exchange]], request: TextRequest, numbers: Sequence[int] = ()
     ) -> list[Text]:
+        counts = enough(self.pool, request.candidates) if isinstance(request, TalkRequest) else ()
         checked = isinstance(request, TalkRequest) and request.checked
         checked = checked and not any(row.example.reply is None for row in rows)
         if self.retrieves:
@@ -419,7 +430,11 @@ class Conversation(GeneratedText[Exchange]):
             replace(
                 reply,
                 surprise=Surprise(row.example.reply or "", score, len(row.columns["target"]) + 1),
-                ranks={CANDIDATES: self._rank(model, row.example, score, n)} if n < RANKED else {},
+                ranks={
+                    count: self._rank(model, row.example, score, n, count)
+                    for count in counts
+                    if n < RANKED[count]
+                },
             )
             for reply, row, score, n in zip(found, rows, scores, own, strict=True)
         ]
@@ -436,9 +451,9 @@ class Conversation(GeneratedText[Exchange]):
         ranks = retriever.ranks(rows, numbers)
         return [replace(reply, ranks=own) for reply, own in zip(found, ranks, strict=True)]
 
-    def _rank(self, model: Model, example: Exchange, score: float, number: int) -> int:
+    def _rank(self, model: Model, example: Exchange, score: float, number: int, count: int) -> int:
         """Return the place of the right reply among candidates, by the log-probability of a token."""
-        others = wrong_replies(self.pool, example.reply or "", number, CANDIDATES - 1)
+        others = wrong_replies(self.pool, example.reply or "", number, count - 1)
         scores = self.score(model, [example._replace(reply=other) for other in others])
         own, *lengths = (len(ids) + 1 for ids in self.source.encode_batch([example.reply or "", *others]))
         means = [each / length for each, length in zip(scores, lengths, strict=True)]
@@ -483,16 +498,48 @@ class Conversation(GeneratedText[Exchange]):
             usual = METRICS_OF_RETRIEVAL if self.retrieves else METRICS_OF_REPLIES
         specs = dict.fromkeys((*usual, *metrics)) if validation else metrics or usual
         built = tuple(METRICS.build(spec) for spec in specs)
-        return Judge(built, {}, {metric.name: metric.title for metric in built})
+        self._check_metrics(built if metrics else (), validation=validation)
+        lacking = {metric.candidates for metric in built if self._lacks_replies(metric)}
+        remarks: tuple[str, ...] = ()
+        if lacking:
+            built = tuple(metric for metric in built if not self._lacks_replies(metric))
+            named = " and of ".join(map(str, sorted(lacking)))
+            remarks = (f"recall of {named} candidates is left out: training has only {self._known}",)
+        labels = {metric.name: metric.title for metric in built}
+        counts = sorted({metric.candidates for metric in built if isinstance(metric, Recall)})
+        return Judge(built, {}, labels, remarks, {"candidates": tuple(counts)})
+
+    @property
+    def _known(self) -> str:
+        return pluralize(len(self.pool), "different reply", "different replies")
+
+    def _lacks_replies(self, metric: Any) -> TypeGuard[Recall]:
+        """Whether the training replies are fewer than the candidates of a metric."""
+        return isinstance(metric, Recall) and not enough(self.pool, (metric.candidates,))
+
+    def _check_metrics(self, requested: Sequence[Any], *, validation: bool) -> None:
+        """Refuse metrics that were requested and cannot be computed."""
+        for metric in requested:
+            reason = None
+            if self._lacks_replies(metric):
+                reason = f"needs {metric.candidates} different replies, and training has {self._known}"
+            elif self.retrieves and isinstance(metric, Surprisal):
+                reason = "needs probabilities of replies; a model that retrieves them has none"
+            elif validation and not self.retrieves and isinstance(metric, Recall | Surprisal):
+                reason = "is not computed by validations of a model that writes replies"
+            if reason:
+                way = "use training.metric=loss" if validation else "leave it out"
+                raise ConfigError(f"{metric.name} {reason}; {way}")
 
     def mistakes(self, judge: Judge, items: Sequence[Item[Exchange, Any]]) -> list[Mistake]:
         """The more surprising the expected reply, or the lower its rank, the worse."""
         found = []
         for item in items:
             surprise, output = item.output.surprise, item.output.value
-            rank = item.output.ranks.get(max(RANKS), 1) / max(RANKS)
+            wrong, ranks = output not in item.references, item.output.ranks
+            most = max(ranks, default=0)
+            rank = ranks[most] / most if ranks else float(wrong)
             nats = -surprise.log_prob / max(surprise.tokens, 1) if surprise else rank
-            wrong = output not in item.references
             found.append(Mistake(item.references[0], int(wrong), 1 - math.exp(-nats), ()))
         return found
 

@@ -159,3 +159,13 @@ def test_the_marker_is_a_piece_of_a_flat_context_only():
     flat, turns = (talker(name).look(TURNS).document for name in ("flat", "xing2018"))
     assert [FIELD in piece["text"] for piece in flat["source"]["pieces"]].count(True) == 2
     assert not any(FIELD in piece["text"] for piece in turns["source"]["pieces"])
+
+
+@pytest.mark.parametrize("name", ["flat", "decoder_only", "tiny-turns", "dual_encoder"])
+def test_a_reply_to_a_megabyte_is_explained_by_the_part_that_is_read(name):
+    chat, text = Chat(talker(name)), " ".join(["how are you"] * 85_000)
+    assert list(chat.reply(text))
+    source = chat.look().document["source"]
+    assert "".join(piece["text"] for piece in source["pieces"]) == " how are you how are you"
+    assert [word["text"] for word in source["words"]] == ["how", "are", "you"] * 2
+    assert source["skipped"] == len(text) - 24

@@ -102,3 +102,24 @@ def test_every_id_can_be_shown(kind):
     assert names[:4] == ["⟨pad⟩", "⟨unknown⟩", "⟨begin⟩", "⟨end⟩"]
     assert all(names)
     assert len(set(names)) == len(names)
+
+
+def test_only_the_words_of_the_part_that_is_read_are_listed():
+    tokenizer = TRAINED["characters"]
+    text = "the tall dogs ran"
+    first = text_pieces(tokenizer, text, 6)
+    assert [word["text"] for word in first["words"]] == ["the", "tall"]
+    assert [piece["word"] for piece in first["pieces"]] == [0, 0, 0, None, 1, 1, None]
+    assert first["unread"] == len(text) - 6
+    last = piece_entries(text, tokenizer.encode(text)[-5:], tokenizer.pieces(text)[-5:], ended=False)
+    assert [word["text"] for word in last["words"]] == ["dogs", "ran"]
+    assert [piece["word"] for piece in last["pieces"]] == [0, None, 1, 1, 1]
+
+
+def test_the_words_of_a_long_text_are_found_without_comparing_every_piece_with_every_word():
+    """Of a megabyte that is read in part, and of all pieces of a shorter text."""
+    tokenizer = TRAINED["characters"]
+    long = text_pieces(tokenizer, "a dog " * 170_000, 24)
+    assert (len(long["pieces"]), len(long["words"])) == (25, 8)
+    every = text_pieces(tokenizer, "a dog " * 50_000)
+    assert every["pieces"][-3]["word"] == len(every["words"]) - 1 == 99_999

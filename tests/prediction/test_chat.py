@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 import tiny
+from lm_runs import toy_run
 from talking import talker
 
 from seqwright import cli, pipeline
@@ -171,6 +172,36 @@ def test_the_page_of_the_last_reply_is_written(run, tmp_path, monkeypatch, capsy
     assert "chat.html shows the last reply" in err
     page = (tmp_path / "chat.html").read_text(encoding="utf-8")
     assert out.strip() in page
+
+
+def test_a_language_model_continues_a_chat_as_text(tmp_path, monkeypatch, capsys):
+    """The turns are lines of one text. The oracle continues this text with the seeds of the chat."""
+    folder = toy_run(tmp_path / "run", "language_modeling", "decoder_only", steps=10)
+    lines = ["/why", "ab", "/retry", "cd", "/what", "/why", "/reset", "/retry", "ab", "/quit", "unread"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    options = ["--seed", "3", "--max-length", "5", "--temperature", "1.5"]
+    assert cli.main(["chat", str(folder), *options]) == 0
+    out, err = capsys.readouterr()
+    model = load(folder)
+
+    def continued(*turns: str, seed: int) -> str:
+        prompt = "".join(f"{turn}\n" for turn in turns)
+        whole = model(prompt, seed=seed, max_length=5, temperature=1.5, stop="\n\n")
+        return whole.removeprefix(prompt)
+
+    first, second = (continued("ab", seed=seed) for seed in (4, 5))
+    third = continued("ab", second, "cd", seed=6)
+    assert first != second
+    assert out == "".join(f"{reply}\n" for reply in (first, second, third, continued("ab", seed=7)))
+    assert err.count("no reply yet") == 2  # /why before the first reply, /retry after /reset
+    assert "unknown command '/what'" in err
+    assert "the conversation is forgotten" in err
+    assert "chat.html shows the last reply" in err
+    chat = Chat(model)
+    chat.turns = ["ab", second, "cd", third]
+    assert chat.look().page() == (tmp_path / "chat.html").read_text(encoding="utf-8")
+    assert chat.look().text == f"ab\n{second}\ncd\n"
 
 
 @contextmanager

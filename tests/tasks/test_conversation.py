@@ -14,14 +14,17 @@ from seqwright.config import SearchConfig, parse
 from seqwright.data.fields import FIELD
 from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.conversations import Exchange
+from seqwright.data.replies import wrong_replies
 from seqwright.data.store import Ragged
 from seqwright.data.survey import survey
 from seqwright.data.tokenizer import END
 from seqwright.errors import ConfigError, InputError, ModelError
+from seqwright.evaluation.evaluate import Judging
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
 from seqwright.recipes.conversation import choose
+from seqwright.tasks import conversation
 from seqwright.tasks.bases.generated_text import SIDES
 from seqwright.tasks.bases.retrieval import context_vectors
 from seqwright.tasks.conversation import Conversation
@@ -228,22 +231,23 @@ def test_no_reply_repeats_three_tokens():
 
 def test_an_evaluation_scores_and_ranks_the_expected_reply():
     model = predictor(fitted())
-    found = model.evaluate(
-        EXCHANGES[:4],
-    )
+    model.task = replace(model.task, pool=tuple(f"fine {i}" for i in range(12)))
+    found = model.evaluate(EXCHANGES[:4])
     assert {"perplexity", "distinct_1", "distinct_2", "recall_at_1_of_10"} <= found.metrics.keys()
     scores = model.task.score(model.model, EXCHANGES[:4])
     tokens = sum(len(model.task.source.encode(each.reply)) + 1 for each in EXCHANGES[:4])
     assert found.metrics["perplexity"] == pytest.approx(math.exp(-sum(scores) / tokens), rel=1e-4)
-    assert all(1 <= item.output.ranks[10] <= 4 for item in found.items)
+    assert all(1 <= item.output.ranks[10] <= 10 for item in found.items)
     assert "perplexity" in found.baseline
     assert found.beam == 0  # replies are sampled
     assert model.evaluate(EXCHANGES[:4], beam=2).beam == 2
     json.dumps(found.to_json(), allow_nan=False)
 
 
-def retriever() -> Predictor:
+def retriever(replies: int = 0) -> Predictor:
+    """A model with an index; with `replies`, the training has so many different ones."""
     task = fitted(kind="dual_encoder")
+    task = replace(task, pool=tuple(f"fine {i}" for i in range(replies)) or task.pool)
     model = predictor(task, kind="dual_encoder")
     model.task = task.indexed(model.model, EXCHANGES).calibrated(model.model, EXCHANGES[:4])
     return model
@@ -278,15 +282,100 @@ def test_a_retrieved_reply_takes_no_options_of_a_written_one(option):
 
 
 def test_a_retrieval_model_has_recall_and_says_when_nothing_fits():
-    model = retriever()
+    model = retriever(100)
     found = model.evaluate(EXCHANGES[:4])
     metrics = found.metrics
     assert {"recall_at_1_of_10", "recall_at_5_of_10", "recall_at_1_of_100"} <= metrics.keys()
+    assert not any(finding.startswith("recall") for finding in found.findings)
     assert found.speed.tokens == found.speed.sentences  # the speed counts replies, not tokens
     assert "perplexity" not in metrics
     strict = replace(model.task, index=replace(model.task.index, least=1.1))
     model.task = strict
     assert not model.predict(["hi"])[0].fits
+
+
+@pytest.mark.parametrize("replies", [1, 9, 10, 99])
+@pytest.mark.parametrize("retrieves", [True, False])
+def test_recall_is_absent_where_candidates_are_too_few(replies, retrieves):
+    model = retriever(replies) if retrieves else predictor(fitted())
+    model.task = replace(model.task, pool=tuple(f"fine {i}" for i in range(replies)))
+    present, absent = ((10,), (100,)) if replies >= 10 else ((), (10, 100))
+    absent = absent if retrieves else absent[: 1 - len(present)]
+    found = model.evaluate(EXCHANGES[:4])
+    for count in present:
+        assert 0 <= found.metrics[f"recall_at_1_of_{count}"] <= 100
+    for count in absent:
+        assert f"recall_at_1_of_{count}" not in found.metrics
+    assert all(set(item.output.ranks) == set(present) for item in found.items)
+    counts = " and of ".join(str(count) for count in absent)
+    known = "1 different reply" if replies == 1 else f"{replies} different replies"
+    if absent:
+        assert f"recall of {counts} candidates is left out: training has only {known}" in found.findings
+        assert f"! recall of {counts}" in str(found)
+    with pytest.raises(ConfigError, match=f"recall_at_1_of_100 needs 100 .* training has {known}; leave it"):
+        model.evaluate(EXCHANGES[:4], judging=Judging(metrics=("recall_at_1_of_100",)))
+
+
+def test_a_generator_ranks_a_hundred_candidates_only_if_it_is_requested(monkeypatch):
+    """Each candidate is scored with the context, so the first items alone are ranked."""
+    model = predictor(fitted())
+    model.task = replace(model.task, pool=tuple(f"fine {i}" for i in range(100)))
+    monkeypatch.setattr(conversation, "RANKED", {10: 3, 100: 2})
+    scored = []
+
+    def score(self, model, examples, found=Conversation.score):
+        scored.append(len(examples))
+        return found(self, model, examples)
+
+    monkeypatch.setattr(Conversation, "score", score)
+    usual = model.evaluate(EXCHANGES[:4])
+    assert "recall_at_1_of_100" not in usual.metrics
+    assert scored == [4, 9, 9, 9, *[1] * 4]  # and the expected reply of each single input
+    scored.clear()
+    found = model.evaluate(EXCHANGES[:4], judging=Judging(metrics=("recall_at_1_of_100",)))
+    assert scored == [4, 99, 99, *[1] * 4]
+    ranks = [item.output.ranks[100] for item in found.items[:2]]
+    assert found.metrics == {"recall_at_1_of_100": 100 * sum(rank == 1 for rank in ranks) / 2}
+    assert found.measured[0].signature == "refs:1|ranked:2"
+    assert not any(item.output.ranks for item in found.items[2:])
+
+
+def test_a_training_reply_of_ten_is_ranked_among_the_nine_others():
+    pool = tuple(f"fine {i}" for i in range(10))
+    drawn = wrong_replies(pool, "fine 3", 0, 9)
+    assert sorted([*drawn, "fine 3"]) == sorted(pool)
+
+
+def test_a_recall_of_some_items_states_how_many():
+    metric = METRICS.build("recall_at_1_of_10")
+    some = metric.measured([1, 2, None], [["x"]] * 3)
+    assert (some.value(), some.signature) == (50.0, "refs:1|ranked:2")
+    assert metric.measured([1, 2], [["x"]] * 2).signature == "refs:1"
+
+
+def test_a_validation_of_a_retrieval_model_ranks_replies():
+    """So that a training can select the weights by recall."""
+    model = retriever(10)
+    model.task = replace(model.task, index=None)
+    drafted = model.task.draft(model.model, [(each, [each.reply]) for each in EXCHANGES[:4]], lambda: None)
+    assert all(1 <= reply.ranks[10] <= 10 for reply in drafted)
+
+
+@pytest.mark.parametrize(
+    ("retrieves", "replies", "metric", "problem"),
+    [
+        (True, 9, "recall_at_1_of_10", "needs 10 different replies"),
+        (True, 9, "perplexity", "has none"),
+        (False, 10, "recall_at_1_of_10", "not computed by validations"),
+        (False, 10, "perplexity", "not computed by validations"),
+    ],
+)
+def test_a_training_is_not_selected_by_a_metric_that_its_validations_do_not_have(
+    retrieves, replies, metric, problem
+):
+    task = replace(fitted(), retrieves=retrieves, pool=tuple(f"fine {i}" for i in range(replies)))
+    with pytest.raises(ConfigError, match=f"{metric} .*{problem}.*; use training.metric=loss"):
+        task.judge(EXCHANGES[:1], [["x"]], metrics=(metric,), validation=True)
 
 
 def test_the_index_is_saved_with_the_task(tmp_path):

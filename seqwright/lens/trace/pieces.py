@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -60,15 +61,18 @@ def _is_byte(tokenizer: Tokenizer, number: int) -> bool:
 
 
 def piece_entries(text: str, ids: Sequence[int], pieces: Sequence[Piece], *, ended: bool) -> dict[str, Any]:
-    """The pieces and words of a text. ids: without the end token."""
-    words = [match.span() for match in WORD.finditer(text)]
+    """The pieces of a text, or of the part that is read, and the words that they touch. ids: without the end
+    token.
+    """
+    words = _words(text, pieces)
+    starts = [start for start, _ in words]
     found: list[dict[str, Any]] = [
         {
             "id": number,
             "text": text[piece.start : piece.end],
             "start": piece.start,
             "end": piece.end,
-            "word": _word(text, piece, words),
+            "word": _word(text, piece, words, starts),
             **({"special": "unknown"} if number == UNK else {}),
         }
         for number, piece in zip(ids, pieces, strict=True)
@@ -95,7 +99,16 @@ def joined_entries(ids: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
     return {"text": text, "pieces": pieces, "words": words}
 
 
-def _word(text: str, piece: Piece, words: Sequence[tuple[int, int]]) -> int | None:
+def _words(text: str, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """The spans of the words from the first to the last of some pieces."""
+    first = min((piece.start for piece in pieces), default=0)
+    last = max((piece.end for piece in pieces), default=0)
+    spans = (match.span() for match in WORD.finditer(text))
+    return [(start, end) for start, end in spans if start < last and end > first]
+
+
+def _word(text: str, piece: Piece, words: Sequence[tuple[int, int]], starts: Sequence[int]) -> int | None:
     """The number of the word that holds the first character of a piece that is not white space."""
     place = next((k for k in range(piece.start, piece.end) if not text[k].isspace()), -1)
-    return next((number for number, (start, end) in enumerate(words) if start <= place < end), None)
+    number = bisect_right(starts, place) - 1
+    return number if number >= 0 and place < words[number][1] else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,11 @@ class ReplyIndex:
 
     def vectors_of(self, texts: Sequence[str]) -> np.ndarray:
         """Return the vectors of texts of the index."""
-        places = {text: place for place, text in enumerate(self.texts)}
-        return self.vectors[[places[text] for text in texts]]
+        return self.vectors[[self._places[text] for text in texts]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {text: place for place, text in enumerate(self.texts)}
 
     def save(self, folder: Path) -> None:
         import torch

@@ -10,7 +10,7 @@ import numpy as np
 
 from seqwright.data.plan import cut_by_tokens
 from seqwright.data.readers.conversations import Exchange
-from seqwright.data.replies import Reply, wrong_replies
+from seqwright.data.replies import Reply, enough, wrong_replies
 from seqwright.data.store import Ragged
 from seqwright.data.task import Row
 from seqwright.tasks.bases.generated_text import TOKENS
@@ -75,14 +75,19 @@ class Retriever:
         return found
 
     def ranks(self, rows: Sequence[Row[Exchange]], numbers: Iterable[int]) -> list[dict[int, int]]:
-        """Return the place of each expected reply among so many candidates, for each of `RANKS`."""
+        """Return the place of each expected reply among so many candidates, for those of `RANKS` for which
+        there are enough replies.
+        """
+        counts = enough(self.task.pool, RANKS)
+        if not counts:
+            return [{} for _ in rows]
         contexts = context_vectors(self.task, self.model, rows)
         right = self._expected([row.example for row in rows])
         found = []
         for row, number, context, expected in zip(rows, numbers, contexts, right, strict=True):
-            wrong = wrong_replies(self.task.pool, row.example.reply or "", number, max(RANKS) - 1)
+            wrong = wrong_replies(self.task.pool, row.example.reply or "", number, max(counts) - 1)
             alike, own = self.index.vectors_of(wrong) @ context, expected @ context
-            found.append({count: 1 + int((alike[: count - 1] >= own).sum()) for count in RANKS})
+            found.append({count: 1 + int((alike[: count - 1] >= own).sum()) for count in counts})
         return found
 
     def _expected(self, examples: Sequence[Exchange]) -> np.ndarray:

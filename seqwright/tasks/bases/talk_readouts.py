@@ -69,9 +69,9 @@ def read_context(tokenizer: Tokenizer, turns: Sequence[str], count: int) -> Read
 
     text = FIELD.join(turns)
     ids = tokenizer.encode(text)
-    found = piece_entries(text, ids, tokenizer.pieces(text), ended=False)
     first = len(ids) - count
-    return ReadContext(text, ids[first:], found["pieces"][first:], found["words"], first)
+    found = piece_entries(text, ids[first:], tokenizer.pieces(text)[first:], ended=False)
+    return ReadContext(text, ids[first:], found["pieces"], found["words"], first)
 
 
 def reply_readout(

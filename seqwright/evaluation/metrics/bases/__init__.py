@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from seqwright.data.language_results import Surprise
 from seqwright.data.series.results import Trajectory
 from seqwright.evaluation.metrics import Better, Metric, T, reference_count
+
+if TYPE_CHECKING:
+    from seqwright.evaluation.bootstrap import Measured
 
 WINDOWS = 256  # whose forecasts are scored together
 
@@ -220,3 +224,11 @@ class Recall(Metric[Any]):
 
     def value(self, totals: np.ndarray) -> float:
         return float(100 * totals[0] / totals[1]) if totals[1] else float("nan")
+
+    def measured(self, outputs: Sequence[Any], references: Sequence[Sequence[Any]]) -> Measured:
+        """Return the statistics; the signature states how many items are ranked, if not all are."""
+        found = super().measured(outputs, references)
+        ranked = int(found.rows[:, 1].sum())
+        if ranked == len(outputs):
+            return found
+        return replace(found, signature=f"{found.signature}|ranked:{ranked}")
