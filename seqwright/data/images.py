@@ -31,10 +31,36 @@ import numpy as np
 from seqwright.data.read_report import Place, Reason
 from seqwright.data.readers.files import Input, files_in, only_folder
 from seqwright.errors import InputError, UnusableInput
-from seqwright.files import uncompressed
+from seqwright.files import open_regular, uncompressed
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".avif"),
+)
+CAMERAS = (".heic", ".heif", ".jxl", ".jp2", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")  # rarely decoded
+PLAIN = (
+    *(".txt", ".text", ".md", ".csv", ".tsv", ".json", ".jsonl", ".conll", ".conllu", ".xml"),
+    *(".html", ".htm", ".yaml", ".yml", ".toml", ".log", ".py"),
+)  # files that are never images
+# of pillow; HEIF only with a plugin
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
+BEGINNINGS = {  # of files, by format
+    "PNG": rb"\x89PNG\r\n",
+    "JPEG": rb"\xff\xd8\xff",
+    "GIF": rb"GIF8[79]a",
+    "WEBP": rb"RIFF.{4}WEBP",
+    "BMP": rb"BM.{4}\x00{4}.{4}[\x0c\x28\x34\x38\x40\x6c\x7c]\x00\x00\x00",
+    "TIFF": rb"II\*\x00|MM\x00\*",
+    "PPM": rb"P[1-6]\s+[\d#]",
+    "AVIF": rb".{4}ftyp.{0,40}?avi[fs]",
+    "HEIF": rb".{4}ftyp(?:hei|hev|mif1|msf1)",
+    "JPEG XL": rb"\xff\x0a|\x00{3}\x0cJXL ",
+    "JPEG 2000": rb"\xff\x4f\xff\x51|\x00{3}\x0cjP  ",
+    "Photoshop": rb"8BPS\x00",
+    "ICO": rb"\x00\x00\x01\x00[^\x00]\x00",
+    "SVG": rb"\s*(?:<\?xml[^>]*>\s*)?<svg",
+}
+HEAD = 128  # bytes that show the format of a file
 ARCHIVES = (".zip", ".tar", ".tgz")
 URI = "data:image/"  # an image inside a cell of a table: data:image/png;base64,…
 PIXELS = 50_000_000  # of one image
@@ -99,8 +125,20 @@ class Home(ABC):
         """Return the content of an image; one that is missing is an ImageFault."""
 
     @abstractmethod
+    def head(self, member: str) -> bytes:
+        """Return the first bytes of a file; nothing if it cannot be read."""
+
+    @abstractmethod
     def stamp(self, member: str) -> object:
         """Return what changes when the image changes."""
+
+    @property
+    def image_names(self) -> list[str]:
+        """The names of all images: by their endings, of other files by their first bytes."""
+        return [name for name in self.names if is_image(name) or self._begins_like_an_image(name)]
+
+    def _begins_like_an_image(self, name: str) -> bool:
+        return not name.lower().endswith(PLAIN) and format_of(self.head(name)) is not None
 
     def has(self, member: str) -> bool:
         """Return whether there is such a file."""
@@ -116,7 +154,7 @@ class Home(ABC):
     @cached_property
     def whole(self) -> PurePosixPath:
         """The folder that holds all images, "." if there is none."""
-        return PurePosixPath(common_folder(self.names))
+        return PurePosixPath(common_folder(self.image_names))
 
     def picture(self, member: str) -> Picture:
         return Picture(self.full_name(member), self.path, member)
@@ -159,12 +197,20 @@ class Folder(Home):
             size = os.stat(path).st_size
             if size > BYTES:
                 raise ImageFault(f"{path} has {size:,} bytes, more than {BYTES:,}", Reason.LARGE_IMAGE)
-            return Path(path).read_bytes()
+            with open_regular(Path(path)) as file:
+                return file.read()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise ImageFault(f"{os.path.normpath(path)} does not exist", Reason.MISSING_IMAGE) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ImageFault(f"{path} cannot be read: {reason}") from error
+
+    def head(self, member: str) -> bytes:
+        try:
+            with open_regular(Path(self.path, member)) as file:
+                return file.read(HEAD)
+        except (OSError, ValueError):
+            return b""
 
     def stamp(self, member: str) -> object:
         try:
@@ -198,6 +244,9 @@ class FolderInArchive(Home):
 
     def read(self, member: str) -> Content:
         return self.archive.read(f"{self.folder}/{member}")
+
+    def head(self, member: str) -> bytes:
+        return self.archive.head(f"{self.folder}/{member}")
 
     def stamp(self, member: str) -> object:
         return self.archive.stamp(f"{self.folder}/{member}")
@@ -234,6 +283,13 @@ class Zip(Home):
             raise ImageFault(f"{self.full_name(member)} cannot be read: {error}") from error
         except Exception as error:  # zlib.error and LZMAError have no common base
             raise ImageFault(f"{self.full_name(member)} is damaged: {error}") from error
+
+    def head(self, member: str) -> bytes:
+        try:
+            with self.file.open(member) as file:
+                return file.read(HEAD)
+        except Exception:  # zlib.error and LZMAError have no common base
+            return b""
 
     def stamp(self, member: str) -> object:
         return None  # the archive itself is opened again when it changes
@@ -275,6 +331,10 @@ class Tar(Home):
             fault = f"{self.full_name(member)} has {size:,} bytes, more than {BYTES:,}"
             raise ImageFault(fault, Reason.LARGE_IMAGE)
         return os.pread(self.file.fileno(), size, start)
+
+    def head(self, member: str) -> bytes:
+        start, size = self.members[member]
+        return os.pread(self.file.fileno(), min(size, HEAD), start)
 
     def stamp(self, member: str) -> object:
         return None
@@ -330,6 +390,13 @@ class Packed(Home):
             )
         return self.images[int(member)]
 
+    def head(self, member: str) -> bytes:
+        return b""
+
+    @property
+    def image_names(self) -> list[str]:
+        return self.names
+
     def stamp(self, member: str) -> object:
         return None
 
@@ -358,7 +425,14 @@ def _visible(name: str) -> bool:
 
 
 def is_image(name: str) -> bool:
-    return name.lower().endswith(SUFFIXES)
+    """Whether a file is an image by the ending of its name."""
+    return name.lower().endswith((*SUFFIXES, *CAMERAS))
+
+
+def format_of(content: bytes) -> str | None:
+    """Return the image format that a file has by its first bytes; None if it has none that is known."""
+    head = content[:HEAD]
+    return next((name for name, sign in BEGINNINGS.items() if re.match(sign, head, re.DOTALL)), None)
 
 
 def is_archive(path: str) -> bool:
@@ -372,8 +446,10 @@ def is_packed(path: str) -> bool:
 
 def is_home(path: str) -> bool:
     """Whether a path names a folder, an archive, a folder in one, or a packed file."""
-    inside = archive_above(path) is not None and not is_image(path)
-    return os.path.isdir(path) or is_archive(path) or is_packed(path) or inside
+    if os.path.isdir(path) or is_archive(path) or is_packed(path):
+        return True
+    archive = None if is_image(path) else archive_above(path)
+    return archive is not None and not open_home(archive).has(Path(path).relative_to(archive).as_posix())
 
 
 def archive_above(path: str) -> str | None:
@@ -383,14 +459,14 @@ def archive_above(path: str) -> str | None:
     return next((str(each) for each in Path(path).parents if each.is_file() and is_archive(str(each))), None)
 
 
-def common_folder(names: Iterable[str]) -> str:
+def common_folder(images: Iterable[str]) -> str:
     """Return the deepest folder that holds all images of these names; "" if there is none."""
-    return os.path.commonpath({os.path.dirname(name) for name in names if is_image(name)} or {""})
+    return os.path.commonpath({os.path.dirname(name) for name in images} or {""})
 
 
-def class_folder(names: Iterable[str]) -> str:
+def class_folder(images: Iterable[str]) -> str:
     """Return the deepest folder whose sub-folders hold all images of these names."""
-    folders = {os.path.dirname(name) for name in names if is_image(name)}
+    folders = {os.path.dirname(name) for name in images}
     return os.path.dirname(*folders) if len(folders) == 1 else os.path.commonpath(folders or {""})
 
 
@@ -467,7 +543,17 @@ def _pillow() -> Any:
         raise InputError("reading images needs pillow; install seqwright[images]") from error
     # larger images are refused by their size, with file and line
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+    Image.init()  # fills the table of formats
     return Image
+
+
+def _formats() -> list[str]:
+    """Return the formats that the installed pillow decodes, with the plugins of this process."""
+    try:
+        from PIL.AvifImagePlugin import SUPPORTED as avif
+    except ImportError:  # pillow before 11.3
+        avif = False
+    return [name for name in FORMATS if name in _pillow().OPEN and (avif or name != "AVIF")]
 
 
 def checked(picture: Picture) -> Picture:
@@ -519,16 +605,26 @@ def _open(content: bytes, name: str) -> Any:
     """Open an image and check its size, before anything is decoded."""
     pillow = _pillow()
     try:
-        image = pillow.open(io.BytesIO(content), formats=FORMATS)
+        image = pillow.open(io.BytesIO(content), formats=_formats())
     except pillow.DecompressionBombError as error:
         raise ImageFault(f"{name} has more than {LARGE} megapixels", Reason.LARGE_IMAGE) from error
     except Exception as error:  # the readers of damaged files raise anything
-        what = "is empty" if not content else "is not an image, or is damaged"
-        raise ImageFault(f"{name} {what}") from error
+        raise ImageFault(f"{name} {_fault_of(content)}") from error
     if image.width * image.height > PIXELS:
         size = f"{image.width:,} × {image.height:,} pixels"
         raise ImageFault(f"{name} has {size}, more than {LARGE} megapixels", Reason.LARGE_IMAGE)
     return image
+
+
+def _fault_of(content: bytes) -> str:
+    """Return why content cannot be opened, as the end of a sentence."""
+    if not content:
+        return "is empty"
+    known = format_of(content)
+    if known is None or known in _formats():
+        return "is not an image, or is damaged"
+    shown = "HEIC" if known == "HEIF" else known
+    return f"has the format {shown}, which pillow does not decode here; convert it to JPEG or PNG"
 
 
 def _loading(name: str, load: Callable[[], R]) -> R:

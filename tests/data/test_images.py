@@ -23,6 +23,7 @@ from seqwright.data.images import (
     checked,
     decoded,
     find_picture,
+    format_of,
     in_parallel,
     open_home,
     to_uri,
@@ -67,6 +68,40 @@ LOSSLESS = {
 def test_formats_without_loss_give_the_pixels(kind):
     found = pixels_of(LOSSLESS[kind](Image.fromarray(quarters())))
     assert np.array_equal(found, quarters())
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_the_first_bytes_show_the_format(kind):
+    content = LOSSLESS[kind](Image.fromarray(quarters()))
+    assert format_of(content) == Image.open(io.BytesIO(content)).format.replace("PNM", "PPM")
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"\0\0\0\x1cftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"\xff\x4f\xff\x51", "JPEG 2000"),
+        (b"8BPS\0\1", "Photoshop"),
+        (b"<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'>", "SVG"),
+    ],
+)
+def test_a_format_that_is_not_decoded_is_named(content, name):
+    with pytest.raises(ImageFault, match=f"x has the format {name}, which pillow does not decode here"):
+        checked(Picture("x", content=content))
+    assert format_of(b"\0\0\0\x1cftypisom") is None  # a film
+    assert format_of(b"BM is not a bitmap") is None
+
+
+def test_avif_is_read_where_pillow_decodes_it(monkeypatch):
+    if "AVIF" not in images._formats():
+        pytest.skip("this pillow does not decode AVIF")
+    content = saved(Image.fromarray(quarters()), "AVIF", quality=95)
+    assert format_of(content) == "AVIF"
+    assert np.abs(pixels_of(content).astype(int) - quarters()).mean() < 30
+    monkeypatch.setattr(images, "_formats", lambda: ["PNG", "JPEG"])
+    with pytest.raises(ImageFault, match="format AVIF"):
+        pixels_of(content)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "CMYK", "L"])

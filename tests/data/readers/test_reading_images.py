@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from PIL import Image
 from seqwright.config import DataConfig
 from seqwright.data.corpus import Corpus
 from seqwright.data.glance import look_at, recognise
-from seqwright.data.images import checked, find_picture, to_uri
+from seqwright.data.images import ImageFault, checked, find_picture, to_uri
 from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.images import files_of, image_layout, images_in, open_images, tables_and_home
 from seqwright.data.split import parts_in
@@ -227,6 +228,62 @@ def test_faults_are_counted_with_their_places(tmp_path):
         Reason.OUTSIDE_IMAGE: [f"{path}:22"],
     }
     assert "0.png is not an image" in report.counts[Reason.BAD_IMAGE].fault
+
+
+HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40)
+
+
+def endings(home: Path, kept: str) -> Path:
+    """Images of two classes with rare endings and none, one HEIC file and two texts."""
+    for number in range(12):
+        path = image(home / LABELS[number % 2] / f"{number}.png", number)
+        path.rename(path.with_suffix((".jfif", ".JPE", "", ".upload")[number // 2 % 4]))
+    (home / "cat" / "phone.HEIC").write_bytes(HEIC)
+    (home / "dog" / "disguised").write_bytes(HEIC)
+    (home / "cat" / "README").write_text("Photos of cats.")
+    (home / "dog" / "notes.md").write_text("P1 3 is no picture")
+    if kept == "folder":
+        return home
+    made = shutil.make_archive(str(home), "zip" if kept == "zip" else "tar", home)
+    return Path(made)
+
+
+@pytest.mark.parametrize("kept", ["folder", "zip", "tar"])
+def test_images_of_every_ending_are_read_or_counted(kept, tmp_path):
+    path = str(endings(tmp_path / "photos", kept))
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    reader, report = open_images([path], DataConfig()), ReadReport()
+    assert len(list(reader.read(report))) == 12
+    assert {reason: found.count for reason, found in report} == {Reason.BAD_IMAGE: 2}
+    fault = report.counts[Reason.BAD_IMAGE].fault
+    assert fault.endswith(
+        "phone.HEIC has the format HEIC, which pillow does not decode here; convert it to JPEG or PNG"
+    )
+    names = [picture.name for picture in images_in(path)]
+    assert len(names) == 14
+    with suppress(ImageFault):
+        assert all(checked(find_picture(name)).facts.width == 8 for name in names)
+
+
+def test_a_folder_of_heic_names_the_format(tmp_path):
+    for number in range(6):
+        (tmp_path / "photos" / LABELS[number % 2]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / LABELS[number % 2] / f"{number}.heic").write_bytes(HEIC)
+    path = str(tmp_path / "photos")
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    with pytest.raises(InputError, match=r"0\.heic has the format HEIC, .* 6 of 6 images cannot be used"):
+        list(open_images([path], DataConfig()).read(ReadReport()))
+
+
+def test_a_few_drawings_do_not_make_a_folder_of_images(tmp_path):
+    for number in range(30):
+        folder = tmp_path / "docs" / LABELS[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text("A sentence about something. " * 40)
+        (folder / "figure.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    glance = look_at([str(tmp_path / "docs")], DataConfig())
+    assert glance is not None
+    assert image_layout(glance) is None
 
 
 def test_images_outside_of_the_folder_are_not_read(tmp_path):
