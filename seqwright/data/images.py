@@ -610,10 +610,14 @@ def _open(content: bytes, name: str) -> Any:
         raise ImageFault(f"{name} has more than {LARGE} megapixels", Reason.LARGE_IMAGE) from error
     except Exception as error:  # the readers of damaged files raise anything
         raise ImageFault(f"{name} {_fault_of(content)}") from error
+    _check_size(image, name)
+    return image
+
+
+def _check_size(image: Any, name: str) -> None:
     if image.width * image.height > PIXELS:
         size = f"{image.width:,} × {image.height:,} pixels"
         raise ImageFault(f"{name} has {size}, more than {LARGE} megapixels", Reason.LARGE_IMAGE)
-    return image
 
 
 def _fault_of(content: bytes) -> str:
@@ -647,24 +651,46 @@ def decoded(picture: Picture, size: int, channels: int) -> np.ndarray:
         image = pillow.fromarray(content[..., 0] if content.shape[-1] == 1 else content)
         return _resized(image, size, channels)
     with _open(content, picture.name) as image:
-        return _loading(picture.name, lambda: _resized(_upright(image, size), size, channels))
+        image.draft(image.mode, (2 * size, 2 * size))  # JPEG only: decodes at a fraction of the size
+        return _loading(picture.name, lambda: _resized(_upright(image), size, channels))
 
 
-def _upright(image: Any, size: int) -> Any:
+def _upright(image: Any) -> Any:
     from PIL import ImageOps
 
-    image.draft(image.mode, (2 * size, 2 * size))  # JPEG only: decodes at a fraction of the size
     return ImageOps.exif_transpose(image) if image.format != "GIF" else image
 
 
-def _resized(image: Any, size: int, channels: int) -> np.ndarray:
-    pillow, mode = _pillow(), "L" if channels == 1 else "RGB"
-    if image.mode.startswith("I"):
+def of_pillow(image: Any) -> Picture:
+    """Return the picture of a PIL image, with the pixels that its file would have."""
+    name = f"image of {image.width} × {image.height} pixels"
+    _check_size(image, name)
+    pixels = _loading(name, lambda: np.asarray(_plain(_upright(image)), np.uint8))
+    return Picture(name, content=pixels[..., None] if pixels.ndim == 2 else pixels)
+
+
+def _plain(image: Any) -> Any:
+    """Return an image with 8 bits, grey (L) or in colours (RGB); transparent pixels are laid over white."""
+    pillow, grey = _pillow(), image.mode in GREY
+    if image.mode.startswith(("I", "F")):
         image = pillow.fromarray((np.asarray(image, np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+    if image.mode in ("La", "RGBa"):  # multiplied by alpha
+        image = image.convert(image.mode.upper())
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = pillow.new("RGBA", image.size, (255, 255, 255, 255))
         image = pillow.alpha_composite(white, image)
+    if image.mode == "LAB":
+        from PIL import ImageCms
+
+        ends = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+        return ImageCms.profileToProfile(image, *ends, outputMode="RGB")
+    mode = "L" if grey else "RGB"
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _resized(image: Any, size: int, channels: int) -> np.ndarray:
+    pillow, mode, image = _pillow(), "L" if channels == 1 else "RGB", _plain(image)
     if image.mode != mode:
         image = image.convert(mode)
     if image.size != (size, size):
@@ -688,8 +714,10 @@ def in_parallel(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 def as_array(given: Any) -> np.ndarray:
-    """Return pixels (H, W, C) of an array: bytes, or numbers from 0 to 1."""
+    """Return pixels (H, W, C) of an array: bytes, truth values, or numbers from 0 to 1."""
     array = np.asarray(given)
+    if array.dtype == np.bool_:
+        array = array.astype(np.float32)
     if array.ndim == 2:
         array = array[..., None]
     if array.ndim != 3 or array.shape[-1] not in (1, 3, 4) or 0 in array.shape:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms, ImageOps
 
 from seqwright.data import images, progress
 from seqwright.data.images import (
@@ -25,6 +25,7 @@ from seqwright.data.images import (
     find_picture,
     format_of,
     in_parallel,
+    of_pillow,
     open_home,
     to_uri,
 )
@@ -154,6 +155,61 @@ def test_exif_rotation_is_applied(turn):
     exif = Image.Exif()
     exif[0x0112] = turn
     assert np.array_equal(pixels_of(saved(stored, "PNG", exif=exif)), quarters())
+
+
+def rotated(kind: str = "JPEG") -> bytes:
+    """Quarters that are stored on their side; EXIF says how to turn them."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    stored = Image.fromarray(quarters()).transpose(Image.Transpose.ROTATE_90)
+    return saved(stored, kind, exif=exif, **({"quality": 100, "subsampling": 0} if kind == "JPEG" else {}))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_path_bytes_a_pil_image_and_an_array_are_one_image(kind, tmp_path):
+    path = tmp_path / "phone"
+    path.write_bytes(rotated(kind))
+    lazy, loaded = Image.open(path), Image.open(path).convert("RGB")
+    same = [
+        find_picture(str(path)),
+        Picture("x", content=path.read_bytes()),
+        of_pillow(lazy),
+        of_pillow(loaded),
+    ]
+    same.append(Picture("x", content=as_array(ImageOps.exif_transpose(Image.open(path)))))
+    for channels in (1, 3):
+        first, *others = (decoded(checked(each), 16, channels) for each in same)
+        assert all(np.array_equal(first, other) for other in others)
+    assert np.abs(first.astype(int) - quarters()).mean() < 4
+
+
+COLOURS = ["CMYK", "HSV", "LAB", "P", "RGB", "RGBA", "RGBX", "RGBa", "YCbCr"]
+
+
+@pytest.mark.parametrize("mode", [*COLOURS, "1", "L", "LA", "La", "PA"])
+def test_pil_images_of_every_mode_are_read(mode):
+    image = Image.fromarray(quarters())
+    if mode == "LAB":
+        given = ImageCms.profileToProfile(
+            image, ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB"
+        )
+    else:
+        above = {"RGBa": "RGBA", "La": "LA", "PA": "P"}.get(mode)
+        given = (image.convert(above) if above else image).convert(mode)
+    picture = checked(of_pillow(given))
+    grey = mode not in (*COLOURS, "PA")
+    assert picture.facts.colour != grey
+    expected = image.convert("1").convert("L") if mode == "1" else image.convert("L") if grey else image
+    found = decoded(picture, 16, 1 if grey else 3).squeeze().astype(int)
+    assert np.abs(found - np.asarray(expected, int)).max() <= (25 if mode == "LAB" else 3)
+
+
+def test_a_pil_image_that_cannot_be_used_is_a_fault():
+    lazy = Image.open(io.BytesIO(saved(Image.effect_noise((64, 64), 90), "JPEG")[:-400]))
+    with pytest.raises(ImageFault, match="image of 64 × 64 pixels is damaged: image file is truncated"):
+        of_pillow(lazy)
+    with pytest.raises(ImageFault, match="8,000 × 7,000 pixels, more than 50 megapixels"):
+        of_pillow(Image.new("1", (8000, 7000)))
 
 
 def test_the_whole_image_is_resized():
@@ -333,6 +389,7 @@ def test_a_changed_file_is_checked_again(tmp_path):
 def test_arrays_become_pixels():
     assert as_array(np.zeros((4, 5))).shape == (4, 5, 1)
     assert as_array(np.ones((4, 4, 3))).max() == 255
+    assert as_array(np.eye(4, dtype=bool)).max() == 255
     assert as_array(np.full((4, 4), 200, np.int64)).dtype == np.uint8
     for wrong in (np.zeros((2, 2, 2)), np.full((2, 2), 300), np.full((2, 2), 1.5), np.zeros((0, 3))):
         with pytest.raises(InputError, match="image"):
