@@ -590,10 +590,13 @@ def _facts(content: Content, name: str) -> Facts:
     with _open(content, name) as image:
         width, height, colour = image.width, image.height, image.mode not in GREY
         image.draft(image.mode, (64, 64))  # JPEG only: all of the file is read, few pixels are computed
-        _loading(name, image.load)
+        # other modes are converted, too: what cannot be converted is a fault
+        _loading(name, image.load if image.mode in USUAL else lambda: _plain(image))
         return Facts(width, height, colour, _digest(content))
 
 
+DEPTHS = (8, 12, 16)  # bits of an image
+USUAL = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK")
 GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 
 
@@ -641,8 +644,8 @@ def _loading(name: str, load: Callable[[], R]) -> R:
 def decoded(picture: Picture, size: int, channels: int) -> np.ndarray:
     """Return the pixels of a whole image at the training size (size, size, channels), uint8.
 
-    The aspect ratio is not kept. Transparent pixels are laid over white, EXIF rotations are applied, 16-bit
-    images lose their lower byte, and of an animation the first frame counts.
+    The aspect ratio is not kept. Transparent pixels are laid over white, EXIF rotations are applied, deep
+    images are scaled to bytes (`_eight_bits`), and of an animation the first frame counts.
     """
     content, pillow = picture.read(), _pillow()
     if isinstance(content, np.ndarray):
@@ -673,7 +676,7 @@ def _plain(image: Any) -> Any:
     """Return an image with 8 bits, grey (L) or in colours (RGB); transparent pixels are laid over white."""
     pillow, grey = _pillow(), image.mode in GREY
     if image.mode.startswith(("I", "F")):
-        image = pillow.fromarray((np.asarray(image, np.int64) >> 8).clip(0, 255).astype(np.uint8))
+        image = pillow.fromarray(_eight_bits(np.asarray(image, np.float64)))
     if image.mode in ("La", "RGBa"):  # multiplied by alpha
         image = image.convert(image.mode.upper())
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
@@ -687,6 +690,25 @@ def _plain(image: Any) -> Any:
         return ImageCms.profileToProfile(image, *ends, outputMode="RGB")
     mode = "L" if grey else "RGB"
     return image if image.mode == mode else image.convert(mode)
+
+
+def _eight_bits(numbers: np.ndarray) -> np.ndarray:
+    """Return the bytes of an image with more bits.
+
+    Fractions from 0 to 1, and numbers of 8, 12 or 16 bits, keep their scale: an image of 12 bits in a file of
+    16 is not dark. Other numbers are scaled from the least to the greatest of the image.
+    """
+    if not np.isfinite(numbers).all():
+        raise ValueError("it has numbers that are not finite")
+    low, high = float(numbers.min()), float(numbers.max())
+    top = next((2**bits for bits in DEPTHS if high < 2**bits), None)
+    if low < 0 or top is None:
+        scaled = np.round(255 * (numbers - low) / ((high - low) or 1.0))
+    elif high <= 1:
+        scaled = np.round(255 * numbers)
+    else:
+        scaled = np.floor(256 / top * numbers)
+    return scaled.astype(np.uint8)
 
 
 def _resized(image: Any, size: int, channels: int) -> np.ndarray:

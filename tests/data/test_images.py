@@ -123,6 +123,35 @@ def test_one_bit_and_sixteen_bits():
     assert np.array_equal(found, deep >> 8)
 
 
+SLOPE = np.arange(256).reshape(16, 16)
+DEEP = {
+    "8 bits of 16": SLOPE.astype(np.uint16),
+    "12 bits of 16": (SLOPE * 16).astype(np.uint16),
+    "16 bits of 32": (SLOPE * 256).astype(np.int32),
+    "32 bits": (SLOPE * 2**20).astype(np.int32),
+    "negative": ((SLOPE - 128) * 2**20).astype(np.int32),
+    "fractions": (SLOPE / 255).astype(np.float32),
+    "floats of 8 bits": SLOPE.astype(np.float32),
+    "heights": (SLOPE * 1e4 - 500).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_deep_images_are_scaled_to_bytes(kind):
+    image = Image.fromarray(DEEP[kind])
+    given = Picture("x", content=saved(image, "TIFF")), of_pillow(image)
+    for picture in given:
+        assert np.array_equal(decoded(checked(picture), 16, 1)[..., 0], SLOPE)
+        assert not checked(picture).facts.colour
+
+
+def test_numbers_that_are_not_finite_are_a_fault():
+    pixels = np.zeros((4, 4), np.float32)
+    pixels[0, 0] = np.nan
+    with pytest.raises(ImageFault, match="x is damaged: it has numbers that are not finite"):
+        checked(Picture("x", content=saved(Image.fromarray(pixels), "TIFF")))
+
+
 @pytest.mark.parametrize("transparent", ["RGBA", "LA", "palette", "key"])
 def test_transparent_pixels_are_white(transparent):
     if transparent == "palette":
