@@ -375,12 +375,15 @@ class _Coco(_Files):
 
     def entries(self, report: ReadReport) -> Iterator[Found]:
         document = _json(self.path)
-        files: dict[Any, str] = {}
+        files: dict[int | str, str] = {}
         for number, image in enumerate(document["images"], start=1):
-            if not isinstance(image, dict) or not isinstance(image.get("file_name"), str):
-                report.add(Reason.BAD_ROW, Place(self.path, number), f"image {number} has no file_name")
-                continue
-            files[image.get("id")] = image["file_name"]
+            fields = image if isinstance(image, dict) else {}
+            key, name = fields.get("id"), fields.get("file_name")
+            if isinstance(key, int | str) and isinstance(name, str):
+                files[key] = name
+            else:
+                fault = f"image {number} has no file_name, or no id that is a number or a text"
+                report.add(Reason.BAD_ROW, Place(self.path, number), fault)
         notes = document["annotations"]
         keys = dict.fromkeys(key for note in notes if isinstance(note, dict) for key in note)
         if notes and "caption" not in keys:
@@ -388,7 +391,8 @@ class _Coco(_Files):
             raise InputError(f"{self.path} has annotations with {shorten_list(keys)} and no caption; {rule}")
         for number, note in enumerate(notes, start=1):
             place, fields = Place(self.path, number), note if isinstance(note, dict) else {}
-            caption, file = fields.get("caption"), files.get(fields.get("image_id"))
+            caption, key = fields.get("caption"), fields.get("image_id")
+            file = files.get(key) if isinstance(key, int | str) else None
             if isinstance(caption, str) and caption.strip() and file is not None:
                 yield Found(self.images, file, " ".join(caption.split()), place)
             else:

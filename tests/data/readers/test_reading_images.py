@@ -187,6 +187,23 @@ def test_objects_of_coco_are_no_captions(tmp_path):
         list(open_images([str(tmp_path / "instances.json")], DataConfig()).read(ReadReport()))
 
 
+@pytest.mark.parametrize("key", [[1], {}, None, 1.5])
+def test_ids_of_coco_that_are_no_numbers_or_texts_are_bad_rows(key, tmp_path):
+    path, data = captioned(tmp_path, "COCO")
+    document = json.loads(path.read_text())
+    document["images"].append({"id": key, "file_name": "0.jpg"})
+    document["annotations"].append({"image_id": key, "caption": "a caption of no image"})
+    path.write_text(json.dumps(document))
+    report = ReadReport()
+    assert len(list(open_images([str(path)], data).read(report))) == 6
+    assert {reason: [str(place) for place in found.places] for reason, found in report} == {
+        Reason.BAD_ROW: [f"{path}:4", f"{path}:7"]
+    }
+    assert report.counts[Reason.BAD_ROW].fault.startswith(
+        "image 4 has no file_name, or no id that is a number"
+    )
+
+
 def test_a_folder_that_an_archive_does_not_have_is_named(tmp_path):
     path, data = captioned(tmp_path, "archive with a top folder")
     with pytest.raises(InputError, match=r"images\.zip has no folder none; name one of its folders"):
