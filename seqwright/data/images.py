@@ -497,6 +497,8 @@ def _opened(path: str, *stamp: int) -> Home:
 
 def find_picture(name: str) -> Picture:
     """Return the picture of a name: a file, a data URI, ARCHIVE/MEMBER, or PACKED#NUMBER."""
+    if not name.strip():
+        raise ImageFault("the name of an image is blank; give a path", Reason.MISSING_IMAGE)
     if name.startswith(URI):
         return Picture(name, content=_of_uri(name))
     packed, mark, number = name.rpartition("#")

@@ -402,6 +402,19 @@ def test_a_data_uri_holds_an_image():
             find_picture(wrong)
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_blank_name_is_a_fault(name):
+    with pytest.raises(ImageFault, match="the name of an image is blank; give a path"):
+        find_picture(name)
+
+
+def test_a_folder_or_a_pipe_in_place_of_an_image_is_a_fault(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    for path in (tmp_path, tmp_path / "pipe.png"):
+        with pytest.raises(ImageFault, match=f"{path.name} cannot be read: it is not a regular file"):
+            checked(find_picture(str(path)))
+
+
 def test_a_changed_file_is_checked_again(tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(b"junk")
