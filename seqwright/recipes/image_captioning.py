@@ -28,7 +28,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(captions)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     choices = [
-        image_size(survey),
+        image_size(survey, asked),
         _augmentation(survey),
         _tokenizer(captions),
         *([] if asked.keys() & {"preset", "kind"} else [_model()]),

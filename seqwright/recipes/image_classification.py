@@ -40,12 +40,12 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
             "folder for each class, or a table of labels"
         )
     images, ending = survey.report.examples, requested.get("training", {})
-    size = image_size(survey)
+    size = image_size(survey, requested.get("model", {}))
     time = [] if ending.keys() & set(ENDS) else [_time(images)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
     encoder = started_encoder(PRESET, requested.get("model", {}))
-    asked = merged(encoder[0].table["model"] if encoder else {}, requested.get("model", {}))
+    asked = merged(Recipe(tuple(encoder)).table().get("model", {}), requested.get("model", {}))
     epochs = _epochs(images, pixels, ends)
     choices = [
         size,

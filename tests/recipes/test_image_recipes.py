@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import save_file
 
 from seqwright.pipeline.design import design
 from seqwright.recipes.bases.images import mirrored_captions, mirrored_labels
@@ -70,3 +72,40 @@ def test_lines_of_writing_with_captions_are_not_mirrored(mode, text, tmp_path):
     assert made.config.data.augment == ("crop",)
     reason = "captions are numbers or letters" if "seven" in text else "they are grey strokes"
     assert f"no flips, because {reason}" in "\n".join(made.lines())
+
+
+def photos(home: Path) -> list[str]:
+    draw = np.random.default_rng(0)
+    for number in range(40):
+        folder = home / "photos" / ("cat" if number % 2 else "dog")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 256, (48, 48, 3), dtype=np.uint8)).save(folder / f"{number}.png")
+    return [str(home / "photos")]
+
+
+RELEASED = {
+    "resnet18": ({"conv1.weight": (64, 3, 7, 7)}, 224, 4e-3),
+    "dosovitskiy2021-tiny": (
+        {"patch_embed.proj.weight": (192, 3, 16, 16), "pos_embed": (1, 577, 192)},
+        384,
+        1e-3,
+    ),
+}
+
+
+@pytest.mark.parametrize("preset", RELEASED)
+def test_released_weights_are_trained_gently_at_their_size(preset, tmp_path):
+    shapes, size, rate = RELEASED[preset]
+    file = str(tmp_path / "weights.safetensors")
+    save_file({name: torch.zeros(shape) for name, shape in shapes.items()}, file)
+    table = {"data": {"train": photos(tmp_path)}, "model": {"preset": preset, "encoder": {"start": file}}}
+    made = design(table)
+    assert made.config.data.image_size == size
+    optimizer = made.config.training.optimizer
+    assert (optimizer["rate"], optimizer["part_rates"]) == (rate, {"encoder": 0.1})
+    assert made.config.training.schedule == {"kind": "linear", "warmup": 50}
+    printed = " ".join("\n".join(made.lines()).split())
+    assert f"images of {size} × {size} pixels: {file} was trained with images of this size" in printed
+    assert "0.1 times the rate for the encoder, a warm-up of 50 steps: smaller steps keep more" in printed
+    small = design({**table, "data": {**table["data"], "image_size": 96}})
+    assert small.config.data.image_size == 96

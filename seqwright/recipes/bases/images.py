@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +17,8 @@ from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import excerpt
 from seqwright.models.building import resolve
-from seqwright.training.encoder_start import encoder_of_run
+from seqwright.recipes.bases.starting import RELEASED, gentle
+from seqwright.training.encoder_start import encoder_of_run, size_of_released
 
 SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
 SMALL = 40  # pixels up to which images keep their size
@@ -41,8 +43,12 @@ SIGNS = 0.05  # share of labels that are signs from which on images are not mirr
 SPELLED = 0.5  # the same of captions
 
 
-def image_size(survey: Survey) -> Choice:
-    """The median of the longer sides, or the next smaller one of a few sizes."""
+def image_size(survey: Survey, asked: Mapping[str, Any]) -> Choice:
+    """The size of released weights; else the median of the longer sides, or the next smaller of a few."""
+    if file := _released(asked):
+        size = size_of_released(file)
+        reason = f"{file} was trained with images of this size; a smaller data.image_size is faster"
+        return Choice(f"images of {size} × {size} pixels", {"data": {"image_size": size}}, reason)
     longest = round(median(max(each.image.facts[:2]) for each in survey.sample))
     if longest <= SMALL:
         return Choice(
@@ -54,15 +60,27 @@ def image_size(survey: Survey) -> Choice:
 
 
 def started_encoder(preset: str, asked: Mapping[str, Any]) -> list[Choice]:
-    """The encoder of the run that `model.encoder.start` names; nothing if no run decides its sizes."""
+    """The encoder of the run that `model.encoder.start` names, if it decides the sizes; a lower rate for the
+    encoder of a run, and for released weights.
+    """
+    if _released(asked):
+        return [gentle(RELEASED)]
     encoder = asked.get("encoder")
     if not isinstance(encoder, Mapping) or "start" not in encoder:
         return []
     taken = encoder_of_run(encoder, resolve({"preset": preset, **asked})["encoder"])
     if not taken:
-        return []
+        return [gentle()]
     reason = "the model starts with its weights, and therefore has its kind and sizes"
-    return [Choice(f"encoder {taken['kind']} of {encoder['start']}", {"model": {"encoder": taken}}, reason)]
+    what = f"encoder {taken['kind']} of {encoder['start']}"
+    return [Choice(what, {"model": {"encoder": taken}}, reason), gentle()]
+
+
+def _released(asked: Mapping[str, Any]) -> str | None:
+    """Return the file of released weights from which the requested encoder starts, or None."""
+    encoder = asked.get("encoder")
+    start = encoder.get("start") if isinstance(encoder, Mapping) else None
+    return start if isinstance(start, str) and os.path.isfile(start) else None
 
 
 # Mirroring -----------------------------------------------------------------------------------------
