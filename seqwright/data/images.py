@@ -61,7 +61,7 @@ BEGINNINGS = {  # of files, by format
     "SVG": rb"\s*(?:<\?xml[^>]*>\s*)?<svg",
 }
 HEAD = 128  # bytes that show the format of a file
-ARCHIVES = (".zip", ".tar", ".tgz")
+ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz")
 URI = "data:image/"  # an image inside a cell of a table: data:image/png;base64,…
 PIXELS = 50_000_000  # of one image
 BYTES = 1 << 28  # of one file
@@ -184,6 +184,13 @@ class Folder(Home):
     def names(self) -> list[str]:
         return [os.path.relpath(file, self.path) for file in files_in([self.path])]
 
+    @property
+    def linked_folders(self) -> list[str]:
+        """The links to folders in it, which are not followed."""
+        found = (os.path.join(home, name) for home, folders, _ in os.walk(self.path) for name in folders)
+        links = filter(os.path.islink, found)
+        return sorted(path for path in links if _visible(os.path.relpath(path, self.path)))
+
     @cached_property
     def whole(self) -> PurePosixPath:
         return PurePosixPath(os.path.relpath(only_folder(self.path), self.path))
@@ -302,11 +309,25 @@ class Tar(Home):
         self.path = path
         self.file = self._plain()
         self.members: dict[str, tuple[int, int]] = {}
+        self.links: dict[
+            str, str
+        ] = {}  # symbolic ones, and hard ones to files that the archive does not have
+        places: dict[str, tuple[int, int]] = {}
         try:
             with tarfile.open(fileobj=self.file) as archive:
                 for member in archive:
-                    if member.isfile() and _visible(member.name):
-                        self.members[member.name.removeprefix("./")] = member.offset_data, member.size
+                    name, target = member.name.removeprefix("./"), member.linkname.removeprefix("./")
+                    if member.isfile():
+                        places[name] = member.offset_data, member.size
+                    elif member.islnk() and target in places:
+                        places[name] = places[target]
+                    elif member.islnk() or member.issym():
+                        self.links[name] = target
+                        continue
+                    else:
+                        continue
+                    if _visible(name):
+                        self.members[name] = places[name]
         except (tarfile.TarError, OSError, EOFError) as error:
             raise InputError(f"{path} is not a complete tar archive: {error}; copy it again") from error
 
@@ -321,9 +342,12 @@ class Tar(Home):
 
     @cached_property
     def names(self) -> list[str]:
-        return sorted(self.members)
+        return sorted({*self.members, *filter(_visible, self.links)})
 
     def read(self, member: str) -> bytes:
+        if member in self.links:
+            fault = f"{self.full_name(member)} is a link to {self.links[member]}, which is not followed"
+            raise ImageFault(f"{fault}; pack the file itself (tar --dereference)", Reason.MISSING_IMAGE)
         if member not in self.members:
             raise ImageFault(f"{self.path} has no file {member}", Reason.MISSING_IMAGE)
         start, size = self.members[member]
@@ -333,7 +357,7 @@ class Tar(Home):
         return os.pread(self.file.fileno(), size, start)
 
     def head(self, member: str) -> bytes:
-        start, size = self.members[member]
+        start, size = self.members.get(member, (0, 0))  # nothing of a link
         return os.pread(self.file.fileno(), min(size, HEAD), start)
 
     def stamp(self, member: str) -> object:

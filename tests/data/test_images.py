@@ -303,8 +303,8 @@ def archive(path: Path, files: dict[str, bytes]) -> str:
         with zipfile.ZipFile(path, "w") as file:
             for name, content in files.items():
                 file.writestr(name, content)
-    elif path.suffix in (".tar", ".gz"):
-        with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
+    elif path.suffix in (".tar", ".gz", ".bz2"):
+        with tarfile.open(path, f"w:{path.suffix[1:]}" if path.suffix != ".tar" else "w") as file:
             for name, content in files.items():
                 info = tarfile.TarInfo(f"./{name}")
                 info.size = len(content)
@@ -316,7 +316,7 @@ def archive(path: Path, files: dict[str, bytes]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["folder", "a.zip", "a.tar", "a.tar.gz"])
+@pytest.mark.parametrize("name", ["folder", "a.zip", "a.tar", "a.tar.gz", "a.tar.bz2"])
 def test_homes_hold_the_same_images(name, tmp_path):
     content = saved(Image.fromarray(quarters()), "PNG")
     files = {"b/2.png": content, "a/1.png": content, ".hidden/3.png": content, "a/notes.txt": b"x"}
@@ -328,6 +328,31 @@ def test_homes_hold_the_same_images(name, tmp_path):
     assert caught.value.reason is Reason.MISSING_IMAGE
     found = find_picture(home.full_name("a/1.png"))
     assert np.array_equal(decoded(checked(found), 16, 3), quarters())
+
+
+def linked(path: Path, name: str, kind: bytes, target: str) -> None:
+    with tarfile.open(path, "a") as file:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, target
+        file.addfile(info)
+
+
+def test_hard_links_of_a_tar_are_read_and_other_links_are_faults(tmp_path):
+    content = saved(Image.fromarray(quarters()), "PNG")
+    path = tmp_path / "a.tar"
+    archive(path, {"a/1.png": content, ".store/2.png": content})
+    linked(path, "b/hard.png", tarfile.LNKTYPE, "./a/1.png")
+    linked(path, "b/stored.png", tarfile.LNKTYPE, ".store/2.png")
+    linked(path, "b/gone.png", tarfile.LNKTYPE, "none.png")
+    linked(path, "b/soft.png", tarfile.SYMTYPE, "../a/1.png")
+    home = open_home(str(path))
+    assert home.image_names == ["a/1.png", *(f"b/{name}.png" for name in ("gone", "hard", "soft", "stored"))]
+    assert home.read("b/hard.png") == home.read("b/stored.png") == content
+    for name, target in (("gone", "none.png"), ("soft", "../a/1.png")):
+        with pytest.raises(
+            ImageFault, match=f"{name}.png is a link to {target}, which is not followed; pack"
+        ):
+            checked(find_picture(f"{path}/b/{name}.png"))
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])

@@ -1,10 +1,11 @@
-"""Files, pipes and standard input as blocks of bytes, decompressed from gzip, zstd and xz.
+"""Files, pipes and standard input as blocks of bytes, decompressed from gzip, bzip2, zstd and xz.
 
 A block has at most BLOCK bytes, whatever a few compressed bytes expand to (zstd: 32 MiB more).
 """
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import logging
 import lzma
@@ -30,7 +31,12 @@ MEMORY = 1 << 27  # bytes for the window of a decompressor: zstd --ultra -22 nee
 TEXTS = (".txt", ".text", ".md")  # the endings of files that hold running text
 PATIENCE = 2  # seconds without data after which a message names the pipe
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
+}
 
 log = logging.getLogger(__name__)
 
@@ -224,6 +230,8 @@ def _decompressor(kind: str, name: str) -> Callable[[], Any]:
     """Return a constructor of objects with the interface of `lzma.LZMADecompressor`."""
     if kind == "gzip":
         return _Gzip
+    if kind == "bzip2":
+        return bz2.BZ2Decompressor
     if kind == "xz":
         return partial(lzma.LZMADecompressor, memlimit=MEMORY)
     try:

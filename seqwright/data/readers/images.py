@@ -311,6 +311,9 @@ class _Members(_Files):
             if images and not (self._twins or any(map(os.path.dirname, images))):
                 rule = "put them in a folder for each class, or name a table of their labels or captions"
                 raise InputError(f"{self.path} has no sub-folders with images; {rule}")
+            for link in home.linked_folders if isinstance(home, Folder) else ():
+                fault = f"{link} is a link to a folder, which is not followed; put a copy in its place"
+                report.add(Reason.OUTSIDE_IMAGE, Place(link, 0), fault)
             classes = class_folder(images)
             for name in images:
                 yield from self._entry(home, name, classes, report)

@@ -314,6 +314,23 @@ def test_images_outside_of_the_folder_are_not_read(tmp_path):
     assert report[Reason.OUTSIDE_IMAGE] == 2
 
 
+def test_links_to_images_are_followed_and_links_to_folders_are_named(tmp_path):
+    folder, other = by_class(tmp_path / "photos", 6), by_class(tmp_path / "all", 8, seed=50)
+    (folder / "cat" / "link.png").symlink_to(other / "cat" / "0.png")
+    (folder / "dog" / "broken.png").symlink_to(other / "dog" / "none.png")
+    (folder / "bird").symlink_to(other / "cat")
+    report = ReadReport()
+    read = list(open_images([str(folder)], DataConfig()).read(report))
+    assert [Path(each.image.name).name for each in read if each.label == "cat"].count("link.png") == 1
+    assert len(read) == 7
+    places = {reason: [str(place) for place in found.places] for reason, found in report}
+    assert places == {
+        Reason.OUTSIDE_IMAGE: [f"{folder}/bird"],
+        Reason.MISSING_IMAGE: [f"{folder}/dog/broken.png"],
+    }
+    assert "bird is a link to a folder, which is not followed" in report.counts[Reason.OUTSIDE_IMAGE].fault
+
+
 def test_mostly_missing_images_are_an_error_that_names_the_first(tmp_path):
     path = table(tmp_path / "t.tsv", [f"{n}.png\t{LABELS[n % 2]}" for n in range(30)])
     assert recognise([str(path)], DataConfig(), "text_to_text").task == "image_classification"
