@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from seqwright.data.text_display import visible
+from seqwright.data.text_display import shorten_list, visible
 from seqwright.errors import InputError
 from seqwright.files import sha256, uncompressed
 
@@ -160,6 +160,9 @@ def open_input(path: str, name: str) -> BinaryIO:
             raise InputError(f"{name} is a link to {os.readlink(path)}, which does not exist") from error
         raise InputError(f"{name} does not exist") from error
     except IsADirectoryError as error:
+        if links := [each.name for each in os.scandir(path) if each.is_symlink() and each.is_dir()]:
+            what = f"{name} has links to folders ({shorten_list(sorted(links))}), which are not followed"
+            raise InputError(f"{what}; put copies of the folders in their place") from error
         raise InputError(f"{name} is a folder; name a file in it") from error
     except PermissionError as error:
         raise InputError(f"{name} cannot be read: permission denied") from error

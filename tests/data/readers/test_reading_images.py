@@ -23,6 +23,7 @@ from seqwright.data.readers.images import files_of, image_layout, images_in, ope
 from seqwright.data.split import parts_in
 from seqwright.data.task import task_class
 from seqwright.errors import InputError
+from seqwright.pipeline.design import design
 
 LABELS = ("cat", "dog")
 
@@ -329,6 +330,17 @@ def test_links_to_images_are_followed_and_links_to_folders_are_named(tmp_path):
         Reason.MISSING_IMAGE: [f"{folder}/dog/broken.png"],
     }
     assert "bird is a link to a folder, which is not followed" in report.counts[Reason.OUTSIDE_IMAGE].fault
+
+
+def test_a_folder_of_links_to_folders_is_named(tmp_path):
+    by_class(tmp_path / "all", 4)
+    (tmp_path / "photos").mkdir()
+    for label in LABELS:
+        (tmp_path / "photos" / label).symlink_to(tmp_path / "all" / label)
+    with pytest.raises(
+        InputError, match=r"photos has links to folders \(cat, dog\), which are not followed"
+    ):
+        design({"data": {"train": [str(tmp_path / "photos")]}})
 
 
 def test_mostly_missing_images_are_an_error_that_names_the_first(tmp_path):
