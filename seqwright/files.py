@@ -35,7 +35,7 @@ except ImportError:  # Windows has no flock: two processes must not write one fo
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks: some Lustre, NFS
 TRASH = ".trash."
-COMPRESSED = (".gz", ".xz", ".zst")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 MOST_JSON = 16 << 20  # bytes of a JSON document of a run
 DEEPEST = 100  # levels of a JSON document of a run
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither of these two

@@ -94,10 +94,13 @@ class ColumnGlance:
 
 @dataclass(frozen=True)
 class FolderGlance:
-    """The files of folders, by their paths inside of them; `words`: the median of a sample of the texts."""
+    """The files of folders, by their paths inside of them; `words`: the median of a sample of the texts;
+    `images`: those that are images by their endings or first bytes.
+    """
 
     files: tuple[str, ...]
     words: float
+    images: tuple[str, ...] = ()
 
     @cached_property
     def suffixes(self) -> Counter[str]:
@@ -263,7 +266,9 @@ def _folder(paths: Sequence[str], data: DataConfig) -> FolderGlance:
         if path not in archives
         for file in files_in([path])
     }
-    found = FolderGlance((*inside, *archived), 0.0)
+    folders = [path for path in paths if os.path.isdir(path)]
+    images = [name for path in (*folders, *archives) for name in open_home(path).image_names]
+    found = FolderGlance((*inside, *archived), 0.0, tuple(images))
     texts = [inside[name] for name in found.texts if name in inside]
     decoding, counts = Decoding(data.encoding, "replace", data.max_line), []
     for file in texts[:: max(len(texts) // OPENED, 1)][:OPENED]:

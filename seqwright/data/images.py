@@ -31,11 +31,37 @@ import numpy as np
 from seqwright.data.read_report import Place, Reason
 from seqwright.data.readers.files import Input, files_in, only_folder
 from seqwright.errors import InputError, UnusableInput
-from seqwright.files import uncompressed
+from seqwright.files import open_regular, uncompressed
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-ARCHIVES = (".zip", ".tar", ".tgz")
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".avif"),
+)
+CAMERAS = (".heic", ".heif", ".jxl", ".jp2", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")  # rarely decoded
+PLAIN = (
+    *(".txt", ".text", ".md", ".csv", ".tsv", ".json", ".jsonl", ".conll", ".conllu", ".xml"),
+    *(".html", ".htm", ".yaml", ".yml", ".toml", ".log", ".py"),
+)  # files that are never images
+# of pillow; HEIF only with a plugin
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
+BEGINNINGS = {  # of files, by format
+    "PNG": rb"\x89PNG\r\n",
+    "JPEG": rb"\xff\xd8\xff",
+    "GIF": rb"GIF8[79]a",
+    "WEBP": rb"RIFF.{4}WEBP",
+    "BMP": rb"BM.{4}\x00{4}.{4}[\x0c\x28\x34\x38\x40\x6c\x7c]\x00\x00\x00",
+    "TIFF": rb"II\*\x00|MM\x00\*",
+    "PPM": rb"P[1-6]\s+[\d#]",
+    "AVIF": rb".{4}ftyp.{0,40}?avi[fs]",
+    "HEIF": rb".{4}ftyp(?:hei|hev|mif1|msf1)",
+    "JPEG XL": rb"\xff\x0a|\x00{3}\x0cJXL ",
+    "JPEG 2000": rb"\xff\x4f\xff\x51|\x00{3}\x0cjP  ",
+    "Photoshop": rb"8BPS\x00",
+    "ICO": rb"\x00\x00\x01\x00[^\x00]\x00",
+    "SVG": rb"\s*(?:<\?xml[^>]*>\s*)?<svg",
+}
+HEAD = 128  # bytes that show the format of a file
+ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz")
 URI = "data:image/"  # an image inside a cell of a table: data:image/png;base64,…
 PIXELS = 50_000_000  # of one image
 BYTES = 1 << 28  # of one file
@@ -99,8 +125,20 @@ class Home(ABC):
         """Return the content of an image; one that is missing is an ImageFault."""
 
     @abstractmethod
+    def head(self, member: str) -> bytes:
+        """Return the first bytes of a file; nothing if it cannot be read."""
+
+    @abstractmethod
     def stamp(self, member: str) -> object:
         """Return what changes when the image changes."""
+
+    @property
+    def image_names(self) -> list[str]:
+        """The names of all images: by their endings, of other files by their first bytes."""
+        return [name for name in self.names if is_image(name) or self._begins_like_an_image(name)]
+
+    def _begins_like_an_image(self, name: str) -> bool:
+        return not name.lower().endswith(PLAIN) and format_of(self.head(name)) is not None
 
     def has(self, member: str) -> bool:
         """Return whether there is such a file."""
@@ -116,7 +154,7 @@ class Home(ABC):
     @cached_property
     def whole(self) -> PurePosixPath:
         """The folder that holds all images, "." if there is none."""
-        return PurePosixPath(common_folder(self.names))
+        return PurePosixPath(common_folder(self.image_names))
 
     def picture(self, member: str) -> Picture:
         return Picture(self.full_name(member), self.path, member)
@@ -146,6 +184,13 @@ class Folder(Home):
     def names(self) -> list[str]:
         return [os.path.relpath(file, self.path) for file in files_in([self.path])]
 
+    @property
+    def linked_folders(self) -> list[str]:
+        """The links to folders in it, which are not followed."""
+        found = (os.path.join(home, name) for home, folders, _ in os.walk(self.path) for name in folders)
+        links = filter(os.path.islink, found)
+        return sorted(path for path in links if _visible(os.path.relpath(path, self.path)))
+
     @cached_property
     def whole(self) -> PurePosixPath:
         return PurePosixPath(os.path.relpath(only_folder(self.path), self.path))
@@ -159,12 +204,20 @@ class Folder(Home):
             size = os.stat(path).st_size
             if size > BYTES:
                 raise ImageFault(f"{path} has {size:,} bytes, more than {BYTES:,}", Reason.LARGE_IMAGE)
-            return Path(path).read_bytes()
+            with open_regular(Path(path)) as file:
+                return file.read()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise ImageFault(f"{os.path.normpath(path)} does not exist", Reason.MISSING_IMAGE) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ImageFault(f"{path} cannot be read: {reason}") from error
+
+    def head(self, member: str) -> bytes:
+        try:
+            with open_regular(Path(self.path, member)) as file:
+                return file.read(HEAD)
+        except (OSError, ValueError):
+            return b""
 
     def stamp(self, member: str) -> object:
         try:
@@ -198,6 +251,9 @@ class FolderInArchive(Home):
 
     def read(self, member: str) -> Content:
         return self.archive.read(f"{self.folder}/{member}")
+
+    def head(self, member: str) -> bytes:
+        return self.archive.head(f"{self.folder}/{member}")
 
     def stamp(self, member: str) -> object:
         return self.archive.stamp(f"{self.folder}/{member}")
@@ -235,6 +291,13 @@ class Zip(Home):
         except Exception as error:  # zlib.error and LZMAError have no common base
             raise ImageFault(f"{self.full_name(member)} is damaged: {error}") from error
 
+    def head(self, member: str) -> bytes:
+        try:
+            with self.file.open(member) as file:
+                return file.read(HEAD)
+        except Exception:  # zlib.error and LZMAError have no common base
+            return b""
+
     def stamp(self, member: str) -> object:
         return None  # the archive itself is opened again when it changes
 
@@ -246,11 +309,25 @@ class Tar(Home):
         self.path = path
         self.file = self._plain()
         self.members: dict[str, tuple[int, int]] = {}
+        self.links: dict[
+            str, str
+        ] = {}  # symbolic ones, and hard ones to files that the archive does not have
+        places: dict[str, tuple[int, int]] = {}
         try:
             with tarfile.open(fileobj=self.file) as archive:
                 for member in archive:
-                    if member.isfile() and _visible(member.name):
-                        self.members[member.name.removeprefix("./")] = member.offset_data, member.size
+                    name, target = member.name.removeprefix("./"), member.linkname.removeprefix("./")
+                    if member.isfile():
+                        places[name] = member.offset_data, member.size
+                    elif member.islnk() and target in places:
+                        places[name] = places[target]
+                    elif member.islnk() or member.issym():
+                        self.links[name] = target
+                        continue
+                    else:
+                        continue
+                    if _visible(name):
+                        self.members[name] = places[name]
         except (tarfile.TarError, OSError, EOFError) as error:
             raise InputError(f"{path} is not a complete tar archive: {error}; copy it again") from error
 
@@ -265,9 +342,12 @@ class Tar(Home):
 
     @cached_property
     def names(self) -> list[str]:
-        return sorted(self.members)
+        return sorted({*self.members, *filter(_visible, self.links)})
 
     def read(self, member: str) -> bytes:
+        if member in self.links:
+            fault = f"{self.full_name(member)} is a link to {self.links[member]}, which is not followed"
+            raise ImageFault(f"{fault}; pack the file itself (tar --dereference)", Reason.MISSING_IMAGE)
         if member not in self.members:
             raise ImageFault(f"{self.path} has no file {member}", Reason.MISSING_IMAGE)
         start, size = self.members[member]
@@ -275,6 +355,10 @@ class Tar(Home):
             fault = f"{self.full_name(member)} has {size:,} bytes, more than {BYTES:,}"
             raise ImageFault(fault, Reason.LARGE_IMAGE)
         return os.pread(self.file.fileno(), size, start)
+
+    def head(self, member: str) -> bytes:
+        start, size = self.members.get(member, (0, 0))  # nothing of a link
+        return os.pread(self.file.fileno(), min(size, HEAD), start)
 
     def stamp(self, member: str) -> object:
         return None
@@ -330,6 +414,13 @@ class Packed(Home):
             )
         return self.images[int(member)]
 
+    def head(self, member: str) -> bytes:
+        return b""
+
+    @property
+    def image_names(self) -> list[str]:
+        return self.names
+
     def stamp(self, member: str) -> object:
         return None
 
@@ -358,7 +449,14 @@ def _visible(name: str) -> bool:
 
 
 def is_image(name: str) -> bool:
-    return name.lower().endswith(SUFFIXES)
+    """Whether a file is an image by the ending of its name."""
+    return name.lower().endswith((*SUFFIXES, *CAMERAS))
+
+
+def format_of(content: bytes) -> str | None:
+    """Return the image format that a file has by its first bytes; None if it has none that is known."""
+    head = content[:HEAD]
+    return next((name for name, sign in BEGINNINGS.items() if re.match(sign, head, re.DOTALL)), None)
 
 
 def is_archive(path: str) -> bool:
@@ -372,8 +470,10 @@ def is_packed(path: str) -> bool:
 
 def is_home(path: str) -> bool:
     """Whether a path names a folder, an archive, a folder in one, or a packed file."""
-    inside = archive_above(path) is not None and not is_image(path)
-    return os.path.isdir(path) or is_archive(path) or is_packed(path) or inside
+    if os.path.isdir(path) or is_archive(path) or is_packed(path):
+        return True
+    archive = None if is_image(path) else archive_above(path)
+    return archive is not None and not open_home(archive).has(Path(path).relative_to(archive).as_posix())
 
 
 def archive_above(path: str) -> str | None:
@@ -383,14 +483,14 @@ def archive_above(path: str) -> str | None:
     return next((str(each) for each in Path(path).parents if each.is_file() and is_archive(str(each))), None)
 
 
-def common_folder(names: Iterable[str]) -> str:
+def common_folder(images: Iterable[str]) -> str:
     """Return the deepest folder that holds all images of these names; "" if there is none."""
-    return os.path.commonpath({os.path.dirname(name) for name in names if is_image(name)} or {""})
+    return os.path.commonpath({os.path.dirname(name) for name in images} or {""})
 
 
-def class_folder(names: Iterable[str]) -> str:
+def class_folder(images: Iterable[str]) -> str:
     """Return the deepest folder whose sub-folders hold all images of these names."""
-    folders = {os.path.dirname(name) for name in names if is_image(name)}
+    folders = {os.path.dirname(name) for name in images}
     return os.path.dirname(*folders) if len(folders) == 1 else os.path.commonpath(folders or {""})
 
 
@@ -421,6 +521,8 @@ def _opened(path: str, *stamp: int) -> Home:
 
 def find_picture(name: str) -> Picture:
     """Return the picture of a name: a file, a data URI, ARCHIVE/MEMBER, or PACKED#NUMBER."""
+    if not name.strip():
+        raise ImageFault("the name of an image is blank; give a path", Reason.MISSING_IMAGE)
     if name.startswith(URI):
         return Picture(name, content=_of_uri(name))
     packed, mark, number = name.rpartition("#")
@@ -467,7 +569,17 @@ def _pillow() -> Any:
         raise InputError("reading images needs pillow; install seqwright[images]") from error
     # larger images are refused by their size, with file and line
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+    Image.init()  # fills the table of formats
     return Image
+
+
+def _formats() -> list[str]:
+    """Return the formats that the installed pillow decodes, with the plugins of this process."""
+    try:
+        from PIL.AvifImagePlugin import SUPPORTED as avif
+    except ImportError:  # pillow before 11.3
+        avif = False
+    return [name for name in FORMATS if name in _pillow().OPEN and (avif or name != "AVIF")]
 
 
 def checked(picture: Picture) -> Picture:
@@ -504,10 +616,13 @@ def _facts(content: Content, name: str) -> Facts:
     with _open(content, name) as image:
         width, height, colour = image.width, image.height, image.mode not in GREY
         image.draft(image.mode, (64, 64))  # JPEG only: all of the file is read, few pixels are computed
-        _loading(name, image.load)
+        # other modes are converted, too: what cannot be converted is a fault
+        _loading(name, image.load if image.mode in USUAL else lambda: _plain(image))
         return Facts(width, height, colour, _digest(content))
 
 
+DEPTHS = (8, 12, 16)  # bits of an image
+USUAL = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK")
 GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 
 
@@ -519,16 +634,30 @@ def _open(content: bytes, name: str) -> Any:
     """Open an image and check its size, before anything is decoded."""
     pillow = _pillow()
     try:
-        image = pillow.open(io.BytesIO(content), formats=FORMATS)
+        image = pillow.open(io.BytesIO(content), formats=_formats())
     except pillow.DecompressionBombError as error:
         raise ImageFault(f"{name} has more than {LARGE} megapixels", Reason.LARGE_IMAGE) from error
     except Exception as error:  # the readers of damaged files raise anything
-        what = "is empty" if not content else "is not an image, or is damaged"
-        raise ImageFault(f"{name} {what}") from error
+        raise ImageFault(f"{name} {_fault_of(content)}") from error
+    _check_size(image, name)
+    return image
+
+
+def _check_size(image: Any, name: str) -> None:
     if image.width * image.height > PIXELS:
         size = f"{image.width:,} × {image.height:,} pixels"
         raise ImageFault(f"{name} has {size}, more than {LARGE} megapixels", Reason.LARGE_IMAGE)
-    return image
+
+
+def _fault_of(content: bytes) -> str:
+    """Return why content cannot be opened, as the end of a sentence."""
+    if not content:
+        return "is empty"
+    known = format_of(content)
+    if known is None or known in _formats():
+        return "is not an image, or is damaged"
+    shown = "HEIC" if known == "HEIF" else known
+    return f"has the format {shown}, which pillow does not decode here; convert it to JPEG or PNG"
 
 
 def _loading(name: str, load: Callable[[], R]) -> R:
@@ -541,8 +670,8 @@ def _loading(name: str, load: Callable[[], R]) -> R:
 def decoded(picture: Picture, size: int, channels: int) -> np.ndarray:
     """Return the pixels of a whole image at the training size (size, size, channels), uint8.
 
-    The aspect ratio is not kept. Transparent pixels are laid over white, EXIF rotations are applied, 16-bit
-    images lose their lower byte, and of an animation the first frame counts.
+    The aspect ratio is not kept. Transparent pixels are laid over white, EXIF rotations are applied, deep
+    images are scaled to bytes (`_eight_bits`), and of an animation the first frame counts.
     """
     content, pillow = picture.read(), _pillow()
     if isinstance(content, np.ndarray):
@@ -551,24 +680,65 @@ def decoded(picture: Picture, size: int, channels: int) -> np.ndarray:
         image = pillow.fromarray(content[..., 0] if content.shape[-1] == 1 else content)
         return _resized(image, size, channels)
     with _open(content, picture.name) as image:
-        return _loading(picture.name, lambda: _resized(_upright(image, size), size, channels))
+        image.draft(image.mode, (2 * size, 2 * size))  # JPEG only: decodes at a fraction of the size
+        return _loading(picture.name, lambda: _resized(_upright(image), size, channels))
 
 
-def _upright(image: Any, size: int) -> Any:
+def _upright(image: Any) -> Any:
     from PIL import ImageOps
 
-    image.draft(image.mode, (2 * size, 2 * size))  # JPEG only: decodes at a fraction of the size
     return ImageOps.exif_transpose(image) if image.format != "GIF" else image
 
 
-def _resized(image: Any, size: int, channels: int) -> np.ndarray:
-    pillow, mode = _pillow(), "L" if channels == 1 else "RGB"
-    if image.mode.startswith("I"):
-        image = pillow.fromarray((np.asarray(image, np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+def of_pillow(image: Any) -> Picture:
+    """Return the picture of a PIL image, with the pixels that its file would have."""
+    name = f"image of {image.width} × {image.height} pixels"
+    _check_size(image, name)
+    pixels = _loading(name, lambda: np.asarray(_plain(_upright(image)), np.uint8))
+    return Picture(name, content=pixels[..., None] if pixels.ndim == 2 else pixels)
+
+
+def _plain(image: Any) -> Any:
+    """Return an image with 8 bits, grey (L) or in colours (RGB); transparent pixels are laid over white."""
+    pillow, grey = _pillow(), image.mode in GREY
+    if image.mode.startswith(("I", "F")):
+        image = pillow.fromarray(_eight_bits(np.asarray(image, np.float64)))
+    if image.mode in ("La", "RGBa"):  # multiplied by alpha
+        image = image.convert(image.mode.upper())
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = pillow.new("RGBA", image.size, (255, 255, 255, 255))
         image = pillow.alpha_composite(white, image)
+    if image.mode == "LAB":
+        from PIL import ImageCms
+
+        ends = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+        return ImageCms.profileToProfile(image, *ends, outputMode="RGB")
+    mode = "L" if grey else "RGB"
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _eight_bits(numbers: np.ndarray) -> np.ndarray:
+    """Return the bytes of an image with more bits.
+
+    Fractions from 0 to 1, and numbers of 8, 12 or 16 bits, keep their scale: an image of 12 bits in a file of
+    16 is not dark. Other numbers are scaled from the least to the greatest of the image.
+    """
+    if not np.isfinite(numbers).all():
+        raise ValueError("it has numbers that are not finite")
+    low, high = float(numbers.min()), float(numbers.max())
+    top = next((2**bits for bits in DEPTHS if high < 2**bits), None)
+    if low < 0 or top is None:
+        scaled = np.round(255 * (numbers - low) / ((high - low) or 1.0))
+    elif high <= 1:
+        scaled = np.round(255 * numbers)
+    else:
+        scaled = np.floor(256 / top * numbers)
+    return scaled.astype(np.uint8)
+
+
+def _resized(image: Any, size: int, channels: int) -> np.ndarray:
+    pillow, mode, image = _pillow(), "L" if channels == 1 else "RGB", _plain(image)
     if image.mode != mode:
         image = image.convert(mode)
     if image.size != (size, size):
@@ -592,8 +762,10 @@ def in_parallel(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 def as_array(given: Any) -> np.ndarray:
-    """Return pixels (H, W, C) of an array: bytes, or numbers from 0 to 1."""
+    """Return pixels (H, W, C) of an array: bytes, truth values, or numbers from 0 to 1."""
     array = np.asarray(given)
+    if array.dtype == np.bool_:
+        array = array.astype(np.float32)
     if array.ndim == 2:
         array = array[..., None]
     if array.ndim != 3 or array.shape[-1] not in (1, 3, 4) or 0 in array.shape:

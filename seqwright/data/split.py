@@ -45,7 +45,7 @@ def parts_in(folder: str) -> dict[Part, list[str]]:
         folder = only_folder(folder)
         names = sorted(os.listdir(folder))
     elif (is_archive(folder) and os.path.isfile(folder)) or archive_above(folder):
-        folder = os.path.normpath(os.path.join(folder, common_folder(open_home(folder).names)))
+        folder = os.path.normpath(os.path.join(folder, common_folder(open_home(folder).image_names)))
         names = sorted({name.partition("/")[0] for name in open_home(folder).names if "/" in name})
     else:
         return {}

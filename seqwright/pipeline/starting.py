@@ -13,10 +13,9 @@ from seqwright.errors import ConfigError, Problem
 from seqwright.models import ENCODERS
 from seqwright.models.building import parts_of, resolve
 from seqwright.models.building.transfer import with_defaults
+from seqwright.recipes.bases.starting import gentle
 from seqwright.training.warm_start import Start
 
-RATE = 0.5  # of the rate of new parts, for an encoder that is taken over
-WARMUP = 50  # steps
 TIMES = 4  # an input may be so many times as long as those that an encoder was trained with
 DROPOUT = 0.2  # of an encoder that is taken over, at most: it overfits less than a new one
 
@@ -85,15 +84,7 @@ def _parts(model: Mapping[str, Any], start: Start, requested: Mapping[str, Any])
 
 def _gentle(table: Mapping[str, Any], start: Start) -> Iterator[Choice]:
     """Yield a lower rate for what is taken over, a short warm-up, and inputs that fit its positions."""
-    training = {
-        "optimizer": {"part_rates": {"encoder": RATE}},
-        "schedule": {"kind": "linear", "warmup": WARMUP},
-    }
-    yield Choice(
-        f"{RATE:g} times the rate for the encoder, a warm-up of {WARMUP} steps",
-        {"training": training},
-        "smaller steps keep more of what it has learned (Howard & Ruder 2018)",
-    )
+    yield gentle()
     window = start.config.data.max_length
     position = start.encoder()[1].get("position")
     places = position.get("length") if isinstance(position, Mapping) else None

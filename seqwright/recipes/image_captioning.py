@@ -8,7 +8,7 @@ from typing import Any
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
-from seqwright.recipes.image_classification import image_size, names_side, started_encoder
+from seqwright.recipes.bases.images import image_size, mirrored_captions, mirrored_strokes, started_encoder
 from seqwright.recipes.text_to_text import SUBWORDS
 
 NAMED_SIDES = 0.01  # share of captions that name a side from which on images are not mirrored
@@ -28,7 +28,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(captions)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     choices = [
-        image_size(survey),
+        image_size(survey, asked),
         _augmentation(survey),
         _tokenizer(captions),
         *([] if asked.keys() & {"preset", "kind"} else [_model()]),
@@ -44,15 +44,14 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
 
 
 def _augmentation(survey: Survey) -> Choice:
-    """No flips where captions name sides; colours stay, because captions name them."""
+    """No flips where captions name sides or are signs; colours stay, because captions name them."""
     texts = [example.text for example in survey.sample]
-    share = sum(map(names_side, texts)) / max(len(texts), 1)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
-    if share < NAMED_SIDES:
+    if meaning := mirrored_captions(texts, NAMED_SIDES) or mirrored_strokes(survey.sample):
+        reason += f"; no flips, because {meaning}"
+    else:
         kinds.append("flip")
         reason += " and mirrored, because hardly a caption names left or right"
-    else:
-        reason += f"; no flips, because {share:.0%} of the captions name left or right"
     reason += "; colours stay, because captions name them"
     return Choice(f"augmentation: {', '.join(kinds)}", {"data": {"augment": kinds}}, reason)
 

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe, merged
-from seqwright.data.images import decoded
 from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import excerpt, pluralize
+from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 from seqwright.models.building import resolve
-from seqwright.training.encoder_start import encoder_of_run
+from seqwright.recipes.bases.images import (
+    SMALL,
+    image_size,
+    mirrored_labels,
+    mirrored_strokes,
+    started_encoder,
+)
 
-SIZES = (32, 48, 64, 96, 128)  # pixels: larger images than the first are reduced to one of them
-SMALL = 40  # pixels up to which images keep their size
 UNEVEN = 10  # times as frequent as the rarest label from which on labels are weighted
 BALANCE = 0.5
 CORES = 2
 HELD_OUT = 2500
 DECODED = 2000  # images that a validation labels
-LOOKED = 64  # images that decide whether they are strokes
 BATCH = 64
 SPEED = 700  # images of 32 × 32 pixels per second on two cores, roughly
 SEEN = 5  # times that each image is seen, from which on augmentation and small patches pay
 PRESET = "resnet20"
-EDGE = r"(?<=[a-z])(?=[A-Z])"  # turnLeft, LeftTurn
-SIDES = re.compile(
-    rf"(?:(?<![^\W\d_])|{EDGE})(?i:left|right|links|rechts|gauche|droite)(?:(?![^\W\d_])|{EDGE})"
-)
 RATES = {"resnet": 4e-3, "cnn": 2e-3, "hybrid": 1.5e-3, "patches": 1e-3}  # the highest, by encoder
 
 
@@ -44,12 +40,12 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
             "folder for each class, or a table of labels"
         )
     images, ending = survey.report.examples, requested.get("training", {})
-    size = image_size(survey)
+    size = image_size(survey, requested.get("model", {}))
     time = [] if ending.keys() & set(ENDS) else [_time(images)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     pixels = requested.get("data", {}).get("image_size", size.table["data"]["image_size"])
     encoder = started_encoder(PRESET, requested.get("model", {}))
-    asked = merged(encoder[0].table["model"] if encoder else {}, requested.get("model", {}))
+    asked = merged(Recipe(tuple(encoder)).table().get("model", {}), requested.get("model", {}))
     epochs = _epochs(images, pixels, ends)
     choices = [
         size,
@@ -64,30 +60,6 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     return Recipe(
         tuple(choices) if data.get("valid") else (*choices, _held_out(images, bool(data.get("test"))))
     )
-
-
-def image_size(survey: Survey) -> Choice:
-    """The median of the longer sides, or the next smaller one of a few sizes."""
-    longest = round(median(max(each.image.facts[:2]) for each in survey.sample))
-    if longest <= SMALL:
-        return Choice(
-            f"images of {longest} × {longest} pixels", {"data": {"image_size": longest}}, "their own size"
-        )
-    size = max((each for each in SIZES if each <= longest), default=SIZES[0])
-    reason = f"half of the images have at most {longest:,} pixels on a side; data.image_size changes it"
-    return Choice(f"images of {size} × {size} pixels", {"data": {"image_size": size}}, reason)
-
-
-def started_encoder(preset: str, asked: Mapping[str, Any]) -> list[Choice]:
-    """The encoder of the run that `model.encoder.start` names; nothing if no run decides its sizes."""
-    encoder = asked.get("encoder")
-    if not isinstance(encoder, Mapping) or "start" not in encoder:
-        return []
-    taken = encoder_of_run(encoder, resolve({"preset": preset, **asked})["encoder"])
-    if not taken:
-        return []
-    reason = "the model starts with its weights, and therefore has its kind and sizes"
-    return [Choice(f"encoder {taken['kind']} of {encoder['start']}", {"model": {"encoder": taken}}, reason)]
 
 
 def _epochs(images: int, pixels: int, ends: Mapping[str, Any]) -> float:
@@ -107,39 +79,15 @@ def _augmentation(survey: Survey, epochs: float) -> Choice:
     sample: list[ImageExample] = list(survey.sample)
     colour = any(each.image.facts.colour for each in sample)
     kinds, reason = ["crop"], "the images are shifted by up to an eighth"
-    if meaning := _mirrored_meaning(survey, sample, colour):
+    if meaning := mirrored_labels(survey.labels) or mirrored_strokes(sample):
         reason += f"; no flips, because {meaning}: mirrored, they may mean something else"
     else:
         kinds.append("flip")
-        reason += " and mirrored, because no label names left or right"
+        reason += " and mirrored, because no label names a side, a number or a letter"
     if colour:
         kinds += ["colour", "erase"]
         reason += "; brightness, contrast and saturation change, and rectangles are erased"
     return Choice(f"augmentation: {', '.join(kinds)}", {"data": {"augment": kinds}}, reason)
-
-
-def names_side(text: str) -> bool:
-    """Whether a caption or a label has a word for left or right, as in `turn_left`."""
-    return SIDES.search(text) is not None
-
-
-def _mirrored_meaning(survey: Survey, sample: list[ImageExample], colour: bool) -> str | None:
-    """Return why mirrored images may have another label, or None."""
-    if sides := [label for label in survey.labels if names_side(label)]:
-        return f"labels name a side, such as {excerpt(sides[0])}"
-    if all(len(label) == 1 and label.isalnum() for label in survey.labels):
-        return "the labels are digits or letters"
-    return "they are grey strokes on a plain background" if not colour and _strokes(sample) else None
-
-
-def _strokes(sample: list[ImageExample]) -> bool:
-    """Whether most pixels of grey images are black or white, as in drawings, digits and letters."""
-    chosen = sample[:: max(len(sample) // LOOKED, 1)][:LOOKED]
-    shares = []
-    for example in chosen:
-        pixels = decoded(example.image, 28, 1)
-        shares.append(float(((pixels < 32) | (pixels > 223)).mean()))
-    return bool(shares) and median(shares) > 0.7
 
 
 def _model(survey: Survey, pixels: int, epochs: float, asked: Mapping[str, Any]) -> Choice:

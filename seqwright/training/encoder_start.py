@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from seqwright.models.building import resolve
 from seqwright.models.building.transfer import fixed_options
 from seqwright.models.encoders.bases.released import converted, fitted_positions
 from seqwright.runs.folder import Run
-from seqwright.runs.tensors import load_tensors
+from seqwright.runs.tensors import load_tensors, tensor_shapes
 from seqwright.training.warm_start import Start
 
+USUAL = 224  # pixels of the images that released weights were trained with
 PREFIX, POSITIONS = "encoder.", "transformer.positions"
 
 
@@ -29,6 +31,14 @@ def encoder_of_run(requested: Mapping[str, Any], usual: Mapping[str, Any]) -> di
     _, found = Start.open(path).encoder()
     named = found.keys() | usual.keys()  # other options have their defaults in both
     return {key: value for key, value in fixed_options(found).items() if key in named}
+
+
+def size_of_released(path: str) -> int:
+    """Return the size in pixels of the images that the released weights in a file were trained with."""
+    shapes = tensor_shapes(Path(path), ("F16", "BF16", "F32", "F64", "I64"))
+    patch, places = shapes.get("patch_embed.proj.weight"), shapes.get("pos_embed")
+    # a class token is one place more than the square of the side
+    return USUAL if patch is None or places is None else math.isqrt(places[-2]) * patch[-1]
 
 
 def start_encoder(model: Model, description: Spec) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms, ImageOps
 
 from seqwright.data import images, progress
 from seqwright.data.images import (
@@ -23,7 +23,9 @@ from seqwright.data.images import (
     checked,
     decoded,
     find_picture,
+    format_of,
     in_parallel,
+    of_pillow,
     open_home,
     to_uri,
 )
@@ -69,6 +71,40 @@ def test_formats_without_loss_give_the_pixels(kind):
     assert np.array_equal(found, quarters())
 
 
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_the_first_bytes_show_the_format(kind):
+    content = LOSSLESS[kind](Image.fromarray(quarters()))
+    assert format_of(content) == Image.open(io.BytesIO(content)).format.replace("PNM", "PPM")
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"\0\0\0\x1cftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"\xff\x4f\xff\x51", "JPEG 2000"),
+        (b"8BPS\0\1", "Photoshop"),
+        (b"<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'>", "SVG"),
+    ],
+)
+def test_a_format_that_is_not_decoded_is_named(content, name):
+    with pytest.raises(ImageFault, match=f"x has the format {name}, which pillow does not decode here"):
+        checked(Picture("x", content=content))
+    assert format_of(b"\0\0\0\x1cftypisom") is None  # a film
+    assert format_of(b"BM is not a bitmap") is None
+
+
+def test_avif_is_read_where_pillow_decodes_it(monkeypatch):
+    if "AVIF" not in images._formats():
+        pytest.skip("this pillow does not decode AVIF")
+    content = saved(Image.fromarray(quarters()), "AVIF", quality=95)
+    assert format_of(content) == "AVIF"
+    assert np.abs(pixels_of(content).astype(int) - quarters()).mean() < 30
+    monkeypatch.setattr(images, "_formats", lambda: ["PNG", "JPEG"])
+    with pytest.raises(ImageFault, match="format AVIF"):
+        pixels_of(content)
+
+
 @pytest.mark.parametrize("mode", ["RGB", "CMYK", "L"])
 def test_jpeg_in_every_mode_is_near(mode):
     image = Image.fromarray(quarters()).resize((64, 64), Image.Resampling.NEAREST)
@@ -85,6 +121,35 @@ def test_one_bit_and_sixteen_bits():
     deep = (np.arange(256, dtype=np.uint16) * 257).reshape(16, 16)
     found = pixels_of(saved(Image.fromarray(deep), "PNG"), 16, 1)[..., 0]
     assert np.array_equal(found, deep >> 8)
+
+
+SLOPE = np.arange(256).reshape(16, 16)
+DEEP = {
+    "8 bits of 16": SLOPE.astype(np.uint16),
+    "12 bits of 16": (SLOPE * 16).astype(np.uint16),
+    "16 bits of 32": (SLOPE * 256).astype(np.int32),
+    "32 bits": (SLOPE * 2**20).astype(np.int32),
+    "negative": ((SLOPE - 128) * 2**20).astype(np.int32),
+    "fractions": (SLOPE / 255).astype(np.float32),
+    "floats of 8 bits": SLOPE.astype(np.float32),
+    "heights": (SLOPE * 1e4 - 500).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_deep_images_are_scaled_to_bytes(kind):
+    image = Image.fromarray(DEEP[kind])
+    given = Picture("x", content=saved(image, "TIFF")), of_pillow(image)
+    for picture in given:
+        assert np.array_equal(decoded(checked(picture), 16, 1)[..., 0], SLOPE)
+        assert not checked(picture).facts.colour
+
+
+def test_numbers_that_are_not_finite_are_a_fault():
+    pixels = np.zeros((4, 4), np.float32)
+    pixels[0, 0] = np.nan
+    with pytest.raises(ImageFault, match="x is damaged: it has numbers that are not finite"):
+        checked(Picture("x", content=saved(Image.fromarray(pixels), "TIFF")))
 
 
 @pytest.mark.parametrize("transparent", ["RGBA", "LA", "palette", "key"])
@@ -119,6 +184,61 @@ def test_exif_rotation_is_applied(turn):
     exif = Image.Exif()
     exif[0x0112] = turn
     assert np.array_equal(pixels_of(saved(stored, "PNG", exif=exif)), quarters())
+
+
+def rotated(kind: str = "JPEG") -> bytes:
+    """Quarters that are stored on their side; EXIF says how to turn them."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    stored = Image.fromarray(quarters()).transpose(Image.Transpose.ROTATE_90)
+    return saved(stored, kind, exif=exif, **({"quality": 100, "subsampling": 0} if kind == "JPEG" else {}))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_path_bytes_a_pil_image_and_an_array_are_one_image(kind, tmp_path):
+    path = tmp_path / "phone"
+    path.write_bytes(rotated(kind))
+    lazy, loaded = Image.open(path), Image.open(path).convert("RGB")
+    same = [
+        find_picture(str(path)),
+        Picture("x", content=path.read_bytes()),
+        of_pillow(lazy),
+        of_pillow(loaded),
+    ]
+    same.append(Picture("x", content=as_array(ImageOps.exif_transpose(Image.open(path)))))
+    for channels in (1, 3):
+        first, *others = (decoded(checked(each), 16, channels) for each in same)
+        assert all(np.array_equal(first, other) for other in others)
+    assert np.abs(first.astype(int) - quarters()).mean() < 4
+
+
+COLOURS = ["CMYK", "HSV", "LAB", "P", "RGB", "RGBA", "RGBX", "RGBa", "YCbCr"]
+
+
+@pytest.mark.parametrize("mode", [*COLOURS, "1", "L", "LA", "La", "PA"])
+def test_pil_images_of_every_mode_are_read(mode):
+    image = Image.fromarray(quarters())
+    if mode == "LAB":
+        given = ImageCms.profileToProfile(
+            image, ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB"
+        )
+    else:
+        above = {"RGBa": "RGBA", "La": "LA", "PA": "P"}.get(mode)
+        given = (image.convert(above) if above else image).convert(mode)
+    picture = checked(of_pillow(given))
+    grey = mode not in (*COLOURS, "PA")
+    assert picture.facts.colour != grey
+    expected = image.convert("1").convert("L") if mode == "1" else image.convert("L") if grey else image
+    found = decoded(picture, 16, 1 if grey else 3).squeeze().astype(int)
+    assert np.abs(found - np.asarray(expected, int)).max() <= (25 if mode == "LAB" else 3)
+
+
+def test_a_pil_image_that_cannot_be_used_is_a_fault():
+    lazy = Image.open(io.BytesIO(saved(Image.effect_noise((64, 64), 90), "JPEG")[:-400]))
+    with pytest.raises(ImageFault, match="image of 64 × 64 pixels is damaged: image file is truncated"):
+        of_pillow(lazy)
+    with pytest.raises(ImageFault, match="8,000 × 7,000 pixels, more than 50 megapixels"):
+        of_pillow(Image.new("1", (8000, 7000)))
 
 
 def test_the_whole_image_is_resized():
@@ -183,8 +303,8 @@ def archive(path: Path, files: dict[str, bytes]) -> str:
         with zipfile.ZipFile(path, "w") as file:
             for name, content in files.items():
                 file.writestr(name, content)
-    elif path.suffix in (".tar", ".gz"):
-        with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
+    elif path.suffix in (".tar", ".gz", ".bz2"):
+        with tarfile.open(path, f"w:{path.suffix[1:]}" if path.suffix != ".tar" else "w") as file:
             for name, content in files.items():
                 info = tarfile.TarInfo(f"./{name}")
                 info.size = len(content)
@@ -196,7 +316,7 @@ def archive(path: Path, files: dict[str, bytes]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["folder", "a.zip", "a.tar", "a.tar.gz"])
+@pytest.mark.parametrize("name", ["folder", "a.zip", "a.tar", "a.tar.gz", "a.tar.bz2"])
 def test_homes_hold_the_same_images(name, tmp_path):
     content = saved(Image.fromarray(quarters()), "PNG")
     files = {"b/2.png": content, "a/1.png": content, ".hidden/3.png": content, "a/notes.txt": b"x"}
@@ -208,6 +328,31 @@ def test_homes_hold_the_same_images(name, tmp_path):
     assert caught.value.reason is Reason.MISSING_IMAGE
     found = find_picture(home.full_name("a/1.png"))
     assert np.array_equal(decoded(checked(found), 16, 3), quarters())
+
+
+def linked(path: Path, name: str, kind: bytes, target: str) -> None:
+    with tarfile.open(path, "a") as file:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, target
+        file.addfile(info)
+
+
+def test_hard_links_of_a_tar_are_read_and_other_links_are_faults(tmp_path):
+    content = saved(Image.fromarray(quarters()), "PNG")
+    path = tmp_path / "a.tar"
+    archive(path, {"a/1.png": content, ".store/2.png": content})
+    linked(path, "b/hard.png", tarfile.LNKTYPE, "./a/1.png")
+    linked(path, "b/stored.png", tarfile.LNKTYPE, ".store/2.png")
+    linked(path, "b/gone.png", tarfile.LNKTYPE, "none.png")
+    linked(path, "b/soft.png", tarfile.SYMTYPE, "../a/1.png")
+    home = open_home(str(path))
+    assert home.image_names == ["a/1.png", *(f"b/{name}.png" for name in ("gone", "hard", "soft", "stored"))]
+    assert home.read("b/hard.png") == home.read("b/stored.png") == content
+    for name, target in (("gone", "none.png"), ("soft", "../a/1.png")):
+        with pytest.raises(
+            ImageFault, match=f"{name}.png is a link to {target}, which is not followed; pack"
+        ):
+            checked(find_picture(f"{path}/b/{name}.png"))
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
@@ -282,6 +427,19 @@ def test_a_data_uri_holds_an_image():
             find_picture(wrong)
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_blank_name_is_a_fault(name):
+    with pytest.raises(ImageFault, match="the name of an image is blank; give a path"):
+        find_picture(name)
+
+
+def test_a_folder_or_a_pipe_in_place_of_an_image_is_a_fault(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    for path in (tmp_path, tmp_path / "pipe.png"):
+        with pytest.raises(ImageFault, match=f"{path.name} cannot be read: it is not a regular file"):
+            checked(find_picture(str(path)))
+
+
 def test_a_changed_file_is_checked_again(tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(b"junk")
@@ -298,6 +456,7 @@ def test_a_changed_file_is_checked_again(tmp_path):
 def test_arrays_become_pixels():
     assert as_array(np.zeros((4, 5))).shape == (4, 5, 1)
     assert as_array(np.ones((4, 4, 3))).max() == 255
+    assert as_array(np.eye(4, dtype=bool)).max() == 255
     assert as_array(np.full((4, 4), 200, np.int64)).dtype == np.uint8
     for wrong in (np.zeros((2, 2, 2)), np.full((2, 2), 300), np.full((2, 2), 1.5), np.zeros((0, 3))):
         with pytest.raises(InputError, match="image"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from sacrebleu.metrics import BLEU
@@ -56,6 +57,26 @@ def test_cider_ignores_words_of_all_items_clips_counts_and_punishes_lengths():
 def test_cider_is_the_mean_over_references():
     one = METRICS.build("cider").measured(["a b", "z"], [["a b", "c d"], ["e"]]).rows[0, 0]
     assert one == pytest.approx(1000 * (2 / 4) / 2)
+
+
+def test_cider_is_that_of_the_reference_implementation():
+    """pycocoevalcap has 104 MB and needs matplotlib: it is not installed with the other tests."""
+    known = pytest.importorskip("pycocoevalcap.cider.cider").Cider()
+    draw = random.Random(0)
+
+    def caption() -> str:
+        return " ".join(
+            draw.choices(["a", "dog", "man", "runs", "on", "the", "red", "beach"], k=draw.randint(1, 12))
+        )
+
+    references = [[caption() for _ in range(draw.randint(1, 5))] for _ in range(50)]
+    outputs = [caption() if number % 3 else draw.choice(references[number]) for number in range(50)]
+    score, scores = known.compute_score(
+        dict(enumerate(references)), {n: [text] for n, text in enumerate(outputs)}
+    )
+    found = METRICS.build("cider").measured(outputs, references)
+    assert found.rows[:, 0] == pytest.approx(100 * scores, rel=1e-12, abs=1e-12)
+    assert found.value() == pytest.approx(100 * score, rel=1e-12)
 
 
 def test_word_f1_takes_the_best_reference():

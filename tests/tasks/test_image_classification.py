@@ -23,7 +23,7 @@ from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model, resolve
 from seqwright.pipeline.design import design
-from seqwright.recipes.image_classification import names_side
+from seqwright.recipes.bases.images import names_side
 from seqwright.runs.report.contact_sheet import contact_sheet
 from seqwright.runs.report.page import write_report
 from seqwright.runs.report.reader import Document
@@ -111,7 +111,11 @@ def test_labels_that_name_a_side_are_not_mirrored(label, side, tmp_path):
     if label in ("turn_left", "bright"):
         made = design({"data": {"train": [photos(tmp_path / "signs", labels=(label, "stop"))]}})
         assert ("flip" in made.config.data.augment) == (not side)
-        reason = "labels name a side, such as “turn_left”" if side else "because no label names left or right"
+        reason = (
+            "labels name a side, such as “turn_left”"
+            if side
+            else "because no label names a side, a number or a letter"
+        )
         assert reason in "\n".join(made.lines())
 
 

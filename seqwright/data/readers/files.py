@@ -1,10 +1,11 @@
-"""Files, pipes and standard input as blocks of bytes, decompressed from gzip, zstd and xz.
+"""Files, pipes and standard input as blocks of bytes, decompressed from gzip, bzip2, zstd and xz.
 
 A block has at most BLOCK bytes, whatever a few compressed bytes expand to (zstd: 32 MiB more).
 """
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import logging
 import lzma
@@ -21,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from seqwright.data.text_display import visible
+from seqwright.data.text_display import shorten_list, visible
 from seqwright.errors import InputError
 from seqwright.files import sha256, uncompressed
 
@@ -32,7 +33,12 @@ MEMORY = 1 << 27  # bytes for the window of a decompressor: zstd --ultra -22 nee
 TEXTS = (".txt", ".text", ".md")  # the endings of files that hold running text
 PATIENCE = 2  # seconds without data after which a message names the pipe
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
+}
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +178,9 @@ def open_input(path: str, name: str) -> BinaryIO:
             raise InputError(f"{name} is a link to {os.readlink(path)}, which does not exist") from error
         raise InputError(f"{name} does not exist") from error
     except IsADirectoryError as error:
+        if links := [each.name for each in os.scandir(path) if each.is_symlink() and each.is_dir()]:
+            what = f"{name} has links to folders ({shorten_list(sorted(links))}), which are not followed"
+            raise InputError(f"{what}; put copies of the folders in their place") from error
         raise InputError(f"{name} is a folder; name a file in it") from error
     except PermissionError as error:
         raise InputError(f"{name} cannot be read: permission denied") from error
@@ -242,6 +251,8 @@ def _decompressor(kind: str, name: str) -> Callable[[], Any]:
     """Return a constructor of objects with the interface of `lzma.LZMADecompressor`."""
     if kind == "gzip":
         return _Gzip
+    if kind == "bzip2":
+        return bz2.BZ2Decompressor
     if kind == "xz":
         return partial(lzma.LZMADecompressor, memlimit=MEMORY)
     try:

@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from seqwright.data.glance import METADATA, ColumnGlance, Glance, look_at
+from seqwright.data.glance import METADATA, ColumnGlance, FolderGlance, Glance, look_at
 from seqwright.data.images import (
     URI,
     Folder,
@@ -103,7 +103,7 @@ class Layout(NamedTuple):
 def image_layout(glance: Glance) -> Layout | None:
     """Return the layout of images in a glance, or None."""
     if glance.shape == "folder" and glance.folder is not None:
-        return _folder_layout(glance.folder.files, glance.name)
+        return _folder_layout(glance.folder, glance.name)
     if glance.shape == "json":
         known = {"images", "annotations"} <= set(glance.keys)
         return (
@@ -147,11 +147,13 @@ def names_image(cell: str) -> bool:
     return cell.startswith(URI) or is_image(NUMBERED.sub(r"\1", cell.strip()))
 
 
-def _folder_layout(names: Sequence[str], where: str) -> Layout | None:
-    paths = [PurePosixPath(Path(name).as_posix()) for name in names]
+def _folder_layout(folder: FolderGlance, where: str) -> Layout | None:
+    paths = [PurePosixPath(Path(name).as_posix()) for name in folder.files]
     if any(is_packed(path.name) for path in paths):
         return Layout("labels", f"{where}: images and labels in packed files (IDX or CIFAR-10)")
-    images = [path for path in paths if is_image(path.name)]
+    images = [PurePosixPath(Path(name).as_posix()) for name in folder.images]
+    if len(images) < SHARE * len(paths):  # a few icons without an ending do not make a folder of images
+        images = [path for path in images if is_image(path.name)]
     if not images:
         return None
     texts = {path.with_suffix("") for path in paths if path.suffix.lower() == ".txt"}
@@ -278,12 +280,9 @@ class _Members(_Files):
     def homes(self) -> list[tuple[Home, list[str]]]:
         """Homes with the names of their images."""
         home = open_home(self.path)
-        if isinstance(home, Packed):
-            return [(home, home.names)]
-        if packed := [name for name in home.names if is_packed(name)]:
-            found = [open_home(home.full_name(name)) for name in packed]
-            return [(each, each.names) for each in found]
-        return [(home, home.names)]
+        packed = [] if isinstance(home, Packed) else [name for name in home.names if is_packed(name)]
+        homes = [open_home(home.full_name(name)) for name in packed] or [home]
+        return [(each, each.image_names) for each in homes]
 
     @property
     def form(self) -> tuple[str, ...]:
@@ -299,14 +298,17 @@ class _Members(_Files):
     @cached_property
     def _twins(self) -> set[str]:
         """The names of text files, without their ending, if nearly every image has one."""
-        names = {name for _, names in self.homes for name in names}
+        names = (name for home, _ in self.homes for name in home.names)
         texts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".txt")}
-        images = [os.path.splitext(name)[0] for name in names if is_image(name)]
+        images = [os.path.splitext(name)[0] for _, images in self.homes for name in images]
         return texts if images and sum(name in texts for name in images) >= SHARE * len(images) else set()
 
     def entries(self, report: ReadReport) -> Iterator[Found]:
-        for home, names in self.homes:
-            images, classes = list(filter(is_image, names)), class_folder(names)
+        for home, images in self.homes:
+            if isinstance(home, Packed):
+                for name in images:
+                    yield Found(home, name, home.label(name) or "", home.place(name))
+                continue
             if images and not (self._twins or any(map(os.path.dirname, images))):
                 tables = [name for name in names if ending(name) in (*TABLES, *OBJECTS)]
                 table = "a table of their labels or captions"
@@ -314,11 +316,12 @@ class _Members(_Files):
                     table += f", such as {os.path.join(self.path, tables[0])}"
                 rule = f"put them in a folder for each class, or name {table}"
                 raise InputError(f"{self.path} has no sub-folders with images; {rule}")
-            for name in names:
-                if isinstance(home, Packed):
-                    yield Found(home, name, home.label(name) or "", home.place(name))
-                elif is_image(name):
-                    yield from self._entry(home, name, classes, report)
+            for link in home.linked_folders if isinstance(home, Folder) else ():
+                fault = f"{link} is a link to a folder, which is not followed; put a copy in its place"
+                report.add(Reason.OUTSIDE_IMAGE, Place(link, 0), fault)
+            classes = class_folder(images)
+            for name in images:
+                yield from self._entry(home, name, classes, report)
 
     def _entry(self, home: Home, name: str, classes: str, report: ReadReport) -> Iterator[Found]:
         place = home.place(name)
@@ -380,12 +383,15 @@ class _Coco(_Files):
 
     def entries(self, report: ReadReport) -> Iterator[Found]:
         document = _json(self.path)
-        files: dict[Any, str] = {}
+        files: dict[int | str, str] = {}
         for number, image in enumerate(document["images"], start=1):
-            if not isinstance(image, dict) or not isinstance(image.get("file_name"), str):
-                report.add(Reason.BAD_ROW, Place(self.path, number), f"image {number} has no file_name")
-                continue
-            files[image.get("id")] = image["file_name"]
+            fields = image if isinstance(image, dict) else {}
+            key, name = fields.get("id"), fields.get("file_name")
+            if isinstance(key, int | str) and isinstance(name, str):
+                files[key] = name
+            else:
+                fault = f"image {number} has no file_name, or no id that is a number or a text"
+                report.add(Reason.BAD_ROW, Place(self.path, number), fault)
         notes = document["annotations"]
         keys = dict.fromkeys(key for note in notes if isinstance(note, dict) for key in note)
         if notes and "caption" not in keys:
@@ -393,7 +399,8 @@ class _Coco(_Files):
             raise InputError(f"{self.path} has annotations with {shorten_list(keys)} and no caption; {rule}")
         for number, note in enumerate(notes, start=1):
             place, fields = Place(self.path, number), note if isinstance(note, dict) else {}
-            caption, file = fields.get("caption"), files.get(fields.get("image_id"))
+            caption, key = fields.get("caption"), fields.get("image_id")
+            file = files.get(key) if isinstance(key, int | str) else None
             if isinstance(caption, str) and caption.strip() and file is not None:
                 yield Found(self.images, file, " ".join(caption.split()), place)
             else:
@@ -419,7 +426,7 @@ def tables_and_home(paths: Sequence[str], data: DataConfig) -> tuple[list[str], 
     if len(homes) != 1 or not all(map(os.path.isfile, tables)) or data.images is not None:
         return None
     glance = look_at(tables, data) if tables else None
-    if glance is None or image_layout(glance) is None or not any(map(is_image, open_home(homes[0]).names)):
+    if glance is None or image_layout(glance) is None or not open_home(homes[0]).image_names:
         return None
     near = os.path.dirname(tables[0]) or "."  # a table may name photos/1.jpg
     return tables, max((homes[0], near), key=lambda home: _known(tables[0], replace(data, images=home)))
@@ -454,7 +461,7 @@ def _named(layout: _Files) -> list[str]:
 def images_in(path: str) -> Iterator[Picture]:
     """Yield the images of a folder, an archive or a packed file, in order."""
     home = open_home(path)
-    names = home.names if isinstance(home, Packed) else [name for name in home.names if is_image(name)]
+    names = home.image_names
     if not names:
         raise InputError(f"{path} has no images")
     yield from map(home.picture, names)

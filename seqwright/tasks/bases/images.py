@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import reprlib
@@ -23,6 +22,7 @@ from seqwright.data.images import (
     find_picture,
     in_parallel,
     is_home,
+    of_pillow,
     thumbnail,
     to_uri,
 )
@@ -246,9 +246,7 @@ def _picture(given: Any) -> Picture:
     if isinstance(given, bytes):
         return Picture(f"image of {len(given):,} bytes", content=given)
     if hasattr(given, "tobytes") and hasattr(given, "mode") and hasattr(given, "save"):  # of PIL
-        file = io.BytesIO()
-        given.save(file, "PNG" if given.mode != "CMYK" else "TIFF")
-        return Picture(f"image of {given.width} × {given.height} pixels", content=file.getvalue())
+        return of_pillow(given)
     if isinstance(given, np.ndarray) or hasattr(given, "__array__"):
         pixels = as_array(given)
         return Picture(f"array of {' × '.join(map(str, pixels.shape))}", content=pixels)

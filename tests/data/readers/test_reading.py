@@ -1,5 +1,6 @@
 """Reading yields every pair with its place in every format, and counts every skipped or changed line."""
 
+import bz2
 import csv
 import gzip
 import json
@@ -65,7 +66,9 @@ def test_every_format_gives_the_same_pairs(tmp_path_factory, rows, last):
     assert [p.source for p in parallel] == [source for source, _ in expected]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress]
+)
 def test_compression_is_recognised_by_content(tmp_path, pack):
     content = "".join(f"source {k}\ttarget {k}\n" for k in range(20_000)).encode()
     half = content.index(b"\n", len(content) // 2) + 1

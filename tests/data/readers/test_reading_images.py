@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from PIL import Image
 from seqwright.config import DataConfig
 from seqwright.data.corpus import Corpus
 from seqwright.data.glance import look_at, recognise
-from seqwright.data.images import checked, find_picture, to_uri
+from seqwright.data.images import ImageFault, checked, find_picture, to_uri
 from seqwright.data.read_report import ReadReport, Reason
 from seqwright.data.readers.images import files_of, image_layout, images_in, open_images, tables_and_home
 from seqwright.data.split import parts_in
 from seqwright.data.task import task_class
 from seqwright.errors import InputError
+from seqwright.pipeline.design import design
 
 LABELS = ("cat", "dog")
 
@@ -186,6 +188,23 @@ def test_objects_of_coco_are_no_captions(tmp_path):
         list(open_images([str(tmp_path / "instances.json")], DataConfig()).read(ReadReport()))
 
 
+@pytest.mark.parametrize("key", [[1], {}, None, 1.5])
+def test_ids_of_coco_that_are_no_numbers_or_texts_are_bad_rows(key, tmp_path):
+    path, data = captioned(tmp_path, "COCO")
+    document = json.loads(path.read_text())
+    document["images"].append({"id": key, "file_name": "0.jpg"})
+    document["annotations"].append({"image_id": key, "caption": "a caption of no image"})
+    path.write_text(json.dumps(document))
+    report = ReadReport()
+    assert len(list(open_images([str(path)], data).read(report))) == 6
+    assert {reason: [str(place) for place in found.places] for reason, found in report} == {
+        Reason.BAD_ROW: [f"{path}:4", f"{path}:7"]
+    }
+    assert report.counts[Reason.BAD_ROW].fault.startswith(
+        "image 4 has no file_name, or no id that is a number"
+    )
+
+
 def test_a_folder_that_an_archive_does_not_have_is_named(tmp_path):
     path, data = captioned(tmp_path, "archive with a top folder")
     with pytest.raises(InputError, match=r"images\.zip has no folder none; name one of its folders"):
@@ -229,6 +248,62 @@ def test_faults_are_counted_with_their_places(tmp_path):
     assert "0.png is not an image" in report.counts[Reason.BAD_IMAGE].fault
 
 
+HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40)
+
+
+def endings(home: Path, kept: str) -> Path:
+    """Images of two classes with rare endings and none, one HEIC file and two texts."""
+    for number in range(12):
+        path = image(home / LABELS[number % 2] / f"{number}.png", number)
+        path.rename(path.with_suffix((".jfif", ".JPE", "", ".upload")[number // 2 % 4]))
+    (home / "cat" / "phone.HEIC").write_bytes(HEIC)
+    (home / "dog" / "disguised").write_bytes(HEIC)
+    (home / "cat" / "README").write_text("Photos of cats.")
+    (home / "dog" / "notes.md").write_text("P1 3 is no picture")
+    if kept == "folder":
+        return home
+    made = shutil.make_archive(str(home), "zip" if kept == "zip" else "tar", home)
+    return Path(made)
+
+
+@pytest.mark.parametrize("kept", ["folder", "zip", "tar"])
+def test_images_of_every_ending_are_read_or_counted(kept, tmp_path):
+    path = str(endings(tmp_path / "photos", kept))
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    reader, report = open_images([path], DataConfig()), ReadReport()
+    assert len(list(reader.read(report))) == 12
+    assert {reason: found.count for reason, found in report} == {Reason.BAD_IMAGE: 2}
+    fault = report.counts[Reason.BAD_IMAGE].fault
+    assert fault.endswith(
+        "phone.HEIC has the format HEIC, which pillow does not decode here; convert it to JPEG or PNG"
+    )
+    names = [picture.name for picture in images_in(path)]
+    assert len(names) == 14
+    with suppress(ImageFault):
+        assert all(checked(find_picture(name)).facts.width == 8 for name in names)
+
+
+def test_a_folder_of_heic_names_the_format(tmp_path):
+    for number in range(6):
+        (tmp_path / "photos" / LABELS[number % 2]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / LABELS[number % 2] / f"{number}.heic").write_bytes(HEIC)
+    path = str(tmp_path / "photos")
+    assert recognise([path], DataConfig(), "text_to_text").task == "image_classification"
+    with pytest.raises(InputError, match=r"0\.heic has the format HEIC, .* 6 of 6 images cannot be used"):
+        list(open_images([path], DataConfig()).read(ReadReport()))
+
+
+def test_a_few_drawings_do_not_make_a_folder_of_images(tmp_path):
+    for number in range(30):
+        folder = tmp_path / "docs" / LABELS[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text("A sentence about something. " * 40)
+        (folder / "figure.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    glance = look_at([str(tmp_path / "docs")], DataConfig())
+    assert glance is not None
+    assert image_layout(glance) is None
+
+
 def test_images_outside_of_the_folder_are_not_read(tmp_path):
     by_class(tmp_path / "data" / "photos", 4)
     secret = image(tmp_path / "secret.png", 9)
@@ -238,6 +313,34 @@ def test_images_outside_of_the_folder_are_not_read(tmp_path):
     read = list(open_images([str(path)], DataConfig(columns="1:2", header=False)).read(report))
     assert [Path(example.image.name).name for example in read] == ["0.png", "2.png"]
     assert report[Reason.OUTSIDE_IMAGE] == 2
+
+
+def test_links_to_images_are_followed_and_links_to_folders_are_named(tmp_path):
+    folder, other = by_class(tmp_path / "photos", 6), by_class(tmp_path / "all", 8, seed=50)
+    (folder / "cat" / "link.png").symlink_to(other / "cat" / "0.png")
+    (folder / "dog" / "broken.png").symlink_to(other / "dog" / "none.png")
+    (folder / "bird").symlink_to(other / "cat")
+    report = ReadReport()
+    read = list(open_images([str(folder)], DataConfig()).read(report))
+    assert [Path(each.image.name).name for each in read if each.label == "cat"].count("link.png") == 1
+    assert len(read) == 7
+    places = {reason: [str(place) for place in found.places] for reason, found in report}
+    assert places == {
+        Reason.OUTSIDE_IMAGE: [f"{folder}/bird"],
+        Reason.MISSING_IMAGE: [f"{folder}/dog/broken.png"],
+    }
+    assert "bird is a link to a folder, which is not followed" in report.counts[Reason.OUTSIDE_IMAGE].fault
+
+
+def test_a_folder_of_links_to_folders_is_named(tmp_path):
+    by_class(tmp_path / "all", 4)
+    (tmp_path / "photos").mkdir()
+    for label in LABELS:
+        (tmp_path / "photos" / label).symlink_to(tmp_path / "all" / label)
+    with pytest.raises(
+        InputError, match=r"photos has links to folders \(cat, dog\), which are not followed"
+    ):
+        design({"data": {"train": [str(tmp_path / "photos")]}})
 
 
 def test_mostly_missing_images_are_an_error_that_names_the_first(tmp_path):

@@ -1,0 +1,1 @@
+"""Choices that the recipes of several tasks share."""
