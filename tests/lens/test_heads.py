@@ -202,7 +202,7 @@ def test_one_pair_is_enough_also_an_empty_source():
         assert all(math.isfinite(row.entropy) and math.isfinite(row.importance) for row in rows)
 
 
-@pytest.mark.parametrize("attention", ["bahdanau", "luong-dot", "multi-head", "none"])
+@pytest.mark.parametrize("attention", ["bahdanau", "luong-dot", "multi-head", "hierarchical", "none"])
 @pytest.mark.parametrize("feed", ["output", "nothing"])
 def test_recurrent_models_have_one_attention_and_say_so(attention, feed):
     readout = "state" if attention == "none" else "tanh"

@@ -183,15 +183,16 @@ def record_layers(
 @contextmanager
 def record_pooling(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Record the weights (B, S) of every attention pooling inside the block, by its name in the model; and
-    after it those of the words in a hierarchical attention, (T, S), of one row.
+    after it those of the words of all turns in a hierarchical attention, (T, S), of one row.
     """
     found: dict[str, Tensor] = {}
     parts = model.named_modules()
     words = {f"{name}.words" for name, part in parts if isinstance(part, HierarchicalAttention)}
+    words -= {site.name for site in sites(model)}  # of a source without turns
     looks: dict[str, list[Look]] = {name: [] for name in words}
 
     def keep(name: str) -> Callable[[Look], None] | None:
-        if name in words:
+        if name in looks:
             return looks[name].append
         pools = isinstance(model.get_submodule(name), AttentionPooling)
         return (lambda look: found.__setitem__(name, look.weights[:, 0, 0])) if pools else None
