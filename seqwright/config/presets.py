@@ -427,14 +427,15 @@ _LANGUAGE_MODELING: dict[str, Preset] = {
 
 _CONVERSATION: dict[str, Preset] = {
     "xing2018": Preset(
-        "Xing et al. 2018, Hierarchical Recurrent Attention Network for Response Generation, 4.3",
+        "Xing et al. 2018, Hierarchical Recurrent Attention Network for Response Generation, 3.3 and 4.3",
         {
             "encoder": {
                 "kind": "hierarchical",
-                "size": 1000,
+                "size": 2000,
                 "dropout": 0.0,
                 "lower": {"kind": "rnn", "cell": "gru", "embedding_size": 620},
-                "upper": {"kind": "rnn", "cell": "gru"},
+                "upper": "none",
+                "pooling": "mean",
             },
             "decoder": {
                 "kind": "rnn",
@@ -444,12 +445,14 @@ _CONVERSATION: dict[str, Preset] = {
                 "readout_size": 500,
                 "dropout": 0.0,
                 **_BAHDANAU,
+                "attention": "hierarchical",
             },
             "share": False,
             "tie": False,
         },
-        "a learned query attends to words, where that of the paper is the state of the decoder; the state of "
-        "the decoder attends to utterances in both",
+        "torch's GRU; the decoder starts from both final states of the last turn, the GRU over turns from a "
+        "learned vector, where the code of the authors takes the backward state of the last turn for both; "
+        "the output layer reads the maxout directly, as in bahdanau2015",
     ),
     "tiny-turns": Preset(
         "ours: a hierarchical encoder with Transformer levels, words to turns to conversation, and a decoder "

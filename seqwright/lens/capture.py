@@ -36,13 +36,13 @@ def capture(model: nn.Module) -> Iterator[Captured]:
 @contextmanager
 def recording(
     model: nn.Module,
-    recorder_for: Callable[[str], Callable[[Look], None]],
+    recorder_for: Callable[[str], Callable[[Look], None] | None],
     kinds: tuple[type[Attention] | type[pooling.Attention], ...] = (Attention,),
 ) -> Iterator[None]:
-    """Give every attention of these kinds its own recorder inside the block."""
+    """Give every attention of these kinds its own recorder inside the block; None: it keeps its own."""
     with ExitStack() as stack:
         for name, part in model.named_modules():
-            if isinstance(part, kinds):
+            if isinstance(part, kinds) and (recorder := recorder_for(name)) is not None:
                 stack.callback(setattr, part, "recorder", part.recorder)
-                part.recorder = recorder_for(name)
+                part.recorder = recorder
         yield

@@ -45,6 +45,24 @@ class Words:
     rows: Tensor  # the row of each sentence (N,)
     numbers: Tensor  # its place in that row (N,)
 
+    def from_last(self, count: int) -> list[tuple[Tensor, Places]]:
+        """Return the words of the last sentence of each of `count` rows, of the one before it, and so on:
+        vectors (count, T, D) and places. A row that has no such sentence has padding there.
+        """
+        behind = self.rows.bincount(minlength=count)[self.rows] - 1 - self.numbers  # sentences behind it (N,)
+        seen, width = self.places.seen, self.hidden.shape[1]
+        real = self.hidden.new_ones(self.hidden.shape[:2], dtype=torch.bool) if seen is None else seen
+        found = []
+        for number in range(int(behind.max()) + 1):
+            (own,) = (behind == number).nonzero(as_tuple=True)
+            rows, longest = self.rows[own], int(real[own].sum(1).max()) if seen is not None else width
+            hidden = self.hidden.new_zeros(count, longest, self.hidden.shape[2])
+            hidden = hidden.index_put((rows,), self.hidden[own, :longest])
+            visible = real.new_zeros(count, longest).index_put((rows,), real[own, :longest])
+            places = Places.run(0, longest, device=hidden.device)
+            found.append((hidden, places.with_seen(None if bool(visible.all()) else visible)))
+        return found
+
 
 @dataclass(frozen=True)
 class Encoded:

@@ -177,11 +177,12 @@ def join_keys(
 ) -> Any:
     """The keys of several layers for the rows of several states, each of so many groups of `width` rows.
 
-    They are of the kind of the first state that has keys; None if no state has any.
-    States with fewer keys get hidden ones, one without keys, before its first token, only such: see
-    `Places.join` and, for `by_place`, `Growth`. Layers that shared their places still do.
+    They are of the kind of the first state that has the most layers; None if no state has any.
+    States with fewer keys get hidden ones, one without keys, before its first token, or without a layer, only
+    such: see `Places.join` and, for `by_place`, `Growth`. Layers that shared their places still do.
     """
-    known = next((part for part in parts if part is not None and part[0] is not None), None)
+    having = [part for part in parts if part is not None and part[0] is not None]
+    known = max(having, key=len, default=None)
     if known is None:
         return None
     if isinstance(known, StackedCache) and all(
@@ -222,7 +223,7 @@ def lay_last(x: Tensor | None, into: Tensor) -> None:
 
 def _layer(part: Past | None, number: int, shape: Keys, groups: int) -> Keys:
     """The keys of a layer; of a state without keys none, in the shape of another state's."""
-    found = None if part is None else part[number]
+    found = None if part is None or number >= len(part) else part[number]
     if found is not None:
         return found
     _, heads, _, size = shape.both.shape

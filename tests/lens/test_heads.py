@@ -213,7 +213,7 @@ def test_a_model_without_heads_or_tokens_has_one_sentence():
             vocabulary(model)
 
 
-@pytest.mark.parametrize("attention", ["bahdanau", "luong-dot", "multi-head", "none"])
+@pytest.mark.parametrize("attention", ["bahdanau", "luong-dot", "multi-head", "hierarchical", "none"])
 @pytest.mark.parametrize("feed", ["output", "nothing"])
 def test_recurrent_models_have_one_attention_and_say_so(attention, feed):
     readout = "state" if attention == "none" else "tanh"

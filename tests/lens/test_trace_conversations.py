@@ -53,26 +53,49 @@ def test_a_given_reply_has_the_probability_of_score(name):
     assert trace.document["output"]["log_prob"] == pytest.approx(score, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["xing2018", "tiny-turns"])
-def test_words_and_turns_have_the_weights_of_both_levels(name):
-    model = talker(name, 99)
-    trace = model.look(TURNS)
+def decoded_again(model, trace):
+    """The weights of each attention while the reply of a trace is decoded."""
     tokens = [piece["id"] for piece in trace.document["output"]["pieces"]]
-    pieces = trace.document["source"]["pieces"]
     with capture(model.model) as seen, evaluating(model.model):
         (row,) = model.task.encode(list(model.task.inputs([TURNS])))
         state = model.model.start(model.task.source_of(Ragged.of([row.columns["source"]])))
         model.model.decoder(torch.tensor([[2, *tokens[:-1]]]), state)
+    return seen
+
+
+def test_words_and_turns_have_the_weights_of_both_levels():
+    model = talker("tiny-turns", 99)
+    trace = model.look(TURNS)
+    seen, pieces = decoded_again(model, trace), trace.document["source"]["pieces"]
     words = trace.attention("words", 0)[0]  # (turns, tokens)
     assert words.shape == (3, len(pieces))
     for number, (turn, weights) in enumerate(zip(TURNS, seen["encoder.pooling"][0], strict=True)):
         own = [place for place, weight in enumerate(words[number]) if weight > 0]
         assert "".join(pieces[place]["text"] for place in own) == turn
         assert words[number, own] == pytest.approx(weights[0, 0, : len(turn)].numpy(), abs=1e-4)
-    outer = trace.attention("cross", 0)
-    crossed = seen[next(each for each in seen if each.endswith(".cross") or each == "decoder.attention")]
-    expected = torch.cat(crossed, 2)[0].numpy()  # (H, T, turns)
-    assert outer == pytest.approx(expected, abs=1e-4)
+    expected = seen["decoder.stack.blocks.0.cross"][0][0].numpy()  # (H, T, turns)
+    assert trace.attention("cross", 0) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["xing2018", "hierarchical at once"])
+def test_of_a_hierarchical_attention_both_levels_follow_the_step(name):
+    """Each turn has words with weights of sum 1 at each step, and they change from step to step."""
+    model = talker(name, 99)
+    trace = model.look(TURNS)
+    seen, steps = decoded_again(model, trace), len(trace.document["steps"])
+    words = trace.attention("words", 0)[0]  # (T, tokens)
+    assert trace.document["kinds"]["words"]["rows"] == "steps"
+    assert words.shape == (steps, sum(map(len, TURNS)))
+    ends = np.cumsum([0, *map(len, TURNS)])
+    calls = seen["decoder.attention.words"]  # of each step the turns, the last one first
+    for number in range(3):
+        own = torch.cat([call[0, 0] for call in calls[2 - number :: 3]]).numpy()  # (T, tokens of the turn)
+        assert words[:, ends[number] : ends[number + 1]] == pytest.approx(own, abs=1e-4)
+        assert own.sum(-1) == pytest.approx(1, abs=1e-4)
+        assert np.abs(own - own[0]).max() > 1e-3
+    outer = torch.cat(seen["decoder.attention.turns"])[:, 0, 0].numpy()  # (T, turns)
+    assert trace.attention("cross", 0)[0] == pytest.approx(outer, abs=1e-4)
+    assert trace.layers("cross") == 1
 
 
 def test_the_weights_after_a_prompt_are_those_of_one_sequence():

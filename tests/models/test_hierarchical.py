@@ -9,6 +9,7 @@ import torch
 from cases import TOLERANCE
 from torch.testing import assert_close
 
+from seqwright.config.presets import PINNED
 from seqwright.data.batch import Segments, Tokens
 from seqwright.errors import ConfigError
 from seqwright.lens.capture import capture
@@ -115,6 +116,79 @@ def test_yang_2016_has_the_sizes_of_the_paper():
     attention = 100 * 100 + 100 + 100
     expected = 1000 * 200 + gru[200] + attention + gru[100] + attention + 100 * 5 + 5
     assert sum(weight.numel() for weight in model.parameters()) == expected
+
+
+def test_xing_2018_has_the_sizes_of_the_paper():
+    """Embeddings of 620, states of 1000 in each direction and in the decoder (section 4.3)."""
+    with torch.device("meta"):
+        model = build_model("xing2018", source_vocabulary=1000, target_vocabulary=1000)
+    gru = {inputs: 3 * 1000 * (inputs + 1000 + 2) for inputs in (620, 620 + 1000, 2000)}
+    words = 2000 * 1000 + 2000 * 1000 + 1000  # queries of two states, keys of both directions, the score
+    turns = gru[2000] + 1000 + 1000 * 1000 + 1000 * 1000 + 1000
+    readout = (1000 + 620 + 1000) * 1000 + 1000 + 500 * 1000  # a maxout, and the output layer
+    first = 2000 * 1000 + 1000
+    expected = 2 * 1000 * 620 + 2 * gru[620] + words + turns + gru[620 + 1000] + readout + first
+    assert sum(weight.numel() for weight in model.parameters()) == expected
+
+
+def test_a_run_keeps_the_earlier_description_of_xing_2018():
+    """With a learned query for the words, a GRU over turns in the encoder, and one attention."""
+    gru = {"kind": "rnn", "cell": "gru"}
+    sizes = {"size": 1000, "dropout": 0.0}
+    wiring = {"attention": "bahdanau", "query": "previous", "feed": "context", "readout": "maxout"}
+    earlier = {
+        "encoder": {"kind": "hierarchical", **sizes, "lower": {**gru, "embedding_size": 620}, "upper": gru},
+        "decoder": {**gru, **sizes, "embedding_size": 620, "readout_size": 500, "start": "tanh", **wiring},
+        "share": False,
+        "tie": False,
+    }
+    table = {"preset": "xing2018", PINNED: earlier, "size": 8}
+    model = build_model(table, source_vocabulary=9, target_vocabulary=9)
+    names = {name.rpartition(".")[0] for name, _ in model.named_parameters()}
+    assert {"encoder.pooling.map", "encoder.upper.recurrent.layers.0", "decoder.attention.query"} <= names
+    assert not any(name.startswith("decoder.attention.words") for name in names)
+
+
+@pytest.mark.parametrize("preset", ["xing2018", "tiny-turns"])
+def test_a_conversation_is_decoded_in_a_batch_as_alone(preset):
+    """Turns of different numbers and lengths: selected, joined and in pieces, each row as if alone."""
+    torch.manual_seed(1)
+    sizes = {"size": 8, "decoder": {"embedding_size": 6}} if preset == "xing2018" else {"size": 8}
+    model = build_model({"preset": preset, **sizes}, source_vocabulary=9, target_vocabulary=9)
+    model = model.double().eval()
+    target = torch.tensor([[5, 6, 7, 8], [8, 4, 5, 6], [6, 6, 4, 7]])
+    with torch.no_grad():
+        alone = [model.decoder(target[i : i + 1], model.start(batch([TEXTS[i]])))[0][0] for i in range(3)]
+        whole, _ = model.decoder(target, model.start(batch(TEXTS)))
+        assert_close(whole, torch.stack(alone), **TOLERANCE)
+        first, state = model.decoder(target[:, :1], model.start(batch(TEXTS)))
+        rows = [2, 0, 0, 1]
+        second, state = model.decoder(target[rows, 1:3], state.select(rows))
+        assert_close(torch.cat([first[rows], second], 1), whole[rows, :3], **TOLERANCE)
+        _, other = model.decoder(target[1:2, :3], model.start(batch([TEXTS[1]])))
+        third, _ = model.decoder(target[[*rows, 1], 3:], state.join([other]))
+        assert_close(third[:, 0], whole[[*rows, 1], 3], **TOLERANCE)
+        _, longest = model.decoder(target[2:, :3], model.start(batch(TEXTS[2:])))
+        joined, _ = model.decoder(target[[1, 2], 3:], other.join([longest]))  # more turns join fewer
+        assert_close(joined[:, 0], whole[[1, 2], 3], **TOLERANCE)
+
+
+def test_words_of_another_size_than_the_encoder_are_refused():
+    levels = {"kind": "hierarchical", "lower": {"kind": "rnn", "size": 12}, "upper": "rnn", "size": 8}
+    description = {"encoder": levels, "decoder": {"kind": "rnn", "attention": "hierarchical", "size": 8}}
+    model = build_model({**description, "tie": False}, source_vocabulary=9, target_vocabulary=9)
+    with pytest.raises(ConfigError, match=r"words, of size 12, not 8; set encoder.upper = none"):
+        model.start(batch(TEXTS))
+
+
+def test_without_an_upper_level_sentences_are_a_bag():
+    part, turned = encoder(lower=GRU, upper="none"), TEXTS[2][::-1]
+    with torch.no_grad():
+        one, two = part(batch([TEXTS[2]])), part(batch([turned]))
+    assert_close(one.hidden.flip(1), two.hidden, **TOLERANCE)
+    assert_close(
+        one.final[0][-1], part.lower.encode(part.embedding(torch.tensor(TEXTS[2][2:])), None).final[0][-1]
+    )
 
 
 def test_the_levels_share_options_unless_they_have_their_own():

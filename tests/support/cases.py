@@ -125,6 +125,9 @@ def decoders() -> dict[str, Spec]:
             found[f"{kind}:{name}"] = {"encoder": encoder, "decoder": {"kind": kind, **options}}
         for name, options in without_memory().get(kind, DEFAULT).items():
             found[f"alone-{kind}:{name}"] = {"kind": "decoder_only", "decoder": {"kind": kind, **options}}
+    words = {"kind": "hierarchical", "upper": "none"}
+    for name in ("hierarchical", "hierarchical-previous", "hierarchical-at-once"):  # each token is a turn
+        found[f"rnn:{name}-turns"] = {"encoder": words, "decoder": {"kind": "rnn", **rnns()[name]}}
     return found
 
 
@@ -152,6 +155,7 @@ def encoders() -> dict[str, Spec]:
     ):
         found[f"hierarchical:{name}"] = {"kind": "hierarchical", "lower": lower, "upper": upper}
     found["hierarchical:mean"] = {"kind": "hierarchical", "pooling": "mean"}
+    found["hierarchical:one-level"] = {"kind": "hierarchical", "upper": "none"}
     return found
 
 

@@ -22,6 +22,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "flat": {"preset": "tiny", **_SMALL},
     "decoder_only": {"kind": "decoder_only", "preset": "tiny", **_SMALL},
     "xing2018": {"preset": "xing2018", "size": 16},
+    "hierarchical at once": {
+        "preset": "xing2018",
+        "size": 16,
+        "decoder": {"query": "current", "feed": "nothing", "readout": "tanh"},
+    },
     "tiny-turns": {"preset": "tiny-turns", "size": 16},
     "dual_encoder": {"kind": "dual_encoder", "preset": "tiny", **_SMALL},
     "dual_encoder of n-grams": {"preset": "tiny-retriever", "size": 16, "embedding_size": 16, "dropout": 0.0},

@@ -310,7 +310,7 @@ class _Members(_Files):
                     yield Found(home, name, home.label(name) or "", home.place(name))
                 continue
             if images and not (self._twins or any(map(os.path.dirname, images))):
-                tables = [name for name in names if ending(name) in (*TABLES, *OBJECTS)]
+                tables = [name for name in home.names if ending(name) in (*TABLES, *OBJECTS)]
                 table = "a table of their labels or captions"
                 if tables and os.path.isdir(self.path):
                     table += f", such as {os.path.join(self.path, tables[0])}"

@@ -17,10 +17,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seqwright.data.batch import Segments
 from seqwright.errors import ConfigError
 from seqwright.models.ensemble import Ensemble
 from seqwright.nn.attention import Attention
 from seqwright.nn.blocks import Block
+from seqwright.nn.hierarchical_attention import HierarchicalAttention
 
 Kind = Literal["enc", "dec", "cross"]
 Side = Literal["encoder", "decoder"]
@@ -84,15 +86,22 @@ def check_sides(model: nn.Module) -> None:
 
 
 def sites(model: nn.Module) -> list[Site]:
-    """Every attention of a model: enc in the encoder, dec if causal, else cross. Layers count by kind."""
+    """Every attention of a model: enc in the encoder, dec if causal, else cross. Layers count by kind.
+
+    Of a hierarchical attention it is the level whose keys are the vectors of the encoder, one for one: turns,
+    or the words of a source that has none.
+    """
     if isinstance(model, Ensemble):
         raise ConfigError(f"an ensemble of {len(model.members)} models has no heads; use predictor.member(1)")
     blocks = [part for part in model.modules() if isinstance(part, Block)]
     stacked = {part for block in blocks for part in block.children()}
     in_blocks = {block.attention for block in blocks if not block.growth.windowed}
+    segmented = getattr(sides(model).get("encoder"), "reads", None) is Segments
+    two_levels = [part for part in model.modules() if isinstance(part, HierarchicalAttention)]
+    other_levels = {part.words if segmented else part.turns for part in two_levels}
     found: dict[Kind, list[Site]] = {kind: [] for kind in KINDS}
     for name, part in model.named_modules():
-        if isinstance(part, Attention) and not name.startswith(NO_SITES):
+        if isinstance(part, Attention) and part not in other_levels and not name.startswith(NO_SITES):
             kind: Kind = "enc" if name.startswith("encoder.") else "dec" if part.mask.causal else "cross"
             site = Site(kind, len(found[kind]), name, part, part in stacked, part not in in_blocks)
             found[kind].append(site)

@@ -21,7 +21,8 @@ from seqwright.lens.capture import recording
 from seqwright.lens.heads.gates import Kind, Side, Site, sites
 from seqwright.lens.heads.roles import AttentionBatch, Behaviour, HeadStatistics
 from seqwright.lens.trace.packing import pooled
-from seqwright.nn.attention import Look
+from seqwright.nn.attention import Attention, Look
+from seqwright.nn.hierarchical_attention import HierarchicalAttention
 from seqwright.nn.masks import AttentionContext, Places
 from seqwright.nn.pooling import Attention as AttentionPooling
 from seqwright.nn.recurrent import Pass, Recurrent
@@ -48,11 +49,15 @@ class AttentionRecord:
     _looks: list[Look] = field(default_factory=list, repr=False)
 
     def add(self, look: Look) -> None:
-        """Add one call. A recurrent decoder calls its attention for each token, a Transformer once.
+        """Add one call. A recurrent decoder calls its attention for each token, a Transformer once. Keys that
+        depend on the query are a group for each of them.
 
         An encoder that cuts its input into parts has other rows and keys, and a compressed memory has other
         keys; they are left out.
         """
+        if look.weights.shape[0] == self.queries and look.weights.shape[2] == 1:
+            q, scores, weights = (each.transpose(0, 2) for each in (look.q, look.scores, look.weights))
+            look = replace(look, q=q, scores=scores, weights=weights)
         if not self.site.by_token or look.weights.shape[0] != 1 or look.weights.shape[3] != self.keys:
             return
         self._looks.append(look)
@@ -63,7 +68,8 @@ class AttentionRecord:
         self.behaviours = self._behaviours(weights)
         self.weights = pooled(numpy(weights[0]), self.block)
         size = sum(look.q.numel() for look in looks) + looks[-1].keys.k.numel() + looks[-1].keys.v.numel()
-        if 4 * size <= self.max_bytes:
+        same_keys = looks[-1].keys.groups == 1 and all(look.keys is looks[-1].keys for look in looks)
+        if same_keys and 4 * size <= self.max_bytes:
             self.vectors = vectors_of(self.site, looks, weights)
 
     @property
@@ -163,7 +169,8 @@ def record_layers(
         attentions[site.name] = AttentionRecord(site, queries, keys, (next(sides),) * 2, max_bytes)
     recurrent: list[RecurrentRecord] = []
     with ExitStack() as stack:
-        stack.enter_context(recording(model, lambda name: attentions[name].add))
+        adding = {name: record.add for name, record in attentions.items()}
+        stack.enter_context(recording(model, adding.get))
         for name, part in model.named_modules():
             if isinstance(part, Recurrent):
                 layers = [RecurrentRecord(name, part, layer) for layer in range(len(part.layers))]
@@ -175,14 +182,36 @@ def record_layers(
 
 @contextmanager
 def record_pooling(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Record the weights (B, S) of every attention pooling inside the block, by its name in the model."""
+    """Record the weights (B, S) of every attention pooling inside the block, by its name in the model; and
+    after it those of the words of all turns in a hierarchical attention, (T, S), of one row.
+    """
     found: dict[str, Tensor] = {}
+    parts = model.named_modules()
+    words = {f"{name}.words" for name, part in parts if isinstance(part, HierarchicalAttention)}
+    words -= {site.name for site in sites(model)}  # of a source without turns
+    looks: dict[str, list[Look]] = {name: [] for name in words}
 
-    def keep(name: str) -> Callable[[Look], None]:
-        return lambda look: found.__setitem__(name, look.weights[:, 0, 0])
+    def keep(name: str) -> Callable[[Look], None] | None:
+        if name in looks:
+            return looks[name].append
+        pools = isinstance(model.get_submodule(name), AttentionPooling)
+        return (lambda look: found.__setitem__(name, look.weights[:, 0, 0])) if pools else None
 
-    with recording(model, keep, (AttentionPooling,)):
+    with recording(model, keep, (AttentionPooling, Attention)):
         yield found
+    found |= {name: _words_by_step(calls) for name, calls in looks.items() if calls}
+
+
+def _words_by_step(looks: Sequence[Look]) -> Tensor:
+    """The weights of the words of all turns at each step, (T, words), as the mean of the heads.
+
+    A hierarchical attention calls that of the words for one turn after the other, the last turn first. A turn
+    has the same keys at every step.
+    """
+    turns: dict[int, list[Tensor]] = {}
+    for look in looks:
+        turns.setdefault(id(look.keys), []).append(look.weights[0].mean(0))  # (Q, K)
+    return torch.cat([torch.cat(calls) for calls in reversed(turns.values())], -1)
 
 
 def numpy(x: Tensor) -> np.ndarray:

@@ -15,7 +15,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from seqwright.config.registry import Count, check_options, unknown
+from seqwright.config.registry import Count, check_options, parse, unknown
 from seqwright.config.validation import Doc
 from seqwright.data.batch import PAD
 from seqwright.errors import ConfigError
@@ -23,7 +23,8 @@ from seqwright.models import Decoder, Encoded, join_lengths, same_width
 from seqwright.nn.attention import Attention
 from seqwright.nn.dropout import Dropout
 from seqwright.nn.embedding import Embedding
-from seqwright.nn.kv_cache import Keys, join_keys, select_keys
+from seqwright.nn.hierarchical_attention import HierarchicalAttention
+from seqwright.nn.kv_cache import Keys, Memory, join_keys, select_keys
 from seqwright.nn.loss import add_to_objective
 from seqwright.nn.masks import AttentionContext, Places, regroup, take
 from seqwright.nn.pooling import masked_mean
@@ -38,7 +39,9 @@ RECIPES: dict[str, dict[str, Any]] = {
     "luong-general": {"score": "bilinear", "projections": ""},
     "luong-concat": {"score": "additive", "projections": "qk", "bias": False},
     "multi-head": {"score": "scaled_dot", "heads": 4},
+    "hierarchical": {"kind": "hierarchical"},
 }
+KINDS = {"plain": Attention, "hierarchical": HierarchicalAttention}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,7 @@ class RnnState:
     groups: int
     cells: Cells  # each (layers, R, size)
     output: Tensor  # (R, size)
-    memory: Keys | None
+    memory: Memory  # the keys of the source, for a hierarchical attention of each turn, the last one first
     context: Tensor | None  # the fixed context vector without attention (G, memory size, 0 without a source)
     length: int | Tensor = 0  # tokens so far, (rows,) where padding made the rows differ
     width: int = 1
@@ -56,7 +59,7 @@ class RnnState:
     def select(self, rows: Sequence[int]) -> RnnState:
         groups, width = regroup(rows, self.width, self.groups)
         index = torch.tensor(rows, dtype=torch.long, device=self.output.device)
-        (memory,) = select_keys([self.memory], groups, rows, width)
+        memory: Any = self.memory and select_keys(self.memory, groups, rows, width)
         cells = tuple(part.index_select(1, index) for part in self.cells)
         output, context = self.output.index_select(0, index), take(self.context, groups)
         return RnnState(len(rows) // width, cells, output, memory, context, take(self.length, rows), width)
@@ -64,27 +67,28 @@ class RnnState:
     def join(self, others: Sequence[RnnState]) -> RnnState:
         states = same_width([self, *others])
         groups, width = [state.groups for state in states], states[0].width
-        keys = join_keys([[state.memory] for state in states], groups, width)
+        memory = join_keys([state.memory for state in states], groups, width)
         cells = tuple(torch.cat(parts, 1) for parts in zip(*(state.cells for state in states), strict=True))
         output = torch.cat([state.output for state in states])
         contexts = [state.context for state in states if state.context is not None]
         context = torch.cat(contexts) if contexts else None
         length = join_lengths([(state.length, state.groups * width) for state in states])
-        return RnnState(sum(groups), cells, output, None if keys is None else keys[0], context, length, width)
+        return RnnState(sum(groups), cells, output, memory, context, length, width)
 
     def spread(self) -> RnnState:
         """Each row in a group of its own."""
         rows = range(self.groups * self.width)
         groups = [row // self.width for row in rows]
-        (memory,) = select_keys([self.memory], groups, rows, 1)
+        memory: Any = self.memory and select_keys(self.memory, groups, rows, 1)
         return replace(self, groups=len(rows), memory=memory, context=take(self.context, groups), width=1)
 
 
 class Rnn(Decoder):
     """Recurrent layers with or without attention.
 
-    attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head), a table of options of
-    an attention, or none.
+    attention: a recipe (bahdanau, luong-dot, luong-general, luong-concat, multi-head, hierarchical), a table
+    of options of an attention, or none. With kind = "hierarchical" it attends to the words of each turn and
+    then to the turns (Xing et al. 2018); a source without turns is one.
     query: whether the previous state (Bahdanau) or the current one (Luong) is the query of the attention.
     feed: the input of the cells in addition to the embedding: nothing, the context, or the last output
     (Luong's input feeding).
@@ -140,6 +144,8 @@ class Rnn(Decoder):
             raise ConfigError('feed = "context" needs query = "previous"; use that, or feed = "output"')
         if not attends and (gate or coverage):
             raise ConfigError("gate and coverage are options of the attention; set attention = bahdanau")
+        if coverage and isinstance(self.attention, HierarchicalAttention):
+            raise ConfigError("coverage needs one attention to the source; use attention = bahdanau")
         if coverage and query == "current":
             raise ConfigError('coverage needs query = "previous"; use that, or coverage = 0')
         if attends and readout == "state" and feed != "context":
@@ -150,7 +156,7 @@ class Rnn(Decoder):
             zeros = self.embedding.weight.new_zeros
             return RnnState(rows, self.recurrent.empty(rows), zeros(rows, self.size), None, zeros(rows, 0))
         rows = len(encoded.hidden)
-        memory = None if self.attention is None else self.attention.keys(encoded.hidden, encoded.places)
+        memory = None if self.attention is None else _memory(self.attention, encoded)
         cells, summary = self.bridge(encoded)
         context = summary if self.attention is None else None
         return RnnState(rows, cells, encoded.hidden.new_zeros(rows, self.size), memory, context)
@@ -171,13 +177,14 @@ class Rnn(Decoder):
 
     def _uncovered(self, queries: Tensor, tokens: Tensor, state: RnnState) -> Tensor:
         """Σ over rows and places of (1 − Σ_t α_t)²; padding tokens do not look (Xu et al. 2015, eq. 14)."""
-        assert self.attention is not None
+        assert isinstance(self.attention, Attention)
         assert state.memory is not None
         context = AttentionContext(Places.run(0, queries.shape[1], device=queries.device), state.width)
-        weights = self.attention.weights(queries, context, state.memory).mean(1)  # (R, T, K)
+        (keys,) = state.memory
+        weights = self.attention.weights(queries, context, keys).mean(1)  # (R, T, K)
         looks = (tokens != PAD)[..., None] * weights
         missing = 1 - looks.sum(1)
-        seen = state.memory.places.seen
+        seen = keys.places.seen
         return (missing if seen is None else missing * seen).square().sum()
 
     def _step(self, embedded: Tensor, state: RnnState) -> RnnState:
@@ -214,12 +221,14 @@ class Rnn(Decoder):
         else:
             pos = state.length[:, None] + torch.arange(count, device=queries.device)  # (R, count)
             places = Places(pos.view(state.groups, -1))
-        context = self.attention(folded, AttentionContext(places, state.width), state.memory)
+        context = self.attention(folded, AttentionContext(places, state.width), *state.memory)
         context = context.view(rows, count, -1)
         return context if self.gate is None else self.gate(queries).sigmoid() * context
 
 
-def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None) -> Attention | None:
+def _attention(
+    spec: str | Mapping[str, Any] | None, size: int, memory_size: int | None
+) -> Attention | HierarchicalAttention | None:
     if spec == "none" or (spec is None and memory_size is None):
         return None
     if memory_size is None:
@@ -229,8 +238,23 @@ def _attention(spec: str | Mapping[str, Any] | None, size: int, memory_size: int
         if spec not in RECIPES:
             raise ConfigError(unknown("attention of the rnn decoder", spec, ["none", *RECIPES]))
         spec = RECIPES[spec]
-    check_options("attention of the rnn decoder", Attention, spec)
-    return Attention(size, memory_size, **spec)
+    kind, options = parse("attention", {"kind": "plain", **spec})
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConfigError(unknown("kind of attention of the rnn decoder", kind, list(KINDS)))
+    check_options("attention of the rnn decoder", KINDS[kind], options)
+    return KINDS[kind](size, memory_size, **options)
+
+
+def _memory(attention: Attention | HierarchicalAttention, encoded: Encoded) -> tuple[Keys, ...]:
+    """The keys that an attention reads: of the vectors of the source, or of the words of each turn."""
+    parts = [(encoded.hidden, encoded.places)]
+    if isinstance(attention, HierarchicalAttention) and encoded.words is not None:
+        size, words = encoded.hidden.shape[-1], encoded.words
+        if words.hidden.shape[-1] != size:
+            rule = f"attention = hierarchical reads words, of size {words.hidden.shape[-1]}, not {size}"
+            raise ConfigError(f"{rule}; set encoder.upper = none, or both levels to one size")
+        parts = words.from_last(len(encoded.hidden))
+    return tuple(attention.keys(*part) for part in parts)
 
 
 def _where(real: Tensor, after: RnnState, before: RnnState) -> RnnState:

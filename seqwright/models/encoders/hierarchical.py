@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seqwright.config.registry import Count, parse
 from seqwright.data.batch import Segments, Tokens
 from seqwright.data.tokenizer import FIRST
 from seqwright.errors import ConfigError
-from seqwright.models import ENCODERS, Encoded, Encoder, SequenceEncoder, Words, sample_ids
+from seqwright.models import ENCODERS, Encoded, Encoder, SequenceEncoder, Words, sample_ids, sequence_places
 from seqwright.nn.attention import Spec
 from seqwright.nn.embedding import Embedding
 from seqwright.nn.pooling import POOLINGS
@@ -50,10 +50,14 @@ class Hierarchical(Encoder):
         self.lower = _level("lower", lower, **common)
         self.embedding = Embedding(vocabulary, self.lower.input_size)
         self.pooling = POOLINGS.build(pooling, size=self.lower.size)
-        self.upper = _level("upper", upper, embedding_size=self.lower.size, **common)
-        fits = self.upper.input_size == self.lower.size
-        self.between = nn.Identity() if fits else nn.Linear(self.lower.size, self.upper.input_size)
-        self.size = self.upper.size
+        between: nn.Module = nn.Identity()
+        self.upper = None
+        if upper != "none":
+            self.upper = _level("upper", upper, embedding_size=self.lower.size, **common)
+            if self.upper.input_size != self.lower.size:
+                between = nn.Linear(self.lower.size, self.upper.input_size)
+        self.between = between
+        self.size = self.lower.size if self.upper is None else self.upper.size
 
     def forward(self, source: Segments | Tokens) -> Encoded:
         source = Segments.of_tokens(source) if isinstance(source, Tokens) else source
@@ -63,8 +67,12 @@ class Hierarchical(Encoder):
         shape = len(source.counts), source.longest, pooled.shape[-1]
         sentences = pooled.new_zeros(shape).index_put((rows, numbers), pooled)  # (B, S, D)
         full = len(rows) == shape[0] * shape[1]
-        upper = self.upper.encode(sentences, None if full else source.counts)
+        counts = None if full else source.counts
         below = Words(lower.hidden, lower.places, rows, numbers)
+        if self.upper is None:
+            final = None if lower.final is None else _of_last(lower.final, source.counts)
+            return Encoded(sentences, sequence_places(sentences, counts), final, below)
+        upper = self.upper.encode(sentences, counts)
         return Encoded(upper.hidden, upper.places, upper.final, below)
 
     def sample(self, lengths: Sequence[int], seeds: Sequence[int]) -> Segments:
@@ -76,6 +84,12 @@ class Hierarchical(Encoder):
             inner += torch.randint(1 << 30, (length,), generator=generator).tolist()
         ids = sample_ids(sizes, inner, FIRST, self.embedding.vocabulary, padding=FIRST)
         return Segments(Tokens(ids, torch.tensor(sizes)), torch.tensor(lengths))
+
+
+def _of_last(states: tuple[Tensor, ...], counts: Tensor) -> tuple[Tensor, ...]:
+    """The states of the last sentence of each row, (layers, N, size) -> (layers, B, size); zeros without."""
+    last, some = (counts.cumsum(0) - 1).clamp(min=0), (counts > 0)[:, None]
+    return tuple(part[:, last] * some for part in states)
 
 
 def _level(name: str, spec: Spec, **options: Any) -> SequenceEncoder:

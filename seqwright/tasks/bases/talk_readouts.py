@@ -84,7 +84,7 @@ def reply_readout(
     from seqwright.lens.heads.gates import sides
     from seqwright.lens.trace import steps
     from seqwright.lens.trace.pieces import piece_entries, symbol_text
-    from seqwright.lens.trace.readout import Readout, by_parts
+    from seqwright.lens.trace.readout import Pooled, Readout, by_parts
 
     tokenizer: Tokenizer = task.source
     if found is None:
@@ -107,7 +107,9 @@ def reply_readout(
     )
     if not isinstance(source, Segments):
         return replace(readout, axes=_turns(context), kinds=AFTER_CONTEXT if readout.prompted else {})
-    return replace(by_parts(readout, context.lengths, TURNS), kinds=TO_TURNS)
+    by_turn = by_parts(readout, context.lengths, TURNS)
+    at_each_step = {"decoder.attention.words": Pooled("words", "Words of the turns", "steps", "source")}
+    return replace(by_turn, kinds=TO_TURNS, pooled={**by_turn.pooled, **at_each_step})
 
 
 def retrieval_readout(

@@ -30,10 +30,10 @@ def test_turns_and_words_have_the_weights_of_both_levels_at_each_step(look, name
     page.press("End")
     last = len(outer) - 1
     page.wait(f"document.querySelector('.levels .number').textContent === '{outer[last][0]:.3f}'")
-    inner = trace.attention("words", 0)[0]
+    inner = trace.attention("words", 0)[0]  # of each turn, or of each step
     rows = table(page)
     assert [row[2] for row in rows] == [*("".join(TURNS).replace(" ", "␣"))]
-    weights = inner.sum(0)
+    weights = inner[last] if trace.document["kinds"]["words"]["rows"] == "steps" else inner.sum(0)
     assert [float(row[3]) for row in rows] == pytest.approx(weights.tolist(), abs=1e-3)
     for row in rows:
         expected = outer[last][int(row[0]) - 1] ** 0.5 * float(row[3])
