@@ -50,5 +50,15 @@ class Refusal(Exception):
         return {"Retry-After": str(max(1, min(120, round(self.retry_after + 0.5))))}
 
 
+def check_texts(name: str, value: Any, limits: Limits) -> None:
+    """Refuse an option with too many values, or with a text that is too long: `prefix`, `stop`."""
+    texts = value if isinstance(value, list) else [value]
+    if len(texts) > (most := limits.items):
+        raise Refusal(400, f"{name} has {len(texts)} values; at most {most}", fields={"param": name})
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+    if longest > (most := limits.characters):
+        raise Refusal(400, f"{name} has {longest} characters; at most {most}", fields={"param": name})
+
+
 def closing() -> Refusal:
     return Refusal(503, "the server is shutting down; send the request again", 1, "closed")

@@ -22,7 +22,7 @@ from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.corrections import add_correction
 from seqwright.serve.dispatcher import Dispatcher, Entry
 from seqwright.serve.host import Source, WorkerProcess, WorkerThread
-from seqwright.serve.limits import Limits, Refusal
+from seqwright.serve.limits import Limits, Refusal, check_texts
 from seqwright.serve.messages import Piece, Ticket
 from seqwright.serve.metrics import Metrics
 
@@ -117,13 +117,8 @@ class Served:
             value, most = options.get(name), getattr(self.limits, limit)
             if isinstance(value, int) and value > most:
                 raise Refusal(400, f"{name} is {value}; it must be at most {most}", fields={"param": name})
-        for name, value in options.items():  # prefix, stop: a text, or several
-            texts = value if isinstance(value, list) else [value]
-            if len(texts) > (most := self.limits.items):
-                raise Refusal(400, f"{name} has {len(texts)} values; at most {most}", fields={"param": name})
-            longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
-            if longest > (most := self.limits.characters):
-                raise Refusal(400, f"{name} has {longest} characters; at most {most}", fields={"param": name})
+        for name, value in options.items():
+            check_texts(name, value, self.limits)
         if reserved := {"count", "search", "self", "options"} & options.keys():
             raise Refusal(400, f"{', '.join(sorted(reserved))}: there is no such option; leave it out")
         try:

@@ -158,6 +158,8 @@ def test_a_conversation_replies_to_all_messages(tmp_path, kind):
         ({"logit_bias": {"1": 2}}, 400, "logit_bias is not supported; leave it out"),
         ({"stream": True, "max_tokens": 5000}, 400, "max_length is 5000"),
         ({"stop": ["a"] * 5}, 400, "stop"),
+        ({"stop": "a" * 900_000}, 400, "stop has 900000 characters; at most 20000"),
+        ({"stop": ["a", "b" * 20_001]}, 400, "stop has 20001 characters; at most 20000"),
     ],
 )
 def test_errors_have_the_shape_of_the_client(server, body, status, says):

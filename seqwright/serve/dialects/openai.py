@@ -27,13 +27,13 @@ from seqwright.serve.http import (
     together,
     while_connected,
 )
-from seqwright.serve.limits import Refusal
+from seqwright.serve.limits import Refusal, check_texts
 from seqwright.serve.messages import Piece
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
 from seqwright.serve.page import panel_of
+from seqwright.serve.stops import Stops
 
-REPLACEMENT = "\ufffd"  # what the bytes of an incomplete character decode to
 REASONS = {"end": "stop", "stop": "stop", "length": "length"}
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -182,6 +182,7 @@ def _described(model: Served) -> dict[str, Any]:
 
 def _writer(model: Served, asked: Common) -> Served:
     asked.check()
+    check_texts("stop", asked.stops, model.limits)
     if not model.writes:
         raise Refusal(400, f"{model.name} does not write text; use /v1/predict", fields={"param": "model"})
     return model
@@ -308,7 +309,7 @@ async def _write(
     index: int,
 ) -> AsyncIterator[tuple[Choice, str]]:
     """Yield an output and what is new in it, the last time with the reason of its end."""
-    choice, sent = Choice(index, before), ""
+    choice, sent, watched = Choice(index, before), "", Stops(stops)
     queue: asyncio.Queue[Piece | None] = asyncio.Queue()
     task = asyncio.create_task(
         model.predict([given], options, deadline, lambda _, piece: queue.put_nowait(piece))
@@ -320,7 +321,7 @@ async def _write(
         while (piece := await queue.get()) is not None:
             choice.tokens.append(piece.token)
             choice.scores.append(piece.log_prob)
-            text, stopped = _visible(piece.text, stops)
+            text, stopped = watched.visible(piece.text)
             if text.startswith(sent) and len(text) > len(sent) and not stopped:
                 delta, sent = text[len(sent) :], text
                 choice.text = before + sent
@@ -334,7 +335,7 @@ async def _write(
                 return
         (prediction,) = task.result()
         found = prediction.to_json()
-        text, stopped = _visible(found["output"], stops, final=True)
+        text, stopped = watched.visible(found["output"], final=True)
         choice.tokens, choice.scores = list(found["tokens"]), list(found["token_scores"])
         choice.prompt_tokens = prediction.reading.tokens
         choice.completion_tokens = prediction.output_tokens
@@ -343,22 +344,6 @@ async def _write(
         yield choice, text[len(sent) :] if text.startswith(sent) else ""
     finally:
         task.cancel()
-
-
-def _visible(text: str, stops: Sequence[str], *, final: bool = False) -> tuple[str, bool]:
-    """Return the text before the first stop, and whether there is one. Unless it is final, what may still
-    become a stop or a character is left out.
-    """
-    ends = [place for stop in stops if (place := text.find(stop)) >= 0]
-    if ends:
-        return text[: min(ends)], True
-    if final:
-        return text, False
-    text = text.rstrip(REPLACEMENT)
-    for size in range(max(map(len, stops), default=1) - 1, 0, -1):
-        if any(stop.startswith(text[-size:]) for stop in stops if len(stop) > size):
-            return text[:-size], False
-    return text, False
 
 
 def _usage(choices: Sequence[Choice], count: int) -> dict[str, int]:
