@@ -24,6 +24,8 @@ class Limits:
     output: int = 4096  # tokens, or steps of a series, of one output
     requests: int = 256  # inputs of a model that wait or are computed
     tokens: int = 64_000  # their tokens
+    look: int = 1024  # tokens of an input, or a reference, that is looked into
+    looks: int = 4  # of a model that wait or are computed
     rate: float | None = None  # requests per second of one client, in bursts of twice as many; None: any
     deadline: float = 60.0  # seconds until an answer; a client may ask for less
     receive: float = 10.0  # seconds in which a request must arrive

@@ -6,26 +6,29 @@ import asyncio
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from seqwright.data.results import Prediction
 from seqwright.data.task import Kind, Row, Task
 from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
+from seqwright.lens.trace.contract import searches_text, text_task
 from seqwright.models.building import resolve
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.corrections import add_correction
 from seqwright.serve.dispatcher import Dispatcher, Entry
 from seqwright.serve.host import Source, WorkerProcess, WorkerThread
+from seqwright.serve.http import in_time
 from seqwright.serve.limits import Limits, Refusal, check_texts
+from seqwright.serve.looks import Looks
 from seqwright.serve.messages import Piece, Ticket
 from seqwright.serve.metrics import Metrics
 
+T = TypeVar("T")
 PAIR = re.compile(r"(?:^|[^a-z])([a-z]{2,3})[-_]([a-z]{2,3})$")
 BOUNDS = {  # the options that decide how long a prediction takes, and the limit of each
     "beam": "beam",
@@ -60,7 +63,7 @@ class Served:
         self.created = int(predictor.folder.stat().st_mtime) if predictor.folder else 0
         self.pair = language_pair(name, predictor)
         self.dispatcher = dispatcher
-        self.looking = asyncio.Semaphore(1)  # a trace takes much memory
+        self.looks = Looks(name, limits)
         self._requests: dict[str, Any] = {}  # checked options by their JSON
         self._mailbox: Mailbox | None = None
 
@@ -190,25 +193,37 @@ class Served:
             entries.append(Entry(ticket, partial(post, partial(_settle, future)), told))
         self.dispatcher.submit(entries)
         try:
-            async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
-                return list(await asyncio.gather(*futures))
-        except TimeoutError as error:
-            raise Refusal(503, "the deadline of the request is over; try again", 1, "deadline") from error
+            return list(await in_time(asyncio.gather(*futures), deadline))
         except (ConfigError, InputError) as error:
             raise Refusal(400, str(error)) from error
         finally:
             self.dispatcher.cancel([entry.ticket for entry in entries])
 
-    async def look(self, given: Any, **options: Any) -> Any:
-        """Return the trace of one input; `options` are those of `Predictor.look`."""
+    async def look(self, given: Any, deadline: float, show: Callable[[Any], T], **options: Any) -> T:
+        """Return what `show` makes of the trace of one input; `options` are those of `Predictor.look`.
+
+        `show` is called in the thread of the looks.
+        """
         if not self.traced:
             raise Refusal(404, f"{self.name}: look does not support this kind of model")
-        await self.encode([given])  # refuses what is too long
-        async with self.looking:
+        (row,) = await self.encode([given])
+        self._check_length("the input", row.length)
+        reference = options.get("reference")
+        if reference is not None and searches_text(self.task):
+            self._check_length("the reference", len(text_task(self.task).target.encode(reference)))
+
+        def work(check: Callable[[], None]) -> T:
             try:
-                return await asyncio.to_thread(self.predictor.look, given, **options)
+                return show(self.predictor.look(given, check=check, **options))
             except (ConfigError, InputError) as error:
                 raise Refusal(400, str(error)) from error
+
+        return await self.looks.run(work, deadline)
+
+    def _check_length(self, what: str, tokens: int) -> None:
+        """Refuse a text whose trace would take too much time and memory."""
+        if tokens > (most := self.limits.look):
+            raise Refusal(400, f"{what} has {tokens} tokens; a look takes at most {most}; shorten it")
 
     async def correct(self, columns: Mapping[str, Any], output: str | None) -> None:
         """Store the right answer to an input, as columns of the task, in the run folder."""
@@ -251,10 +266,17 @@ class Models:
         """Refuse what is not answered, and everything that comes."""
         for model in self.all.values():
             model.dispatcher.refuse()
+            model.looks.refuse()
 
     def close(self) -> None:
         for model in self.all.values():
+            model.looks.close()
             model.dispatcher.close()
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look is computed, which the end of the server does not interrupt."""
+        return any(model.looks.busy for model in self.all.values())
 
 
 def load_models(

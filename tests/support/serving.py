@@ -85,13 +85,14 @@ class Background:
 
 
 class Process:
-    """The command `serve` in another process."""
+    """The command `serve` in another process. `program`: Python code to run in place of the command line."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None):
+    def __init__(
+        self, *arguments: str, environment: dict[str, str] | None = None, program: str | None = None
+    ):
         command = [
             sys.executable,
-            "-m",
-            "seqwright",
+            *(("-m", "seqwright") if program is None else ("-c", program)),
             "serve",
             "--port",
             "0",
