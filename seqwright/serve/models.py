@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -39,6 +39,8 @@ BOUNDS = {  # the options that decide how long a prediction takes, and the limit
     "horizon": "output",
 }
 REQUESTS = 256  # different options that are remembered
+BYTES = 4  # of a character of UTF-8, each of which is a token at most
+ROOM = 0.05  # seconds after which a wave looks for room again
 QUICK = 2000  # characters and numbers that are encoded in the event loop; more in a thread
 
 
@@ -132,17 +134,18 @@ class Served:
             names = ", ".join(options)
             raise Refusal(400, f"an option has a value of the wrong type ({names}); correct it") from error
 
-    async def encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
-        """Return the encoded inputs; one that the model cannot take is a Refusal."""
-        if sum(_size(inputs)) <= QUICK and not self.images:
-            return self._encode(inputs)
-        return await asyncio.to_thread(self._encode, inputs)
+    async def encode(self, inputs: Sequence[Any], first: int = 0) -> list[Row[Any]]:
+        """Return the encoded inputs; one that the model cannot take is a Refusal.
 
-    def _encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
+        first: the number of the first input in its request.
+        """
+        if sum(_size(inputs)) <= QUICK and not self.images:
+            return self._encode(inputs, first)
+        return await asyncio.to_thread(self._encode, inputs, first)
+
+    def _encode(self, inputs: Sequence[Any], first: int) -> list[Row[Any]]:
         limits = self.limits
-        if not 1 <= len(inputs) <= limits.items:
-            raise Refusal(400, f"the request has {len(inputs)} inputs; it must have 1 to {limits.items}")
-        for number, given in enumerate(inputs, start=1):
+        for number, given in enumerate(inputs, start=first + 1):
             sizes = {} if self.images else dict(zip(("characters", "numbers"), _size(given), strict=True))
             for name, size in sizes.items():
                 if size > (most := getattr(limits, name)):
@@ -152,14 +155,22 @@ class Served:
         except SeqwrightError as error:
             raise Refusal(400, str(error)) from error
         most = self.predictor.longest
-        for number, row in enumerate(rows, start=1):
+        for number, row in enumerate(rows, start=first + 1):
             if row.length > most:
                 raise Refusal(
                     400, f"input {number} has {row.length} tokens; the model reads {most}; split it"
                 )
-        if sum(row.length + 1 for row in rows) > limits.tokens:
-            raise Refusal(400, f"the inputs have more than {limits.tokens} tokens; send fewer at a time")
         return rows
+
+    async def check_size(self, inputs: Sequence[Any], count: int) -> None:
+        """Refuse inputs that are submitted one by one, `count` times each, and are too many for the queue."""
+        characters = sum(_size(inputs))
+        if count * (BYTES * characters + len(inputs)) > self.limits.tokens:
+            self._check_tokens(count * (await self.encode(inputs)))
+
+    def _check_tokens(self, rows: Sequence[Row[Any]]) -> None:
+        if sum(row.length + 1 for row in rows) > (most := self.limits.tokens):
+            raise Refusal(400, f"the inputs have more than {most} tokens; send fewer at a time")
 
     async def count_tokens(self, given: Any) -> int:
         """Return the number of tokens of an input."""
@@ -178,16 +189,58 @@ class Served:
         grown: called in the event loop with the number of an input and each new token of its output, where
         the task can produce it token by token.
         """
+        if not 1 <= len(inputs) <= (most := self.limits.items):
+            raise Refusal(400, f"the request has {len(inputs)} inputs; it must have 1 to {most}")
         self.dispatcher.check_room(len(inputs))
         request = self.request(options, len(inputs))
         rows = await self.encode(inputs)
+        self._check_tokens(rows)
+        return await self._computed(rows, request, deadline, grown)
+
+    async def predict_in_waves(
+        self, inputs: Sequence[Any], options: Mapping[str, Any], deadline: float
+    ) -> list[Prediction]:
+        """Return the predictions of any number of inputs. A wave takes at most half of the queue, so that
+        other clients have room; the first one is refused if there is none, and the others wait for it.
+        """
+        size, tokens = max(self.limits.requests // 2, 1), self.limits.tokens // 2
+        self.dispatcher.check_room(min(len(inputs), size))
+        request = self.request(options, len(inputs))
+        found: list[Prediction] = []
+        for start in range(0, len(inputs), size):
+            rows = await self.encode(inputs[start : start + size], start)
+            for wave in _waves(rows, tokens):
+                self._check_tokens(wave)
+                found += await self._next_wave(wave, request, deadline, len(found))
+        return found
+
+    async def _next_wave(
+        self, rows: Sequence[Row[Any]], request: Any, deadline: float, first: int
+    ) -> list[Prediction]:
+        while True:
+            try:
+                return await self._computed(rows, request, deadline, first=first)
+            except Refusal as refusal:
+                if not first or refusal.reason != "full":
+                    raise
+            await in_time(asyncio.sleep(ROOM), deadline)
+
+    async def _computed(
+        self,
+        rows: Sequence[Row[Any]],
+        request: Any,
+        deadline: float,
+        grown: Callable[[int, Piece], None] | None = None,
+        first: int = 0,
+    ) -> list[Prediction]:
+        """Submit encoded inputs and return their predictions. `first` is the number of the first one."""
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = Mailbox(loop)
         post = self._mailbox.post
         futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in rows]
         entries = []
-        for number, (row, future) in enumerate(zip(rows, futures, strict=True)):
+        for number, (row, future) in enumerate(zip(rows, futures, strict=True), start=first):
             ticket = Ticket(row, request, number, deadline, streamed=grown is not None)
             told = partial(post, partial(grown, number)) if grown is not None else None
             entries.append(Entry(ticket, partial(post, partial(_settle, future)), told))
@@ -338,6 +391,19 @@ def language_pair(name: str, predictor: Predictor) -> Pair:
     if found := PAIR.search(name.lower()):
         return Pair(found[1], found[2])
     return Pair("text", name)
+
+
+def _waves(rows: Sequence[Row[Any]], most: int) -> Iterator[list[Row[Any]]]:
+    """Yield the rows in runs of at most `most` tokens, and of at least one row."""
+    wave: list[Row[Any]] = []
+    tokens = 0
+    for row in rows:
+        tokens += row.length + 1
+        if wave and tokens > most:
+            yield wave
+            wave, tokens = [], row.length + 1
+        wave.append(row)
+    yield wave
 
 
 def _size(given: Any) -> tuple[int, int]:

@@ -228,17 +228,10 @@ def test_a_stream_notices_that_its_client_left_before_the_first_token(held):
     until(lambda: 'cancelled_total{model="capitals"} 1.0' in numbers(server))
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/completions", {"model": "capitals", "prompt": ["facade", "a" * 10_000]}),
-        ("/translate", {"q": ["facade", "a" * 10_000], "source": "text", "target": "capitals"}),
-    ],
-)
-def test_what_belongs_to_a_refused_request_is_dropped(held, path, body):
+def test_what_belongs_to_a_refused_request_is_dropped(held):
     server, _, event = held
-    kind = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{server.url}{path}", json.dumps(body).encode(), kind)
+    body = {"model": "capitals", "prompt": ["facade", "a" * 10_000]}
+    request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(body).encode())
     with pytest.raises(urllib.error.HTTPError, match="400"):
         urllib.request.urlopen(request, timeout=20)
     event.set()
@@ -261,6 +254,18 @@ def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
         assert found[-1]["error"]["message"] == "internal server error"
         monkeypatch.undo()
         assert server.post("/v1/completions", json=STORY).status_code == 200
+
+
+def test_prompts_that_an_idle_server_cannot_take_are_not_a_503(run):
+    """It would be sent again for ever."""
+    asked = {"model": "capitals", "prompt": ["abcdef"] * 3}
+    with client(run, limits={"tokens": 40}) as server:
+        assert server.post("/v1/completions", json=asked).status_code == 200
+        answer = server.post("/v1/completions", json={**asked, "temperature": 1, "n": 2})
+        assert answer.status_code == 400
+        assert (
+            answer.json()["error"]["message"] == "the inputs have more than 40 tokens; send fewer at a time"
+        )
 
 
 @pytest.mark.slow

@@ -220,6 +220,7 @@ async def _respond(
     its output.
     """
     deadline, count = deadline_of(request), asked.n or 1
+    await model.check_size([given for given, _ in inputs], count)
     runs = [
         _write(model, given, before, _options(asked, model, length, number), asked.stops, deadline, index)
         for place, (given, before) in enumerate(inputs)
