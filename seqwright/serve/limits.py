@@ -15,6 +15,7 @@ class Limits:
     images: int = 10 << 20  # bytes of a request to a model of images
     header: int = 16 << 10  # bytes of all header lines
     headers: int = 100  # header lines
+    url: int = 16 << 10  # bytes of a path and its query
     depth: int = 64  # levels of a JSON document
     items: int = 256  # inputs of a request
     characters: int = 20_000  # of one input
@@ -64,3 +65,12 @@ def check_texts(name: str, value: Any, limits: Limits) -> None:
 
 def closing() -> Refusal:
     return Refusal(503, "the server is shutting down; send the request again", 1, "closed")
+
+
+def header_too_large(limits: Limits) -> Refusal:
+    return Refusal(431, f"the header has more than {limits.header} bytes; send less", reason="size")
+
+
+def url_too_long(limits: Limits) -> Refusal:
+    message = f"the URL has more than {limits.url} bytes; send its parameters in the body"
+    return Refusal(414, message, reason="size")

@@ -79,7 +79,7 @@ def test_a_process_from_its_first_request_to_its_end(run):
             each.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         big = socket.create_connection(("127.0.0.1", server.port))
         big.sendall(b"GET /livez HTTP/1.1\r\nX: " + b"a" * 40_000)
-        assert b"400" in big.recv(100)
+        assert b"431" in big.recv(100)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             post(f"{server.url}/v1/predict", {"inputs": ["facade"]})
 

@@ -220,7 +220,7 @@ def test_a_stream_notices_that_its_client_left_before_the_first_token(held):
     server, began, event = held
     asked = json.dumps({"model": "capitals", "prompt": "facade", "stream": True}).encode()
     head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(asked)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(head.encode() + asked)
         assert began.wait(20)
     until(lambda: 'requests_total{code="499",route="/v1/completions"} 1.0' in numbers(server))
