@@ -13,6 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from seqwright.data.corrections import CORRECTIONS, correctable_tasks
+from seqwright.data.read_report import Place
 from seqwright.data.results import Prediction
 from seqwright.data.task import Kind, Row, Task
 from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
@@ -278,14 +280,27 @@ class Served:
         if tokens > (most := self.limits.look):
             raise Refusal(400, f"{what} has {tokens} tokens; a look takes at most {most}; shorten it")
 
+    def check_correctable(self) -> None:
+        """Refuse corrections of a task that cannot be trained on them."""
+        if not self.task.learning.correctable:
+            rule = f"which cannot be trained on corrections ({', '.join(correctable_tasks())} can)"
+            raise Refusal(400, f"{self.name} is a run of {self.kind}, {rule}; correct another model")
+
     async def correct(self, columns: Mapping[str, Any], output: str | None) -> None:
-        """Store the right answer to an input, as columns of the task, in the run folder."""
-        folder = self.predictor.folder
-        if folder is None:
+        """Store the right answer to an input, as columns of the task, in the run folder.
+
+        What a training could not use is refused.
+        """
+        folder, config = self.predictor.folder, self.predictor.config
+        if folder is None or config is None:
             raise Refusal(404, f"{self.name} has no run folder to store corrections in")
         for name, value in columns.items():
             if len(str(value)) > self.limits.characters:
                 raise Refusal(400, f"{name} has more than {self.limits.characters} characters")
+        try:
+            self.task.corrected(columns, Place(CORRECTIONS, 0), config.data)
+        except InputError as error:
+            raise Refusal(400, str(error)) from error
         try:
             await asyncio.to_thread(add_correction, folder, columns, output, self.limits.corrections)
         except WriteError as error:

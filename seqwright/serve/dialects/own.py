@@ -118,6 +118,7 @@ class Own:
     async def correct(self, request: Request) -> Response:
         asked = await read_json(request, self.correction_request)
         model = self.models.find(asked.model)
+        model.check_correctable()
         read_input(model.task, asked.input, 1)
         roles = input_roles(model.task)
         targets = [role for role in model.task.roles if role not in roles]
