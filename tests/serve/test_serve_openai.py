@@ -123,6 +123,44 @@ def test_a_chat_with_a_translator_and_with_a_language_model(server, run):
     assert len(whole["choices"][0]["logprobs"]["content"]) > 5
 
 
+def test_offsets_are_places_in_the_text(server):
+    """With `echo` it begins with the prompt."""
+    for stream in (False, True):
+        asked = {**STORY, "logprobs": 1, "echo": True, "stream": stream}
+        found = server.post("/v1/completions", json=asked)
+        choices = [event["choices"][0] for event in events(found)] if stream else found.json()["choices"]
+        text = "".join(choice["text"] for choice in choices)
+        scores = [choice["logprobs"] for choice in choices]
+        offsets = [offset for each in scores for offset in each["text_offset"]]
+        tokens = [token for each in scores for token in each["tokens"]]
+        assert offsets[0] == len(STORY["prompt"])
+        assert all(text.startswith(*each) for each in zip(tokens, offsets, strict=True))
+
+
+def test_a_message_of_the_assistant_may_have_no_text(server, run):
+    """It called a tool."""
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]}
+    messages = [{"role": "user", "content": "facade"}, called, {"role": "assistant"}]
+    for model in ("capitals", "story"):
+        body = {"model": model, "messages": messages, "seed": 1, "max_tokens": 8}
+        assert server.post("/v1/chat/completions", json=body).status_code == 200
+    found = server.post("/v1/chat/completions", json={"model": "capitals", "messages": messages}).json()
+    assert found["choices"][0]["message"]["content"] == direct(run, ["facade"])[0]["output"]
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ({"role": "system", "content": "facade"}, "there is no message of the user"),
+        ({"role": "user", "content": None}, "messages.0.content is null"),
+    ],
+)
+def test_a_chat_without_a_text_of_the_user_is_refused(server, message, says):
+    found = server.post("/v1/chat/completions", json={"model": "capitals", "messages": [message]})
+    assert found.status_code == 400
+    assert says in found.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("kind", ["encoder_decoder", "dual_encoder"])
 def test_a_conversation_replies_to_all_messages(tmp_path, kind):
     """Those of the system are read, too. A retrieved reply ignores what clients send by default."""
@@ -158,6 +196,8 @@ def test_a_conversation_replies_to_all_messages(tmp_path, kind):
         ({"logit_bias": {"1": 2}}, 400, "logit_bias is not supported; leave it out"),
         ({"stream": True, "max_tokens": 5000}, 400, "max_length is 5000"),
         ({"stop": ["a"] * 5}, 400, "stop"),
+        ({"best_of": 2}, 400, "best_of"),
+        ({"suffix": "end"}, 400, "suffix is not supported; leave it out"),
         ({"stop": "a" * 900_000}, 400, "stop has 900000 characters; at most 20000"),
         ({"stop": ["a", "b" * 20_001]}, 400, "stop has 20001 characters; at most 20000"),
     ],
