@@ -31,6 +31,7 @@ from seqwright.serve.messages import Piece, Ticket
 from seqwright.serve.metrics import Metrics
 
 T = TypeVar("T")
+TEXT = "text"  # in place of an unknown language
 PAIR = re.compile(r"(?:^|[^a-z])([a-z]{2,3})[-_]([a-z]{2,3})$")
 BOUNDS = {  # the options that decide how long a prediction takes, and the limit of each
     "beam": "beam",
@@ -52,6 +53,13 @@ class Pair:
 
     source: str
     target: str
+
+    @property
+    def known(self) -> bool:
+        return self.source != TEXT
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
 
 
 class Served:
@@ -314,17 +322,22 @@ class Models:
         self.all = {model.name: model for model in served}
 
     def find(self, name: str | None) -> Served:
-        """Return a model; without a name the only one, or the first."""
+        """Return the model of a name or of a language pair, such as en-de; without a name the first one."""
         if name is None or not name:
             return next(iter(self.all.values()))
-        if name not in self.all:
-            known = ", ".join(self.all)
+        if name in self.all:
+            return self.all[name]
+        pair, fields = name.lower().replace("_", "-"), {"param": "model"}
+        found = [model for model in self.translators() if model.pair.known and str(model.pair) == pair]
+        if len(found) > 1:
+            names = ", ".join(model.name for model in found)
             raise Refusal(
-                404,
-                f"the model {name[:100]!r} does not exist; choose from: {known}",
-                fields={"param": "model"},
+                400, f"{pair} is the language pair of {names}; choose one by its name", fields=fields
             )
-        return self.all[name]
+        if not found:
+            message = f"the model {name[:100]!r} does not exist; choose from: {', '.join(self.all)}"
+            raise Refusal(404, message, fields=fields)
+        return found[0]
 
     def translators(self) -> list[Served]:
         """Return the models that turn one text into another."""
@@ -405,7 +418,7 @@ def language_pair(name: str, predictor: Predictor) -> Pair:
             return Pair(*endings)
     if found := PAIR.search(name.lower()):
         return Pair(found[1], found[2])
-    return Pair("text", name)
+    return Pair(TEXT, name)
 
 
 def _waves(rows: Sequence[Row[Any]], most: int) -> Iterator[list[Row[Any]]]:

@@ -190,6 +190,32 @@ def test_languages_detection_and_settings(server):
     assert server.get("/health").json() == {"status": "ok"}
     settings = server.get("/frontend/settings").json()
     assert (settings["keyRequired"], settings["charLimit"]) == (False, 20_000)
+    assert (settings["filesTranslation"], settings["supportedFilesFormat"]) == (False, [])
+    assert server.post("/translate_file", files={"file": b"abc"}).status_code == 404
+
+
+def test_the_specification_is_the_openapi_document(server):
+    found = server.get("/spec")
+    assert (found.status_code, found.json()) == (200, server.get("/openapi.json").json())
+    assert 'requests_total{code="200",route="/spec"} 1.0' in server.get("/metrics").text
+
+
+def test_a_model_is_chosen_by_its_language_pair(server, run, answer, tmp_path):
+    def predict(model):
+        return server.post("/v1/predict", json={"model": model, "inputs": [WORD]})
+
+    assert [predict(pair).json()["model"] for pair in ("en-de", "fr_DE")] == [
+        "letters-en-de",
+        "letters-fr-de",
+    ]
+    body = {"model": "en-de", "prompt": WORD}
+    assert server.post("/v1/completions", json=body).json()["choices"][0]["text"] == answer
+    assert predict("de-en").status_code == predict("text-capitals").status_code == 404
+    with client(*(shutil.copytree(run, tmp_path / f"{name}-en-de") for name in "ab")) as two:
+        found = two.post("/v1/predict", json={"model": "en-de", "inputs": [WORD]})
+        assert found.status_code == 400
+        message = "en-de is the language pair of a-en-de, b-en-de; choose one by its name"
+        assert found.json()["error"]["message"] == message
 
 
 def test_suggestions_are_stored(server, tmp_path):

@@ -43,7 +43,7 @@ class PredictRequest(BaseModel):
     """Inputs of one model, and options of the prediction."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    model: str | None = Field(None, description="Name of a model; default: the first.")
+    model: str | None = Field(None, description="Name of a model, or its language pair; default: the first.")
     inputs: list[Any]
     options: dict[str, Any] = Field({}, description="Those of `predict`: beam, n_best, temperature, seed, …")
 
