@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ REQUESTS = 256  # different options that are remembered
 BYTES = 4  # of a character of UTF-8, each of which is a token at most
 ROOM = 0.05  # seconds after which a wave looks for room again
 QUICK = 2000  # characters and numbers that are encoded in the event loop; more in a thread
+
+logger = logging.getLogger("seqwright.serve")
 
 
 @dataclass(frozen=True)
@@ -312,7 +315,10 @@ class Served:
         try:
             await asyncio.to_thread(add_correction, folder, columns, output, self.limits.corrections)
         except WriteError as error:
-            raise Refusal(409, "the correction cannot be stored", reason="store") from error
+            logger.error("a correction of %s cannot be stored: %s", self.name, error)
+            rule = f"the run folder must be writable and {CORRECTIONS} not full"
+            message = f"the correction cannot be stored: {rule}; ask the operator of the server"
+            raise Refusal(409, message, reason="store") from error
 
 
 class Models:

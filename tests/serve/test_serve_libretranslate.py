@@ -235,6 +235,9 @@ def test_corrections_are_bounded_and_never_written_through_a_link(run, tmp_path)
     with client(folder, limits={"corrections": 150}) as server:
         codes = [server.post("/suggest", json=fields).status_code for _ in range(3)]
         assert codes == [200, 409, 409]
+        error = server.post("/suggest", json=fields).json()["error"]
+        assert "the run folder must be writable and corrections.jsonl not full" in error
+        assert str(folder) not in error
         assert len((folder / "corrections.jsonl").read_bytes()) < 150
         (folder / "corrections.jsonl").unlink()
         other = tmp_path / "other"
