@@ -92,6 +92,10 @@ def run(options: argparse.Namespace) -> int:
         serve(app, bound, limits, ready=announce, refuse=models.refuse)
     finally:
         models.close()
+    if models.looking:  # its thread cannot be stopped, and the interpreter must not end below it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
     return 0
 
 

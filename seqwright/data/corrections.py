@@ -24,6 +24,7 @@ from seqwright.data.read_report import Place, ReadReport
 from seqwright.data.readers.jsonl import parse_object
 from seqwright.data.readers.lines import cleaned
 from seqwright.data.split import NAMES, Part
+from seqwright.data.task import TASKS, task_class
 from seqwright.data.text_display import excerpt, pluralize
 from seqwright.errors import InputError
 
@@ -202,6 +203,11 @@ def _lines(path: str) -> Iterator[tuple[Place, str]]:
                     yield Place(path, number), line.rstrip("\n")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def correctable_tasks() -> list[str]:
+    """Return the names of the tasks whose outputs can be corrected."""
+    return [name for name in TASKS.names() if task_class(name).learning.correctable]
 
 
 def cell(record: Mapping[str, Any], name: str) -> str | list[str]:

@@ -21,7 +21,7 @@ from seqwright.data.plan import cut_by_tokens
 from seqwright.data.readers.files import files_in
 from seqwright.data.results import Prediction, Reading
 from seqwright.data.split import Part, SplitRule
-from seqwright.errors import ConfigError
+from seqwright.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -484,7 +484,9 @@ class Task(ABC, Generic[E, P]):
         if self.usage.chat is not None:
             return self.after_turns([each["content"] for each in messages if each["role"] != "system"])
         users = [message["content"] for message in messages if message["role"] == "user"]
-        return (users or [messages[-1]["content"]])[-1]
+        if not users:
+            raise InputError("there is no message of the user, whose text is the input; add one")
+        return users[-1]
 
     def drafts(
         self, model: Any, rows: Sequence[Row[E]], request: Any, numbers: Sequence[int]

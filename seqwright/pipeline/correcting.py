@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe, merged
 from seqwright.config.registry import parse as parse_spec
-from seqwright.data.corrections import CORRECTIONS, SHARE, Corrections
+from seqwright.data.corrections import CORRECTIONS, SHARE, Corrections, correctable_tasks
 from seqwright.data.fingerprints import check_run_data
 from seqwright.data.split import NAMES
-from seqwright.data.task import TASKS, task_class
+from seqwright.data.task import task_class
 from seqwright.errors import ConfigError, InputError, Problem
 from seqwright.files import atomic_file, writing
 from seqwright.prediction.predictor import Predictor, load
@@ -69,7 +69,7 @@ def _check_task(task: str, start: str, run: Run) -> None:
         rule = f"corrections are of the outputs of {start}, a run of {run.config['task']}; leave it out"
         raise ConfigError(Problem("task", task, rule))
     if not task_class(task).learning.correctable:
-        takers = ", ".join(name for name in TASKS.names() if task_class(name).learning.correctable)
+        takers = ", ".join(correctable_tasks())
         raise ConfigError(
             f"{start} is a run of {task}, which cannot be trained on corrections ({takers} can); leave out "
             "data.corrections"

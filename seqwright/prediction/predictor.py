@@ -236,11 +236,13 @@ class Predictor:
         reference: Any = None,
         ablate: bool = True,
         member: int = 1,
+        check: Callable[[], None] = lambda: None,
     ) -> TraceDocument:
         """Return the trace of one input: what happens inside on the way to its output; of an ensemble inside
         one `member`. If the output is searched for, with a `beam`, a `reference` is scored as well.
 
-        `ablate` decodes again without each head, where that is quick enough.
+        `ablate` decodes again without each head, where that is quick enough. `check` is called before each
+        step of a search and may raise.
         """
         from seqwright.lens.series.build import ForecastReadout, look_at_forecast
         from seqwright.lens.trace.build import look, look_at
@@ -258,7 +260,7 @@ class Predictor:
         if not self.task.usage.generates:
             if wrong := [name for name, value in (("beam", beam), ("reference", reference)) if value]:
                 raise ConfigError(f"{' and '.join(wrong)}: this task does not search; leave it out")
-            with watched.computing(1):
+            with checked_steps(watched.model, check), watched.computing(1):
                 readout = self.task.readout(watched.model, example)
                 if isinstance(readout, ForecastReadout):
                     return look_at_forecast(watched.model, readout, config=config)
@@ -269,12 +271,12 @@ class Predictor:
             if reference is not None:
                 raise ConfigError("reference: this task does not score one; leave it out")
             request = self.task.request(self.search, **({} if beam is None else {"beam": beam}))
-            with watched.computing(self.task.width(request)):
+            with checked_steps(watched.model, check), watched.computing(self.task.width(request)):
                 readout = cast(Any, self.task).readout(watched.model, example, request)
                 return look_at(watched.model, readout, **rest)
         width = self.task.width(self.task.request(self.search, beam=beam))
         request = self.task.request(self.search, beam=beam, n_best=width)
-        with watched.computing(width):
+        with checked_steps(watched.model, check), watched.computing(width):
             return look(watched, example.source, options=request.options, reference=reference, **rest)
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:

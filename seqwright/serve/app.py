@@ -14,7 +14,7 @@ from seqwright.serve.http import json_response
 from seqwright.serve.limits import Limits
 from seqwright.serve.metrics import Metrics
 from seqwright.serve.models import Models
-from seqwright.serve.operations import Operation, Server, openapi
+from seqwright.serve.operations import Handler, Operation, Server, openapi
 
 LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
@@ -33,10 +33,14 @@ def build(
     operations = [*dialects.operations(server), *page.operations()]
     document = openapi(operations, key=bool(keys))
 
-    async def specification(request: Request) -> Response:
-        return json_response(document)
+    def specification() -> Handler:
+        async def answer(request: Request) -> Response:
+            return json_response(document)
 
-    operations.append(Operation("GET", "/openapi.json", specification, "This document.", hidden=True))
+        return answer
+
+    for path in ("/openapi.json", "/spec"):  # /spec: of LibreTranslate
+        operations.append(Operation("GET", path, specification(), "This document.", hidden=True))
     router = Router([operation.route for operation in operations])
     names = {operation.handler: operation.path for operation in operations}
     guard = Guard(

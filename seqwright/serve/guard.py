@@ -20,12 +20,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqwright.serve.http import refused
-from seqwright.serve.limits import Limits, Refusal, closing
+from seqwright.serve.limits import Limits, Refusal, closing, header_too_large, url_too_long
 from seqwright.serve.metrics import Metrics
 
 OPEN = re.compile("/|/livez|/page/.*")  # need no key: a probe, and the page, which holds no data
 KEY_IN_BODY = ("/translate", "/detect", "/suggest", "/languages", "/v1/look")  # or in the header
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
+LINE = 4  # bytes of a header line besides its name and value
 CLIENTS = 10_000  # clients whose rate is remembered
 SECURITY = (
     (b"x-content-type-options", b"nosniff"),
@@ -136,7 +137,11 @@ class Guard:
     def _admit(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
         if len(scope["headers"]) > self.limits.headers:
-            raise Refusal(431, f"the request has more than {self.limits.headers} header lines")
+            raise Refusal(431, f"the request has more than {self.limits.headers} header lines", reason="size")
+        if sum(len(name) + len(value) + LINE for name, value in scope["headers"]) > self.limits.header:
+            raise header_too_large(self.limits)
+        if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > self.limits.url:
+            raise url_too_long(self.limits)
         if self.hosts is not None and _host(headers.get("host", "")) not in self.hosts:
             raise Refusal(421, "the server is not addressed by this host name; use its own, or set a key")
         if not self._same_site(headers):

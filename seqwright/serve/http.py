@@ -173,6 +173,15 @@ async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
 
 
+async def in_time(work: Awaitable[T], deadline: float) -> T:
+    """Await `work` until a deadline, of time.monotonic(); cancel it then, and refuse the request."""
+    try:
+        async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
+            return await work
+    except TimeoutError as error:
+        raise Refusal(503, "the deadline of the request is over; try again", 1, "deadline") from error
+
+
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """Await `work`, and cancel it if the client leaves."""
     loop = asyncio.get_running_loop()

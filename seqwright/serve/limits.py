@@ -15,6 +15,7 @@ class Limits:
     images: int = 10 << 20  # bytes of a request to a model of images
     header: int = 16 << 10  # bytes of all header lines
     headers: int = 100  # header lines
+    url: int = 16 << 10  # bytes of a path and its query
     depth: int = 64  # levels of a JSON document
     items: int = 256  # inputs of a request
     characters: int = 20_000  # of one input
@@ -24,6 +25,8 @@ class Limits:
     output: int = 4096  # tokens, or steps of a series, of one output
     requests: int = 256  # inputs of a model that wait or are computed
     tokens: int = 64_000  # their tokens
+    look: int = 1024  # tokens of an input, or a reference, that is looked into
+    looks: int = 4  # of a model that wait or are computed
     rate: float | None = None  # requests per second of one client, in bursts of twice as many; None: any
     deadline: float = 60.0  # seconds until an answer; a client may ask for less
     receive: float = 10.0  # seconds in which a request must arrive
@@ -50,5 +53,24 @@ class Refusal(Exception):
         return {"Retry-After": str(max(1, min(120, round(self.retry_after + 0.5))))}
 
 
+def check_texts(name: str, value: Any, limits: Limits) -> None:
+    """Refuse an option with too many values, or with a text that is too long: `prefix`, `stop`."""
+    texts = value if isinstance(value, list) else [value]
+    if len(texts) > (most := limits.items):
+        raise Refusal(400, f"{name} has {len(texts)} values; at most {most}", fields={"param": name})
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+    if longest > (most := limits.characters):
+        raise Refusal(400, f"{name} has {longest} characters; at most {most}", fields={"param": name})
+
+
 def closing() -> Refusal:
     return Refusal(503, "the server is shutting down; send the request again", 1, "closed")
+
+
+def header_too_large(limits: Limits) -> Refusal:
+    return Refusal(431, f"the header has more than {limits.header} bytes; send less", reason="size")
+
+
+def url_too_long(limits: Limits) -> Refusal:
+    message = f"the URL has more than {limits.url} bytes; send its parameters in the body"
+    return Refusal(414, message, reason="size")

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from seqwright.data.corrections import CORRECTIONS, correctable_tasks
+from seqwright.data.read_report import Place
 from seqwright.data.results import Prediction
 from seqwright.data.task import Kind, Row, Task
 from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
+from seqwright.lens.trace.contract import searches_text, text_task
 from seqwright.models.building import resolve
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.corrections import add_correction
 from seqwright.serve.dispatcher import Dispatcher, Entry
 from seqwright.serve.host import Source, WorkerProcess, WorkerThread
-from seqwright.serve.limits import Limits, Refusal
+from seqwright.serve.http import in_time
+from seqwright.serve.limits import Limits, Refusal, check_texts
+from seqwright.serve.looks import Looks
 from seqwright.serve.messages import Piece, Ticket
 from seqwright.serve.metrics import Metrics
 
+T = TypeVar("T")
+TEXT = "text"  # in place of an unknown language
 PAIR = re.compile(r"(?:^|[^a-z])([a-z]{2,3})[-_]([a-z]{2,3})$")
 BOUNDS = {  # the options that decide how long a prediction takes, and the limit of each
     "beam": "beam",
@@ -36,7 +43,11 @@ BOUNDS = {  # the options that decide how long a prediction takes, and the limit
     "horizon": "output",
 }
 REQUESTS = 256  # different options that are remembered
+BYTES = 4  # of a character of UTF-8, each of which is a token at most
+ROOM = 0.05  # seconds after which a wave looks for room again
 QUICK = 2000  # characters and numbers that are encoded in the event loop; more in a thread
+
+logger = logging.getLogger("seqwright.serve")
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,13 @@ class Pair:
 
     source: str
     target: str
+
+    @property
+    def known(self) -> bool:
+        return self.source != TEXT
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
 
 
 class Served:
@@ -60,7 +78,7 @@ class Served:
         self.created = int(predictor.folder.stat().st_mtime) if predictor.folder else 0
         self.pair = language_pair(name, predictor)
         self.dispatcher = dispatcher
-        self.looking = asyncio.Semaphore(1)  # a trace takes much memory
+        self.looks = Looks(name, limits)
         self._requests: dict[str, Any] = {}  # checked options by their JSON
         self._mailbox: Mailbox | None = None
 
@@ -119,13 +137,8 @@ class Served:
             value, most = options.get(name), getattr(self.limits, limit)
             if isinstance(value, int) and value > most:
                 raise Refusal(400, f"{name} is {value}; it must be at most {most}", fields={"param": name})
-        for name, value in options.items():  # prefix, stop: a text, or several
-            texts = value if isinstance(value, list) else [value]
-            if len(texts) > (most := self.limits.items):
-                raise Refusal(400, f"{name} has {len(texts)} values; at most {most}", fields={"param": name})
-            longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
-            if longest > (most := self.limits.characters):
-                raise Refusal(400, f"{name} has {longest} characters; at most {most}", fields={"param": name})
+        for name, value in options.items():
+            check_texts(name, value, self.limits)
         if reserved := {"count", "search", "self", "options"} & options.keys():
             raise Refusal(400, f"{', '.join(sorted(reserved))}: there is no such option; leave it out")
         try:
@@ -136,17 +149,18 @@ class Served:
             names = ", ".join(options)
             raise Refusal(400, f"an option has a value of the wrong type ({names}); correct it") from error
 
-    async def encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
-        """Return the encoded inputs; one that the model cannot take is a Refusal."""
-        if sum(_size(inputs)) <= QUICK and not self.images:
-            return self._encode(inputs)
-        return await asyncio.to_thread(self._encode, inputs)
+    async def encode(self, inputs: Sequence[Any], first: int = 0) -> list[Row[Any]]:
+        """Return the encoded inputs; one that the model cannot take is a Refusal.
 
-    def _encode(self, inputs: Sequence[Any]) -> list[Row[Any]]:
+        first: the number of the first input in its request.
+        """
+        if sum(_size(inputs)) <= QUICK and not self.images:
+            return self._encode(inputs, first)
+        return await asyncio.to_thread(self._encode, inputs, first)
+
+    def _encode(self, inputs: Sequence[Any], first: int) -> list[Row[Any]]:
         limits = self.limits
-        if not 1 <= len(inputs) <= limits.items:
-            raise Refusal(400, f"the request has {len(inputs)} inputs; it must have 1 to {limits.items}")
-        for number, given in enumerate(inputs, start=1):
+        for number, given in enumerate(inputs, start=first + 1):
             sizes = {} if self.images else dict(zip(("characters", "numbers"), _size(given), strict=True))
             for name, size in sizes.items():
                 if size > (most := getattr(limits, name)):
@@ -156,14 +170,22 @@ class Served:
         except SeqwrightError as error:
             raise Refusal(400, str(error)) from error
         most = self.predictor.longest
-        for number, row in enumerate(rows, start=1):
+        for number, row in enumerate(rows, start=first + 1):
             if row.length > most:
                 raise Refusal(
                     400, f"input {number} has {row.length} tokens; the model reads {most}; split it"
                 )
-        if sum(row.length + 1 for row in rows) > limits.tokens:
-            raise Refusal(400, f"the inputs have more than {limits.tokens} tokens; send fewer at a time")
         return rows
+
+    async def check_size(self, inputs: Sequence[Any], count: int) -> None:
+        """Refuse inputs that are submitted one by one, `count` times each, and are too many for the queue."""
+        characters = sum(_size(inputs))
+        if count * (BYTES * characters + len(inputs)) > self.limits.tokens:
+            self._check_tokens(count * (await self.encode(inputs)))
+
+    def _check_tokens(self, rows: Sequence[Row[Any]]) -> None:
+        if sum(row.length + 1 for row in rows) > (most := self.limits.tokens):
+            raise Refusal(400, f"the inputs have more than {most} tokens; send fewer at a time")
 
     async def count_tokens(self, given: Any) -> int:
         """Return the number of tokens of an input."""
@@ -182,53 +204,123 @@ class Served:
         grown: called in the event loop with the number of an input and each new token of its output, where
         the task can produce it token by token.
         """
+        if not 1 <= len(inputs) <= (most := self.limits.items):
+            raise Refusal(400, f"the request has {len(inputs)} inputs; it must have 1 to {most}")
         self.dispatcher.check_room(len(inputs))
         request = self.request(options, len(inputs))
         rows = await self.encode(inputs)
+        self._check_tokens(rows)
+        return await self._computed(rows, request, deadline, grown)
+
+    async def predict_in_waves(
+        self, inputs: Sequence[Any], options: Mapping[str, Any], deadline: float
+    ) -> list[Prediction]:
+        """Return the predictions of any number of inputs. A wave takes at most half of the queue, so that
+        other clients have room; the first one is refused if there is none, and the others wait for it.
+        """
+        size, tokens = max(self.limits.requests // 2, 1), self.limits.tokens // 2
+        self.dispatcher.check_room(min(len(inputs), size))
+        request = self.request(options, len(inputs))
+        found: list[Prediction] = []
+        for start in range(0, len(inputs), size):
+            rows = await self.encode(inputs[start : start + size], start)
+            for wave in _waves(rows, tokens):
+                self._check_tokens(wave)
+                found += await self._next_wave(wave, request, deadline, len(found))
+        return found
+
+    async def _next_wave(
+        self, rows: Sequence[Row[Any]], request: Any, deadline: float, first: int
+    ) -> list[Prediction]:
+        while True:
+            try:
+                return await self._computed(rows, request, deadline, first=first)
+            except Refusal as refusal:
+                if not first or refusal.reason != "full":
+                    raise
+            await in_time(asyncio.sleep(ROOM), deadline)
+
+    async def _computed(
+        self,
+        rows: Sequence[Row[Any]],
+        request: Any,
+        deadline: float,
+        grown: Callable[[int, Piece], None] | None = None,
+        first: int = 0,
+    ) -> list[Prediction]:
+        """Submit encoded inputs and return their predictions. `first` is the number of the first one."""
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = Mailbox(loop)
         post = self._mailbox.post
         futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in rows]
         entries = []
-        for number, (row, future) in enumerate(zip(rows, futures, strict=True)):
+        for number, (row, future) in enumerate(zip(rows, futures, strict=True), start=first):
             ticket = Ticket(row, request, number, deadline, streamed=grown is not None)
             told = partial(post, partial(grown, number)) if grown is not None else None
             entries.append(Entry(ticket, partial(post, partial(_settle, future)), told))
         self.dispatcher.submit(entries)
         try:
-            async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
-                return list(await asyncio.gather(*futures))
-        except TimeoutError as error:
-            raise Refusal(503, "the deadline of the request is over; try again", 1, "deadline") from error
+            return list(await in_time(asyncio.gather(*futures), deadline))
         except (ConfigError, InputError) as error:
             raise Refusal(400, str(error)) from error
         finally:
             self.dispatcher.cancel([entry.ticket for entry in entries])
 
-    async def look(self, given: Any, **options: Any) -> Any:
-        """Return the trace of one input; `options` are those of `Predictor.look`."""
+    async def look(self, given: Any, deadline: float, show: Callable[[Any], T], **options: Any) -> T:
+        """Return what `show` makes of the trace of one input; `options` are those of `Predictor.look`.
+
+        `show` is called in the thread of the looks.
+        """
         if not self.traced:
             raise Refusal(404, f"{self.name}: look does not support this kind of model")
-        await self.encode([given])  # refuses what is too long
-        async with self.looking:
+        (row,) = await self.encode([given])
+        self._check_length("the input", row.length)
+        reference = options.get("reference")
+        if reference is not None and searches_text(self.task):
+            self._check_length("the reference", len(text_task(self.task).target.encode(reference)))
+
+        def work(check: Callable[[], None]) -> T:
             try:
-                return await asyncio.to_thread(self.predictor.look, given, **options)
+                return show(self.predictor.look(given, check=check, **options))
             except (ConfigError, InputError) as error:
                 raise Refusal(400, str(error)) from error
 
+        return await self.looks.run(work, deadline)
+
+    def _check_length(self, what: str, tokens: int) -> None:
+        """Refuse a text whose trace would take too much time and memory."""
+        if tokens > (most := self.limits.look):
+            raise Refusal(400, f"{what} has {tokens} tokens; a look takes at most {most}; shorten it")
+
+    def check_correctable(self) -> None:
+        """Refuse corrections of a task that cannot be trained on them."""
+        if not self.task.learning.correctable:
+            rule = f"which cannot be trained on corrections ({', '.join(correctable_tasks())} can)"
+            raise Refusal(400, f"{self.name} is a run of {self.kind}, {rule}; correct another model")
+
     async def correct(self, columns: Mapping[str, Any], output: str | None) -> None:
-        """Store the right answer to an input, as columns of the task, in the run folder."""
-        folder = self.predictor.folder
-        if folder is None:
+        """Store the right answer to an input, as columns of the task, in the run folder.
+
+        What a training could not use is refused.
+        """
+        folder, config = self.predictor.folder, self.predictor.config
+        if folder is None or config is None:
             raise Refusal(404, f"{self.name} has no run folder to store corrections in")
         for name, value in columns.items():
             if len(str(value)) > self.limits.characters:
                 raise Refusal(400, f"{name} has more than {self.limits.characters} characters")
         try:
+            self.task.corrected(columns, Place(CORRECTIONS, 0), config.data)
+        except InputError as error:
+            raise Refusal(400, str(error)) from error
+        try:
             await asyncio.to_thread(add_correction, folder, columns, output, self.limits.corrections)
         except WriteError as error:
-            raise Refusal(409, "the correction cannot be stored", reason="store") from error
+            logger.error("a correction of %s cannot be stored: %s", self.name, error)
+            rule = f"the run folder must be writable and {CORRECTIONS} not full"
+            message = f"the correction cannot be stored: {rule}; ask the operator of the server"
+            raise Refusal(409, message, reason="store") from error
 
 
 class Models:
@@ -238,17 +330,22 @@ class Models:
         self.all = {model.name: model for model in served}
 
     def find(self, name: str | None) -> Served:
-        """Return a model; without a name the only one, or the first."""
+        """Return the model of a name or of a language pair, such as en-de; without a name the first one."""
         if name is None or not name:
             return next(iter(self.all.values()))
-        if name not in self.all:
-            known = ", ".join(self.all)
+        if name in self.all:
+            return self.all[name]
+        pair, fields = name.lower().replace("_", "-"), {"param": "model"}
+        found = [model for model in self.translators() if model.pair.known and str(model.pair) == pair]
+        if len(found) > 1:
+            names = ", ".join(model.name for model in found)
             raise Refusal(
-                404,
-                f"the model {name[:100]!r} does not exist; choose from: {known}",
-                fields={"param": "model"},
+                400, f"{pair} is the language pair of {names}; choose one by its name", fields=fields
             )
-        return self.all[name]
+        if not found:
+            message = f"the model {name[:100]!r} does not exist; choose from: {', '.join(self.all)}"
+            raise Refusal(404, message, fields=fields)
+        return found[0]
 
     def translators(self) -> list[Served]:
         """Return the models that turn one text into another."""
@@ -258,10 +355,17 @@ class Models:
         """Refuse what is not answered, and everything that comes."""
         for model in self.all.values():
             model.dispatcher.refuse()
+            model.looks.refuse()
 
     def close(self) -> None:
         for model in self.all.values():
+            model.looks.close()
             model.dispatcher.close()
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look is computed, which the end of the server does not interrupt."""
+        return any(model.looks.busy for model in self.all.values())
 
 
 def load_models(
@@ -322,7 +426,20 @@ def language_pair(name: str, predictor: Predictor) -> Pair:
             return Pair(*endings)
     if found := PAIR.search(name.lower()):
         return Pair(found[1], found[2])
-    return Pair("text", name)
+    return Pair(TEXT, name)
+
+
+def _waves(rows: Sequence[Row[Any]], most: int) -> Iterator[list[Row[Any]]]:
+    """Yield the rows in runs of at most `most` tokens, and of at least one row."""
+    wave: list[Row[Any]] = []
+    tokens = 0
+    for row in rows:
+        tokens += row.length + 1
+        if wave and tokens > most:
+            yield wave
+            wave, tokens = [], row.length + 1
+        wave.append(row)
+    yield wave
 
 
 def _size(given: Any) -> tuple[int, int]:

@@ -24,8 +24,11 @@ ERRORS = {
     403: "The key is wrong, or another site sent the request.",
     404: "There is no such model.",
     408: "The request did not arrive in time.",
+    409: "The correction cannot be stored.",
     413: "The request is too large.",
+    414: "The URL is too long.",
     429: "The client sends too many requests; see Retry-After.",
+    431: "The header is too large.",
     503: "The queue is full, or the server is shutting down; see Retry-After.",
 }
 REF = "#/components/schemas/{model}"

@@ -12,12 +12,14 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from seqwright.errors import ConfigError
 from seqwright.serve.guard import Guard
-from seqwright.serve.limits import Limits
+from seqwright.serve.http import refused
+from seqwright.serve.limits import Limits, header_too_large, url_too_long
 
 GRACE = 0.3  # seconds
 LAST = 2  # seconds in which refusals are sent at the end
@@ -78,6 +80,23 @@ def connection(limits: Limits) -> type[H11Protocol]:
                 self._receiving = None
             elif self._receiving is None and begun:
                 self._receiving = self.loop.call_later(limits.receive, self.transport.close)
+
+        def send_400_response(self, msg: str) -> None:
+            """Answer a request that is not HTTP, or whose header is too large before it is complete."""
+            arrived = self.conn.trailing_data[0]
+            if self.conn.our_state is not h11.IDLE or len(arrived) <= limits.header:
+                super().send_400_response(msg)
+                return
+            refusal = header_too_large(limits) if b"\n" in arrived else url_too_long(limits)
+            response = refused(refusal, "")
+            headers = [*response.raw_headers, (b"connection", b"close")]
+            for event in (
+                h11.Response(status_code=refusal.status, headers=headers, reason=b""),
+                h11.Data(data=bytes(response.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event))
+            self.transport.close()
 
         def connection_lost(self, error: Exception | None) -> None:
             super().connection_lost(error)

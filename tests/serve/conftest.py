@@ -35,6 +35,26 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tags(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tagger."""
+    folder = tmp_path_factory.mktemp("runs") / "tags"
+    return toy_run(folder, "token_classification", "encoder_only", steps=2, head="tags")
+
+
+@pytest.fixture(scope="session")
+def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A forecaster."""
+    return toy_run(tmp_path_factory.mktemp("runs") / "waves", "forecasting", "forecaster", steps=2)
+
+
+@pytest.fixture(scope="session")
+def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier of images."""
+    folder, encoder = tmp_path_factory.mktemp("runs") / "squares", {"kind": "patches", "patch": 4}
+    return toy_run(folder, "image_classification", "encoder_only", steps=2, encoder=encoder)
+
+
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with Browser(tmp_path_factory.mktemp("profile")) as browser:
         yield browser

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from serving import Process, direct
 
+from bench.serve import processes
 from seqwright.cli import main
 
 
@@ -79,7 +83,7 @@ def test_a_process_from_its_first_request_to_its_end(run):
             each.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         big = socket.create_connection(("127.0.0.1", server.port))
         big.sendall(b"GET /livez HTTP/1.1\r\nX: " + b"a" * 40_000)
-        assert b"400" in big.recv(100)
+        assert b"431" in big.recv(100)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             post(f"{server.url}/v1/predict", {"inputs": ["facade"]})
 
@@ -146,3 +150,43 @@ def test_what_outlasts_the_drain_is_refused(story):
     *_, failure, done, _ = found[True].split("\n\n")
     assert "the server is shutting down" in failure
     assert done == "data: [DONE]"
+
+
+def test_a_second_signal_ends_at_once(story):
+    """Without the rest of the drain; no worker stays behind."""
+    asked = {"model": "story", "prompt": "alpha gimel ", "max_tokens": 4000, "temperature": 0}
+    found = []
+
+    def send():
+        try:
+            found.append(post(f"{server.url}/v1/completions", asked))
+        except urllib.error.HTTPError as error:
+            found.append(error.code)
+        except (urllib.error.URLError, ConnectionError) as error:
+            found.append(type(error))
+
+    def page(path):
+        try:
+            with urllib.request.urlopen(f"{server.url}{path}", timeout=10) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+
+    with Process(str(story), "--drain", "100") as server:
+        _, worker = processes(server.process.pid)
+        waiting = threading.Thread(target=send)
+        waiting.start()
+        while 'inflight{model="story"} 1.0' not in page("/metrics"):
+            time.sleep(0.01)
+        os.kill(worker, signal.SIGSTOP)  # its answer never comes
+        server.process.send_signal(signal.SIGTERM)
+        while "shutting down" not in page("/readyz"):
+            time.sleep(0.01)
+        began = time.monotonic()
+        code, errors = server.stop()
+        assert time.monotonic() - began < 30
+        waiting.join()
+    assert code == 0, errors
+    assert "Traceback" not in errors
+    assert not isinstance(found[0], dict)
+    assert not Path(f"/proc/{worker}").exists()

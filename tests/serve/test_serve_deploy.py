@@ -44,6 +44,16 @@ def test_the_image_runs_as_a_user_and_watches_its_health():
     assert text.index("useradd") < text.index("\nUSER")
 
 
+def test_the_user_of_the_image_can_write_corrections():
+    text = (DEPLOY / "Dockerfile").read_text()
+    user = re.search(r"useradd .*--uid (\d+)", text)[1]
+    assert f"chown {user} " in text
+    assert f"chown {user}" in (DEPLOY.parents[1] / "docs" / "serving.md").read_text().replace("\n", " ")
+    mounts = re.findall(r"^# docker run .* -v (\S+)", text, re.MULTILINE)
+    assert mounts
+    assert not [mount for mount in mounts if ":ro" in mount]
+
+
 @pytest.mark.parametrize("package", ["serve"])
 def test_the_extra_that_the_image_installs_exists(package):
     import tomllib

@@ -93,6 +93,34 @@ def test_too_many_headers_are_refused(server):
     assert server.get("/livez", headers=headers).status_code == 431
 
 
+@pytest.mark.parametrize(
+    "headers", [{"x": "a" * 17_000}, {f"x-{number}": "a" * 600 for number in range(90)}], ids=["long", "many"]
+)
+def test_a_large_header_is_refused_also_if_it_is_complete(server, headers):
+    answer = server.get("/livez", headers=headers)
+    assert (answer.status_code, answer.json()) == (
+        431,
+        {"error": "the header has more than 16384 bytes; send less"},
+    )
+
+
+def test_a_long_url_is_refused(server):
+    answer = server.post("/translate", params={"q": "a" * 50_000, "source": "text", "target": "capitals"})
+    assert answer.status_code == 414
+    assert "the URL has more than 16384 bytes; send its parameters in the body" in answer.text
+    assert server.get("/livez", params={"q": "a" * 15_000}).status_code == 200
+
+
+def test_a_request_that_is_too_large_before_it_is_complete(run):
+    header = b"GET /livez HTTP/1.1\r\nX: " + b"a" * 70_000
+    requests = {b"431": header, b"414": b"GET /" + b"a" * 70_000, b"400": b"GET\r\n\r\n"}
+    with application(run) as app, Background(app) as server:
+        for status, sent in requests.items():
+            with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+                connection.sendall(sent)
+                assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
+
+
 def test_a_rate_is_a_429_with_a_time(run):
     with client(run, limits={"rate": 2.0}) as server:
         codes = [server.post("/v1/predict", json=BODY).status_code for _ in range(5)]
@@ -148,7 +176,7 @@ def test_a_request_that_the_end_of_the_drain_cancels_is_a_503(run):
 def test_every_request_of_a_connection_must_arrive_in_time(run, complete):
     """Also behind some that were complete."""
     with application(run, limits={"receive": 0.3}) as app, Background(app) as server:
-        slow = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10)
+        slow = socket.create_connection(("127.0.0.1", server.port), timeout=10)
         with slow:
             for _ in range(complete):
                 slow.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")

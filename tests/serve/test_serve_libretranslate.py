@@ -7,7 +7,11 @@ import json
 import shutil
 
 import pytest
-from serving import Background, application, client, direct
+from serving import Background, application, client, direct, models_of
+from tiny_runs import words
+
+from seqwright.serve.dialects.libretranslate import TAG
+from seqwright.serve.limits import Refusal
 
 WORD = "facade"
 
@@ -85,6 +89,63 @@ def test_errors_are_texts(server, fields, status, error):
     assert (found.status_code, found.json()) == (status, {"error": error})
 
 
+@pytest.mark.parametrize(
+    "texts",
+    ["\n".join(words(300, seed=1)), ["\n".join(words(2, seed=n)) for n in range(129)]],
+    ids=["one", "many"],
+)
+def test_a_document_within_the_limits_is_translated(server, run, texts):
+    """Also one of more lines than the queue has places, by an idle server."""
+    answer = server.post("/translate", json={"q": texts, "source": "en", "target": "de"})
+    assert answer.status_code == 200
+    found = answer.json()["translatedText"]
+    several = [texts] if isinstance(texts, str) else texts
+    lines = [line for text in several for line in text.split("\n")]
+    expected = iter([each["output"] for each in direct(run, lines)])
+    wanted = ["\n".join(next(expected) for _ in text.split("\n")) for text in several]
+    assert found == (wanted[0] if isinstance(texts, str) else wanted)
+
+
+def test_the_lines_of_a_document_leave_half_of_the_queue_to_others(run, monkeypatch):
+    with client(run, limits={"requests": 4, "tokens": 40}) as server:
+        dispatcher, most = models_of(server).find(None).dispatcher, []
+        whole = dispatcher.submit
+
+        def submit(entries):
+            if len(most) == 2:  # as if another client had come
+                most.append((0, 0))
+                raise Refusal(503, "the queue is full", 1, "full")
+            most.append((len(entries), sum(entry.ticket.tokens for entry in entries)))
+            whole(entries)
+
+        monkeypatch.setattr(dispatcher, "submit", submit)
+        fields = {"q": "\n".join(["abcdef"] * 4 + ["abcdefghabcdefgh"] * 3), "source": "text"}
+        answer = server.post("/translate", json={**fields, "target": "capitals"})
+        assert (answer.status_code, len(answer.json()["translatedText"].split("\n"))) == (200, 7)
+        assert max(count for count, _ in most) == 2
+        assert max(tokens for _, tokens in most) <= 20
+        most[:] = [(0, 0)] * 2
+        refused = server.post("/translate", json={**fields, "target": "capitals"})
+        assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+
+
+def test_a_line_that_is_too_long_is_named_before_anything_is_computed(run):
+    with client(run) as server:
+        fields = {"q": ["abc\nabc", "a" * 10_000], "source": "text", "target": "capitals"}
+        answer = server.post("/translate", json=fields)
+        assert (answer.status_code, answer.json()["error"]) == (
+            400,
+            "input 3 has 10000 tokens; the model reads 4095; split it",
+        )
+        assert 'tokens_in_total{model="capitals"} 0.0' in server.get("/metrics").text
+
+
+def test_marks_that_end_nowhere_are_text():
+    """Looking for the end of each would take minutes."""
+    assert TAG.split("<" * 100_000) == ["<" * 100_000]
+    assert TAG.split("1 < 2 <b>3</b>") == ["1 < 2 ", "<b>", "3", "</b>", ""]
+
+
 def test_languages_are_guessed_only_where_asked_and_outside_of_the_event_loop(server, monkeypatch):
     loops = []
 
@@ -129,6 +190,32 @@ def test_languages_detection_and_settings(server):
     assert server.get("/health").json() == {"status": "ok"}
     settings = server.get("/frontend/settings").json()
     assert (settings["keyRequired"], settings["charLimit"]) == (False, 20_000)
+    assert (settings["filesTranslation"], settings["supportedFilesFormat"]) == (False, [])
+    assert server.post("/translate_file", files={"file": b"abc"}).status_code == 404
+
+
+def test_the_specification_is_the_openapi_document(server):
+    found = server.get("/spec")
+    assert (found.status_code, found.json()) == (200, server.get("/openapi.json").json())
+    assert 'requests_total{code="200",route="/spec"} 1.0' in server.get("/metrics").text
+
+
+def test_a_model_is_chosen_by_its_language_pair(server, run, answer, tmp_path):
+    def predict(model):
+        return server.post("/v1/predict", json={"model": model, "inputs": [WORD]})
+
+    assert [predict(pair).json()["model"] for pair in ("en-de", "fr_DE")] == [
+        "letters-en-de",
+        "letters-fr-de",
+    ]
+    body = {"model": "en-de", "prompt": WORD}
+    assert server.post("/v1/completions", json=body).json()["choices"][0]["text"] == answer
+    assert predict("de-en").status_code == predict("text-capitals").status_code == 404
+    with client(*(shutil.copytree(run, tmp_path / f"{name}-en-de") for name in "ab")) as two:
+        found = two.post("/v1/predict", json={"model": "en-de", "inputs": [WORD]})
+        assert found.status_code == 400
+        message = "en-de is the language pair of a-en-de, b-en-de; choose one by its name"
+        assert found.json()["error"]["message"] == message
 
 
 def test_suggestions_are_stored(server, tmp_path):
@@ -148,6 +235,9 @@ def test_corrections_are_bounded_and_never_written_through_a_link(run, tmp_path)
     with client(folder, limits={"corrections": 150}) as server:
         codes = [server.post("/suggest", json=fields).status_code for _ in range(3)]
         assert codes == [200, 409, 409]
+        error = server.post("/suggest", json=fields).json()["error"]
+        assert "the run folder must be writable and corrections.jsonl not full" in error
+        assert str(folder) not in error
         assert len((folder / "corrections.jsonl").read_bytes()) < 150
         (folder / "corrections.jsonl").unlink()
         other = tmp_path / "other"

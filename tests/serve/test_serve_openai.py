@@ -123,6 +123,44 @@ def test_a_chat_with_a_translator_and_with_a_language_model(server, run):
     assert len(whole["choices"][0]["logprobs"]["content"]) > 5
 
 
+def test_offsets_are_places_in_the_text(server):
+    """With `echo` it begins with the prompt."""
+    for stream in (False, True):
+        asked = {**STORY, "logprobs": 1, "echo": True, "stream": stream}
+        found = server.post("/v1/completions", json=asked)
+        choices = [event["choices"][0] for event in events(found)] if stream else found.json()["choices"]
+        text = "".join(choice["text"] for choice in choices)
+        scores = [choice["logprobs"] for choice in choices]
+        offsets = [offset for each in scores for offset in each["text_offset"]]
+        tokens = [token for each in scores for token in each["tokens"]]
+        assert offsets[0] == len(STORY["prompt"])
+        assert all(text.startswith(*each) for each in zip(tokens, offsets, strict=True))
+
+
+def test_a_message_of_the_assistant_may_have_no_text(server, run):
+    """It called a tool."""
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]}
+    messages = [{"role": "user", "content": "facade"}, called, {"role": "assistant"}]
+    for model in ("capitals", "story"):
+        body = {"model": model, "messages": messages, "seed": 1, "max_tokens": 8}
+        assert server.post("/v1/chat/completions", json=body).status_code == 200
+    found = server.post("/v1/chat/completions", json={"model": "capitals", "messages": messages}).json()
+    assert found["choices"][0]["message"]["content"] == direct(run, ["facade"])[0]["output"]
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ({"role": "system", "content": "facade"}, "there is no message of the user"),
+        ({"role": "user", "content": None}, "messages.0.content is null"),
+    ],
+)
+def test_a_chat_without_a_text_of_the_user_is_refused(server, message, says):
+    found = server.post("/v1/chat/completions", json={"model": "capitals", "messages": [message]})
+    assert found.status_code == 400
+    assert says in found.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("kind", ["encoder_decoder", "dual_encoder"])
 def test_a_conversation_replies_to_all_messages(tmp_path, kind):
     """Those of the system are read, too. A retrieved reply ignores what clients send by default."""
@@ -158,6 +196,10 @@ def test_a_conversation_replies_to_all_messages(tmp_path, kind):
         ({"logit_bias": {"1": 2}}, 400, "logit_bias is not supported; leave it out"),
         ({"stream": True, "max_tokens": 5000}, 400, "max_length is 5000"),
         ({"stop": ["a"] * 5}, 400, "stop"),
+        ({"best_of": 2}, 400, "best_of"),
+        ({"suffix": "end"}, 400, "suffix is not supported; leave it out"),
+        ({"stop": "a" * 900_000}, 400, "stop has 900000 characters; at most 20000"),
+        ({"stop": ["a", "b" * 20_001]}, 400, "stop has 20001 characters; at most 20000"),
     ],
 )
 def test_errors_have_the_shape_of_the_client(server, body, status, says):
@@ -218,7 +260,7 @@ def test_a_stream_notices_that_its_client_left_before_the_first_token(held):
     server, began, event = held
     asked = json.dumps({"model": "capitals", "prompt": "facade", "stream": True}).encode()
     head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(asked)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(head.encode() + asked)
         assert began.wait(20)
     until(lambda: 'requests_total{code="499",route="/v1/completions"} 1.0' in numbers(server))
@@ -226,17 +268,10 @@ def test_a_stream_notices_that_its_client_left_before_the_first_token(held):
     until(lambda: 'cancelled_total{model="capitals"} 1.0' in numbers(server))
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/completions", {"model": "capitals", "prompt": ["facade", "a" * 10_000]}),
-        ("/translate", {"q": ["facade", "a" * 10_000], "source": "text", "target": "capitals"}),
-    ],
-)
-def test_what_belongs_to_a_refused_request_is_dropped(held, path, body):
+def test_what_belongs_to_a_refused_request_is_dropped(held):
     server, _, event = held
-    kind = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{server.url}{path}", json.dumps(body).encode(), kind)
+    body = {"model": "capitals", "prompt": ["facade", "a" * 10_000]}
+    request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(body).encode())
     with pytest.raises(urllib.error.HTTPError, match="400"):
         urllib.request.urlopen(request, timeout=20)
     event.set()
@@ -259,6 +294,18 @@ def test_an_error_within_a_stream_is_an_event(story, monkeypatch):
         assert found[-1]["error"]["message"] == "internal server error"
         monkeypatch.undo()
         assert server.post("/v1/completions", json=STORY).status_code == 200
+
+
+def test_prompts_that_an_idle_server_cannot_take_are_not_a_503(run):
+    """It would be sent again for ever."""
+    asked = {"model": "capitals", "prompt": ["abcdef"] * 3}
+    with client(run, limits={"tokens": 40}) as server:
+        assert server.post("/v1/completions", json=asked).status_code == 200
+        answer = server.post("/v1/completions", json={**asked, "temperature": 1, "n": 2})
+        assert answer.status_code == 400
+        assert (
+            answer.json()["error"]["message"] == "the inputs have more than 40 tokens; send fewer at a time"
+        )
 
 
 @pytest.mark.slow

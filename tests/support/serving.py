@@ -69,8 +69,16 @@ class Background:
 
     def __init__(self, app: Guard):
         bound = listen("127.0.0.1", 0)
-        config = uvicorn.Config(app, http=connection(app.limits), ws="none", lifespan="off", log_config=None)
-        self.server, self.url = uvicorn.Server(config), f"http://127.0.0.1:{bound.getsockname()[1]}"
+        config = uvicorn.Config(
+            app,
+            http=connection(app.limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            h11_max_incomplete_event_size=app.limits.header,
+        )
+        self.port = bound.getsockname()[1]
+        self.server, self.url = uvicorn.Server(config), f"http://127.0.0.1:{self.port}"
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [bound]})
 
     def __enter__(self) -> Background:
@@ -85,13 +93,14 @@ class Background:
 
 
 class Process:
-    """The command `serve` in another process."""
+    """The command `serve` in another process. `program`: Python code to run in place of the command line."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None):
+    def __init__(
+        self, *arguments: str, environment: dict[str, str] | None = None, program: str | None = None
+    ):
         command = [
             sys.executable,
-            "-m",
-            "seqwright",
+            *(("-m", "seqwright") if program is None else ("-c", program)),
             "serve",
             "--port",
             "0",

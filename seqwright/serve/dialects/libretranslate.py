@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seqwright.data.results import Prediction
 from seqwright.serve.http import deadline_of, json_response, read_fields, together, while_connected
 from seqwright.serve.limits import Refusal
 from seqwright.serve.models import Served
@@ -32,7 +34,7 @@ NAMES = {
     "sv": "Swedish", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese",
     "zh-hans": "Chinese", "zh-hant": "Chinese (traditional)", "pt-br": "Portuguese (Brazil)",
 }  # fmt: skip
-TAG = re.compile(r"(<[^>]*>)")
+TAG = re.compile(r"(<[^<>]*>)")  # linear: it never reads past the next tag
 Texts = str | list[str]
 
 
@@ -95,11 +97,17 @@ class LibreTranslate:
         guesses = await self._guessed(texts, _to(self.translators, asked.target)) if auto else []
         sources = [guess[0]["language"] for guess in guesses] if auto else [asked.source] * len(texts)
         chosen = [_find(self.translators, source, asked.target) for source in sources]
+        places: dict[Served, list[int]] = {}
+        for place, model in enumerate(chosen):
+            places.setdefault(model, []).append(place)
         deadline = deadline_of(request)
         work = together(
-            _translated(model, text, asked, deadline) for model, text in zip(chosen, texts, strict=True)
+            _translated(model, [texts[place] for place in own], asked, deadline)
+            for model, own in places.items()
         )
-        found = await while_connected(request, work)
+        outputs = itertools.chain.from_iterable(await while_connected(request, work))
+        order = dict(zip(itertools.chain.from_iterable(places.values()), outputs, strict=True))
+        found = [order[place] for place in range(len(texts))]
         one = isinstance(asked.q, str)
         answer: dict[str, Any] = {"translatedText": _as_asked([each[0] for each in found], one)}
         if asked.alternatives:
@@ -226,42 +234,60 @@ def _detect(text: str, translators: Sequence[Served]) -> list[dict[str, Any]]:
     return [{"confidence": round(100 * weights[code] / total, 1), "language": code} for code in ranked]
 
 
-async def _translated(model: Served, text: str, asked: TranslateRequest, deadline: float) -> list[str]:
-    """Return a translation and its alternatives. Lines, and the texts between tags, are translated apart."""
-    pieces = TAG.split(text) if asked.format == "html" else [text]
-    tags = [number % 2 == 1 for number in range(len(pieces))]
-    lines: list[str] = []
-    for piece, tag in zip(pieces, tags, strict=True):
-        if not tag:
-            plain = html.unescape(piece) if asked.format == "html" else piece
-            lines += [line.strip() for line in plain.split("\n") if line.strip()]
-    count = asked.alternatives + 1
-    outputs: list[list[str]] = []
+async def _translated(
+    model: Served, texts: Sequence[str], asked: TranslateRequest, deadline: float
+) -> list[list[str]]:
+    """Return the translation of each text and its alternatives. All lines go through the model together."""
+    marked = asked.format == "html"
+    documents = [_Document(text, marked) for text in texts]
+    lines, count = [line for document in documents for line in document.lines], asked.alternatives + 1
+    found: list[Prediction] = []
     if lines:
-        options = {"n_best": count} if count > 1 else {}
-        found = await model.predict(lines, options, deadline)
-        outputs = [[str(each) for each in prediction.all] for prediction in found]
+        found = await model.predict_in_waves(lines, {"n_best": count} if count > 1 else {}, deadline)
+    outputs = iter([[str(each) for each in prediction.all] for prediction in found])
     return [
-        _assembled(pieces, tags, iter(outputs), choice, html_text=asked.format == "html")
-        for choice in range(min(count, max(map(len, outputs), default=1)))
+        document.translated(list(itertools.islice(outputs, len(document.lines)))) for document in documents
     ]
 
 
-def _assembled(
-    pieces: Sequence[str], tags: Sequence[bool], outputs: Any, choice: int, *, html_text: bool
-) -> str:
-    """Return the text with its lines replaced by outputs: the `choice`th of each, or its last one."""
+class _Document:
+    """A text whose lines, and whose texts between tags if it is HTML, are translated apart."""
 
-    def translated(line: str) -> str:
-        if not line.strip():
-            return line
-        found = next(outputs)
-        best: str = found[min(choice, len(found) - 1)]
-        start, end = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
-        return f"{start}{html.escape(best, quote=False) if html_text else best}{end}"
+    def __init__(self, text: str, marked: bool):
+        self.marked = marked
+        self.pieces = TAG.split(text) if marked else [text]
+        self.lines = [
+            line.strip()
+            for number, piece in enumerate(self.pieces)
+            if not self._is_tag(number)
+            for line in self._plain(piece).split("\n")
+            if line.strip()
+        ]
 
-    whole = []
-    for piece, tag in zip(pieces, tags, strict=True):
-        plain = html.unescape(piece) if html_text and not tag else piece
-        whole.append(piece if tag else "\n".join(map(translated, plain.split("\n"))))
-    return "".join(whole)
+    def _is_tag(self, number: int) -> bool:
+        return number % 2 == 1  # of the pieces of a split
+
+    def _plain(self, piece: str) -> str:
+        return html.unescape(piece) if self.marked else piece
+
+    def translated(self, outputs: Sequence[Sequence[str]]) -> list[str]:
+        """Return the text with the best output of each line, with the next best, and so on."""
+        return [self._assembled(outputs, choice) for choice in range(max(map(len, outputs), default=1))]
+
+    def _assembled(self, outputs: Sequence[Sequence[str]], choice: int) -> str:
+        """Return the text with the `choice`th output of each line, or its last one."""
+        left = iter(outputs)
+
+        def translated(line: str) -> str:
+            if not line.strip():
+                return line
+            found = next(left)
+            best = found[min(choice, len(found) - 1)]
+            start, end = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
+            return f"{start}{html.escape(best, quote=False) if self.marked else best}{end}"
+
+        whole = []
+        for number, piece in enumerate(self.pieces):
+            lines = [] if self._is_tag(number) else self._plain(piece).split("\n")
+            whole.append("\n".join(map(translated, lines)) if lines else piece)
+        return "".join(whole)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from seqwright.errors import SeqwrightError
 from seqwright.serve.http import (
     deadline_of,
     encoded,
@@ -27,13 +28,13 @@ from seqwright.serve.http import (
     together,
     while_connected,
 )
-from seqwright.serve.limits import Refusal
+from seqwright.serve.limits import Refusal, check_texts
 from seqwright.serve.messages import Piece
 from seqwright.serve.models import Served
 from seqwright.serve.operations import Operation, Server
 from seqwright.serve.page import panel_of
+from seqwright.serve.stops import Stops
 
-REPLACEMENT = "\ufffd"  # what the bytes of an incomplete character decode to
 REASONS = {"end": "stop", "stop": "stop", "length": "length"}
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -90,12 +91,12 @@ class Part(BaseModel):
 class Message(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
     role: str = Field(max_length=40)
-    content: str | list[Part]
+    content: str | list[Part] | None = None  # absent where the assistant called a tool
 
     @property
     def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
         return "".join(part.text for part in self.content)
 
 
@@ -118,7 +119,7 @@ class Choice:
     tokens: list[str] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     scored: int = 0  # tokens whose log-probabilities were sent
-    offset: int = 0  # their characters
+    offset: int = 0  # where the next token begins in the text
     reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -154,8 +155,7 @@ class OpenAI:
     async def chat(self, request: Request) -> Response:
         asked = await read_json(request, ChatRequest)
         model = _writer(self.models.find(asked.model), asked)
-        messages = [{"role": each.role, "content": each.text} for each in asked.messages]
-        given = model.task.from_messages(messages)
+        given = _input_of(model, asked.messages)
         length = asked.max_completion_tokens or asked.max_tokens
         base = {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", **_about(model)}
         chunk, scored = {**base, "object": "chat.completion.chunk"}, bool(asked.logprobs)
@@ -182,9 +182,25 @@ def _described(model: Served) -> dict[str, Any]:
 
 def _writer(model: Served, asked: Common) -> Served:
     asked.check()
+    check_texts("stop", asked.stops, model.limits)
     if not model.writes:
         raise Refusal(400, f"{model.name} does not write text; use /v1/predict", fields={"param": "model"})
     return model
+
+
+def _input_of(model: Served, messages: Sequence[Message]) -> Any:
+    """Return the input that answers messages. Those of the assistant may have no text."""
+    for number, message in enumerate(messages):
+        if message.content is None and message.role != "assistant":
+            place = f"messages.{number}.content"
+            rule = "only a message of the assistant may have no text; pass a text"
+            raise Refusal(400, f"{place} is null: {rule}", fields={"param": place})
+    try:
+        return model.task.from_messages(
+            [{"role": each.role, "content": each.text} for each in messages if each.content is not None]
+        )
+    except SeqwrightError as error:
+        raise Refusal(400, str(error), fields={"param": "messages"}) from error
 
 
 def _about(model: Served) -> dict[str, Any]:
@@ -219,6 +235,7 @@ async def _respond(
     its output.
     """
     deadline, count = deadline_of(request), asked.n or 1
+    await model.check_size([given for given, _ in inputs], count)
     runs = [
         _write(model, given, before, _options(asked, model, length, number), asked.stops, deadline, index)
         for place, (given, before) in enumerate(inputs)
@@ -308,7 +325,7 @@ async def _write(
     index: int,
 ) -> AsyncIterator[tuple[Choice, str]]:
     """Yield an output and what is new in it, the last time with the reason of its end."""
-    choice, sent = Choice(index, before), ""
+    choice, sent, watched = Choice(index, before, offset=len(before)), "", Stops(stops)
     queue: asyncio.Queue[Piece | None] = asyncio.Queue()
     task = asyncio.create_task(
         model.predict([given], options, deadline, lambda _, piece: queue.put_nowait(piece))
@@ -320,7 +337,7 @@ async def _write(
         while (piece := await queue.get()) is not None:
             choice.tokens.append(piece.token)
             choice.scores.append(piece.log_prob)
-            text, stopped = _visible(piece.text, stops)
+            text, stopped = watched.visible(piece.text)
             if text.startswith(sent) and len(text) > len(sent) and not stopped:
                 delta, sent = text[len(sent) :], text
                 choice.text = before + sent
@@ -334,7 +351,7 @@ async def _write(
                 return
         (prediction,) = task.result()
         found = prediction.to_json()
-        text, stopped = _visible(found["output"], stops, final=True)
+        text, stopped = watched.visible(found["output"], final=True)
         choice.tokens, choice.scores = list(found["tokens"]), list(found["token_scores"])
         choice.prompt_tokens = prediction.reading.tokens
         choice.completion_tokens = prediction.output_tokens
@@ -343,22 +360,6 @@ async def _write(
         yield choice, text[len(sent) :] if text.startswith(sent) else ""
     finally:
         task.cancel()
-
-
-def _visible(text: str, stops: Sequence[str], *, final: bool = False) -> tuple[str, bool]:
-    """Return the text before the first stop, and whether there is one. Unless it is final, what may still
-    become a stop or a character is left out.
-    """
-    ends = [place for stop in stops if (place := text.find(stop)) >= 0]
-    if ends:
-        return text[: min(ends)], True
-    if final:
-        return text, False
-    text = text.rstrip(REPLACEMENT)
-    for size in range(max(map(len, stops), default=1) - 1, 0, -1):
-        if any(stop.startswith(text[-size:]) for stop in stops if len(stop) > size):
-            return text[:-size], False
-    return text, False
 
 
 def _usage(choices: Sequence[Choice], count: int) -> dict[str, int]:
@@ -399,7 +400,7 @@ def _chat_part(choice: Choice, delta: str | None, *, scored: bool, begun: set[in
 
 
 def _new_scores(choice: Choice) -> list[tuple[int, str, float]]:
-    """Return the tokens that were not sent yet: the place of each in the output, its text and its
+    """Return the tokens that were not sent yet: the place of each in the text, its own text and its
     log-probability.
     """
     begin, end = choice.scored, min(len(choice.tokens), len(choice.scores))  # the end has no text

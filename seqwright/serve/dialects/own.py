@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -43,7 +43,7 @@ class PredictRequest(BaseModel):
     """Inputs of one model, and options of the prediction."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    model: str | None = Field(None, description="Name of a model; default: the first.")
+    model: str | None = Field(None, description="Name of a model, or its language pair; default: the first.")
     inputs: list[Any]
     options: dict[str, Any] = Field({}, description="Those of `predict`: beam, n_best, temperature, seed, …")
 
@@ -112,19 +112,13 @@ class Own:
         value = parse_json(asked.input.encode("utf-8"), self.depth) if wrapped else asked.input
         given = read_input(model.task, value, 1)
         options = {"beam": asked.beam, "reference": asked.reference, "ablate": asked.format != "alignment"}
-        trace = await while_connected(request, model.look(given, **options))
-        if asked.format == "alignment":
-            return json_response(_alignment(trace))
-        if asked.format == "json":
-            return json_response(trace.to_json())
-        from seqwright.lens.page import render
-
-        page = await asyncio.to_thread(render, [trace.to_json()])
-        return HTMLResponse(page, headers={"Content-Security-Policy": LOOK_POLICY})
+        work = model.look(given, deadline_of(request), SHOWN[asked.format], **options)
+        return await while_connected(request, work)
 
     async def correct(self, request: Request) -> Response:
         asked = await read_json(request, self.correction_request)
         model = self.models.find(asked.model)
+        model.check_correctable()
         read_input(model.task, asked.input, 1)
         roles = input_roles(model.task)
         targets = [role for role in model.task.own_roles if role not in roles]
@@ -175,6 +169,12 @@ def _narrowed(model: type[M], **fields: Any) -> type[M]:
     return cast(type[M], made)
 
 
+def _page(trace: Any) -> Response:
+    from seqwright.lens.page import render
+
+    return HTMLResponse(render([trace.to_json()]), headers={"Content-Security-Policy": LOOK_POLICY})
+
+
 def _alignment(trace: Any) -> dict[str, Any]:
     """Return the mean attention of each piece of the output to each piece of the source, ends excluded."""
     if not trace.layers("cross"):
@@ -197,3 +197,10 @@ def _alignment(trace: Any) -> dict[str, Any]:
     }
     rows = weights[pieces["output"]][:, pieces["source"]].round(4).tolist()
     return {"text": trace.document["output"]["text"], **places, "weights": rows}
+
+
+SHOWN: dict[str, Callable[[Any], Response]] = {  # a trace, by the format that a client requests
+    "json": lambda trace: json_response(trace.to_json()),
+    "html": _page,
+    "alignment": lambda trace: json_response(_alignment(trace)),
+}
