@@ -337,9 +337,7 @@ def test_a_folder_of_links_to_folders_is_named(tmp_path):
     (tmp_path / "photos").mkdir()
     for label in LABELS:
         (tmp_path / "photos" / label).symlink_to(tmp_path / "all" / label)
-    with pytest.raises(
-        InputError, match=r"photos has links to folders \(cat, dog\), which are not followed"
-    ):
+    with pytest.raises(InputError, match=r"photos has links to folders \(cat, dog\), which are not followed"):
         design({"data": {"train": [str(tmp_path / "photos")]}})
 
 
