@@ -674,6 +674,17 @@ def test_a_history_without_numbers_is_refused_in_one_line(history, words):
     assert "\n" not in str(error.value)
 
 
+def test_a_series_without_a_past_has_a_line(tmp_path):
+    """The first step of a series is forecast from nothing, also from its line."""
+    task, corpus = fitted(waves(tmp_path / "x.csv"), known=["large"], target=["small"])
+    first = next(iter(corpus.examples("train")))
+    given = task.from_line(task.to_line(first))
+    assert (first.at, given.at, given.when) == (0, 1, first.when)
+    np.testing.assert_array_equal(given.covariates(0, 12), first.covariates(0, 12))
+    one, other = Predictor(build_model("nie2023", **task.facts()).eval(), task).predict([first, given])
+    np.testing.assert_allclose(one.mean, other.mean)
+
+
 def test_missing_and_infinite_numbers_of_a_history_are_unknown():
     given = {"target": [[1, None], [float("inf"), 2]], "known": {"x": [1, float("inf"), None]}}
     window = history_of(given, Frequency("number", 1), ("a", "b"), ("x",))

@@ -110,10 +110,14 @@ def _moment(text: str, frequency: Frequency, times: str) -> int:
 
 
 def line_of(window: Window, lookback: int, horizon: int) -> str:
-    """Return the history that a forecast reads, with what is known in advance, as a line of JSON."""
+    """Return the history that a forecast reads, with what is known in advance, as a line of JSON. A history
+    has at least one step: that of the first step of a series is one without values.
+    """
     if window.line:
         return window.line
     series, past = window.series, window.past(lookback)
+    if not len(past):
+        past = np.full((1, len(series.channels)), np.nan)
     columns = {
         name: [None if math.isnan(x) else float(f"{x:.{DIGITS}g}") for x in column]
         for name, column in zip(series.channels, past.T.tolist(), strict=True)
@@ -121,6 +125,6 @@ def line_of(window: Window, lookback: int, horizon: int) -> str:
     target: Any = columns if len(columns) > 1 else columns[series.channels[0]]
     table = {"start": series.frequency.label(window.tick - len(past)), "target": target}
     if series.known.shape[1]:
-        covariates = series.known[window.at - len(past) : window.at + horizon]
-        table["known"] = strict(covariates.tolist())
+        stop = min(horizon, len(series) - window.at)
+        table["known"] = strict(window.covariates(-len(past), stop).tolist())
     return json.dumps({**table, **({"series": series.name} if series.name else {})})
