@@ -427,7 +427,7 @@ _LANGUAGE_MODELING: dict[str, Preset] = {
 
 _CONVERSATION: dict[str, Preset] = {
     "xing2018": Preset(
-        "Xing et al. 2018, Hierarchical Recurrent Attention Network for Response Generation, 3.3 and 4.3",
+        "Xing et al. 2018, Hierarchical Recurrent Attention Network for Response Generation",
         {
             "encoder": {
                 "kind": "hierarchical",
@@ -450,9 +450,10 @@ _CONVERSATION: dict[str, Preset] = {
             "share": False,
             "tie": False,
         },
-        "torch's GRU; the decoder starts from both final states of the last turn, the GRU over turns from a "
-        "learned vector, where the code of the authors takes the backward state of the last turn for both; "
-        "the output layer reads the maxout directly, as in bahdanau2015",
+        "equations and sizes checked against the code of the authors, not against the text of the paper; "
+        "torch's GRU; no biases in the scores; the decoder starts from both final states of the last turn, "
+        "the GRU over turns from a learned vector, where their code takes the backward state of the last "
+        "turn for both; the output layer reads the maxout directly, where theirs has a linear map in between",
     ),
     "tiny-turns": Preset(
         "ours: a hierarchical encoder with Transformer levels, words to turns to conversation, and a decoder "

@@ -1,4 +1,4 @@
-"""Hierarchical recurrent attention: to the words of each turn, and to the turns (Xing et al. 2018, 3.3)."""
+"""Hierarchical recurrent attention: to the words of each turn, and to the turns (Xing et al. 2018)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START = 0.01  # the standard deviation of the first state of the turns
 
 
 class HierarchicalAttention(nn.Module):
-    """The context c of a query s from the words h_ij of turns 1 … m (Xing et al. 2018, 3.3):
+    """The context c of a query s from the words h_ij of turns 1 … m (Xing et al. 2018):
 
         α_ij = softmax_j(η(s, l_(i+1), h_ij)),  r_i = Σ_j α_ij h_ij,  l_i = GRU(l_(i+1), r_i)    i = m … 1
         β_i  = softmax_i(η'(s, l_i)),           c = Σ_i β_i l_i

@@ -77,7 +77,7 @@ def test_words_and_turns_have_the_weights_of_both_levels():
     assert trace.attention("cross", 0) == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["xing2018", "hierarchical at once"])
+@pytest.mark.parametrize("name", ["xing2018", "hierarchical, current query"])
 def test_of_a_hierarchical_attention_both_levels_follow_the_step(name):
     """Each turn has words with weights of sum 1 at each step, and they change from step to step."""
     model = talker(name, 99)

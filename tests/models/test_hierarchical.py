@@ -119,7 +119,7 @@ def test_yang_2016_has_the_sizes_of_the_paper():
 
 
 def test_xing_2018_has_the_sizes_of_the_paper():
-    """Embeddings of 620, states of 1000 in each direction and in the decoder (section 4.3)."""
+    """Embeddings of 620, states of 1000 in each direction and in the decoder."""
     with torch.device("meta"):
         model = build_model("xing2018", source_vocabulary=1000, target_vocabulary=1000)
     gru = {inputs: 3 * 1000 * (inputs + 1000 + 2) for inputs in (620, 620 + 1000, 2000)}

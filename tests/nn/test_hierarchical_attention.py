@@ -51,7 +51,7 @@ def context(part: Any, queries: torch.Tensor, memory: list[tuple[torch.Tensor, P
 
 
 def by_loop(part: Any, query: torch.Tensor, turns: list[torch.Tensor]) -> torch.Tensor:
-    """The context of one query, one word and one turn after the other (Xing et al. 2018, 3.3)."""
+    """The context of one query, one word and one turn after the other (Xing et al. 2018)."""
     w, v = part.words.query.weight, part.words.key_value.weight
     state, states = part.start, []
     for turn in reversed(turns):

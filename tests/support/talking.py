@@ -22,7 +22,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "flat": {"preset": "tiny", **_SMALL},
     "decoder_only": {"kind": "decoder_only", "preset": "tiny", **_SMALL},
     "xing2018": {"preset": "xing2018", "size": 16},
-    "hierarchical at once": {
+    "hierarchical, current query": {
         "preset": "xing2018",
         "size": 16,
         "decoder": {"query": "current", "feed": "nothing", "readout": "tanh"},

@@ -50,14 +50,11 @@ class AttentionRecord:
 
     def add(self, look: Look) -> None:
         """Add one call. A recurrent decoder calls its attention for each token, a Transformer once. Keys that
-        depend on the query are a group for each of them.
+        change from call to call have no vectors in a trace.
 
         An encoder that cuts its input into parts has other rows and keys, and a compressed memory has other
         keys; they are left out.
         """
-        if look.weights.shape[0] == self.queries and look.weights.shape[2] == 1:
-            q, scores, weights = (each.transpose(0, 2) for each in (look.q, look.scores, look.weights))
-            look = replace(look, q=q, scores=scores, weights=weights)
         if not self.site.by_token or look.weights.shape[0] != 1 or look.weights.shape[3] != self.keys:
             return
         self._looks.append(look)
@@ -68,7 +65,7 @@ class AttentionRecord:
         self.behaviours = self._behaviours(weights)
         self.weights = pooled(numpy(weights[0]), self.block)
         size = sum(look.q.numel() for look in looks) + looks[-1].keys.k.numel() + looks[-1].keys.v.numel()
-        same_keys = looks[-1].keys.groups == 1 and all(look.keys is looks[-1].keys for look in looks)
+        same_keys = all(look.keys is looks[-1].keys for look in looks)
         if same_keys and 4 * size <= self.max_bytes:
             self.vectors = vectors_of(self.site, looks, weights)
 

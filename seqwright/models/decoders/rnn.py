@@ -136,15 +136,16 @@ class Rnn(Decoder):
         self.readout = make(size, self.embedding.size, context_size, self.size)
         self.dropout = Dropout(dropout)
         attends = self.attention is not None
-        # whether a step's input depends on the step before it by more than the cells
-        self.sequential = feed == "output" or (attends and query == "previous")
+        # whether a step's input depends on the step before it by more than the cells, or keys on the query
+        two_levels = isinstance(self.attention, HierarchicalAttention)
+        self.sequential = feed == "output" or (attends and query == "previous") or two_levels
         if memory_size is None and feed == "context":
             raise ConfigError('feed = "context" needs a source; use feed = "nothing" or "output"')
         if attends and feed == "context" and query == "current":
             raise ConfigError('feed = "context" needs query = "previous"; use that, or feed = "output"')
         if not attends and (gate or coverage):
             raise ConfigError("gate and coverage are options of the attention; set attention = bahdanau")
-        if coverage and isinstance(self.attention, HierarchicalAttention):
+        if coverage and two_levels:
             raise ConfigError("coverage needs one attention to the source; use attention = bahdanau")
         if coverage and query == "current":
             raise ConfigError('coverage needs query = "previous"; use that, or coverage = 0')
