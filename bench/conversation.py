@@ -17,6 +17,7 @@ import argparse
 import gzip
 import json
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -149,7 +150,7 @@ def _targets(found: dict[str, dict[str, Any]]) -> list[str]:
     if "retrieval" in found:
         recall = found["retrieval"]["metrics"]["recall_at_1_of_10"]
         lines.append(f"recall@1 of 10 of retrieval at least 45 % (chance is 10 %): {_verdict(recall >= 45)}")
-    return [f"Targets: {'; '.join(lines)}."] if lines else []
+    return [textwrap.fill(f"Targets: {'; '.join(lines)}.", 100)] if lines else []
 
 
 def _verdict(reached: bool) -> str:
