@@ -75,8 +75,15 @@ def test_a_stream_is_the_completion_in_parts(server, more):
     assert answer["usage"]["prompt_tokens"] == len(STORY["prompt"])
     assert answer["usage"]["completion_tokens"] > 0
     assert len(parts) > 2 or "stop" in more
-    for name, values in whole["logprobs"].items():
-        assert [value for part in parts for value in part["logprobs"][name]] == values
+    scores = {name: [each for part in parts for each in part["logprobs"][name]] for name in whole["logprobs"]}
+    assert (scores["tokens"], scores["text_offset"]) == (
+        whole["logprobs"]["tokens"],
+        whole["logprobs"]["text_offset"],
+    )
+    # an output that was stopped before may still be computed with one of them
+    assert scores["token_logprobs"] == pytest.approx(whole["logprobs"]["token_logprobs"], abs=1e-5)
+    for one, other in zip(scores["top_logprobs"], whole["logprobs"]["top_logprobs"], strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
     assert parts[0]["logprobs"]["tokens"] or "echo" in more  # not only in the last part
 
 
