@@ -139,9 +139,13 @@ def sequence_places(x: Tensor, lengths: Tensor | None) -> Places:
 
 
 class Decoder(nn.Module):
-    """Maps tokens and a state to vectors of `size` and the next state. memory_size None: a language model."""
+    """Maps tokens and a state to vectors of `size` and the next state. memory_size None: a language model.
+
+    counts_tokens: whether padding must be marked even behind the last token, where no token sees it.
+    """
 
     size: int
+    counts_tokens = False
 
     def start(self, encoded: Encoded | None, rows: int = 0) -> Any:
         """Return the state before the first token, with one row per source, or `rows` rows without one."""
@@ -268,7 +272,11 @@ class DecoderModel(Generative):
 
     def hidden(self, batch: Any) -> Tensor:
         """Return the input of the output layer (B, T, D). The whole target is decoded from one state."""
-        return self.decoder(batch.target.ids, self.start(batch.source))[0]
+        return self.decoder(batch.target.ids, self.start(batch.source), self.marked(batch.target))[0]
+
+    def marked(self, target: Tokens) -> Tensor | None:
+        """Return which tokens of a target are real (B, T) if its decoder counts them; None: no mask."""
+        return target.real if self.decoder.counts_tokens else None
 
     def forward(self, batch: Any) -> Tensor:
         return self.output(self.hidden(batch))

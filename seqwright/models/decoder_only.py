@@ -42,20 +42,27 @@ class DecoderOnly(DecoderModel):
     def hidden(self, batch: Any) -> Tensor:
         """Return the input of the output layer for the target (B, T, D), which follows the source, if any."""
         if batch.source is None:
-            return self.decoder(batch.target.ids, self.start(len(batch.target.ids)))[0]
+            target = batch.target
+            return self.decoder(target.ids, self.start(len(target.ids)), self.marked(target))[0]
         ids, lengths = _joined(batch)
-        return _of_target(self.decoder(ids, self.start(len(batch.target.ids)))[0], lengths, batch)
+        return _of_target(self._whole(ids, lengths, batch), lengths, batch)
 
     def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:
         if batch.source is None or not (self.training and self.source_loss):
             return super().loss(batch, smoothing=smoothing)
         ids, lengths = _joined(batch)
-        hidden, _ = self.decoder(ids, self.start(len(batch.target.ids)))
+        hidden = self._whole(ids, lengths, batch)
         places = torch.arange(1, ids.shape[1], device=ids.device)
         source = ids[:, 1:].masked_fill(places >= lengths, PAD)
         of_source = self.output.loss(hidden[:, :-1], source, smoothing=smoothing)
         add_to_objective(self.source_loss * of_source.total)
         return self.output.loss(_of_target(hidden, lengths, batch), batch.expected, smoothing=smoothing)
+
+    def _whole(self, ids: Tensor, lengths: Tensor, batch: Any) -> Tensor:
+        """Return the vectors of sources with their targets behind them, (B, S + T, D)."""
+        target = batch.target
+        ends = lengths[:, 0] + (target.ids.shape[1] if target.lengths is None else target.lengths)
+        return self.decoder(ids, self.start(len(ids)), self.marked(Tokens(ids, ends)))[0]
 
     def start(self, source: int | Tokens) -> Any:
         """Return the state before the first token: for a number of rows, or after reading prompts."""

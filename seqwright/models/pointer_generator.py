@@ -124,7 +124,7 @@ class PointerGenerator(EncoderDecoder):
         return self._mixture(hidden, after).of(tokens[:, 1:]), after
 
     def hidden(self, batch: Any) -> Tensor:
-        return self._decoded(batch.target.ids, self.start(batch.source))[0]
+        return self._of_target(batch)[0]
 
     def forward(self, batch: Any) -> Tensor:
         return self._of_batch(batch).log_probs()
@@ -138,10 +138,15 @@ class PointerGenerator(EncoderDecoder):
         return Loss(total, int(real.sum()))
 
     def _of_batch(self, batch: Any) -> Mixture:
-        return self._mixture(*self._decoded(batch.target.ids, self.start(batch.source)))
+        return self._mixture(*self._of_target(batch))
 
-    def _decoded(self, tokens: Tensor, state: PointerState) -> tuple[Tensor, PointerState]:
-        hidden, after = self.decoder(tokens, state.decoder)
+    def _of_target(self, batch: Any) -> tuple[Tensor, PointerState]:
+        return self._decoded(batch.target.ids, self.start(batch.source), self.marked(batch.target))
+
+    def _decoded(
+        self, tokens: Tensor, state: PointerState, real: Tensor | None = None
+    ) -> tuple[Tensor, PointerState]:
+        hidden, after = self.decoder(tokens, state.decoder, real)
         return hidden, PointerState(after, state.keys, state.ids, state.width)
 
     def _mixture(self, hidden: Tensor, state: PointerState) -> Mixture:

@@ -108,7 +108,8 @@ class BoundBlock:
         self.growth, self.share = home.growth, home.share
         self.attention: Any = bound(home.attention)
         self.cross = None if home.cross is None else bound(home.cross)
-        self.feed_forward = bound(home.feed_forward)
+        self.feed_forward: Callable[..., Tensor] = bound(home.feed_forward)
+        self.counts_tokens = home.feed_forward.counts_tokens
         self.around_attention = BoundResidual(home.around_attention)
         self.around_cross = None if home.around_cross is None else BoundResidual(home.around_cross)
         self.around_feed_forward = BoundResidual(home.around_feed_forward)
@@ -123,7 +124,8 @@ class BoundBlock:
             x = self.around_cross.before(hidden)
             hidden = self.around_cross.after(hidden, self.cross(x, context, memory))
         x = self.around_feed_forward.before(hidden)
-        hidden = self.around_feed_forward.after(hidden, self.feed_forward(x))
+        real = (context.queries.seen,) if self.counts_tokens else ()
+        hidden = self.around_feed_forward.after(hidden, self.feed_forward(x, *real))
         return hidden, self.growth.keep(keys, context)
 
     def _attend(self, x: Tensor, context: AttentionContext, past: Keys | None) -> tuple[Tensor, Keys]:
@@ -246,6 +248,12 @@ class Stack(InferenceModule["BoundStack"]):
         self.dropout = Dropout(dropout)
         self.embedding_norm = NORMS[norm](size) if embedding_norm else None
         self.norm = NORMS[norm](size) if order == "pre" else nn.Identity()
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether padding must be marked even where no token sees it (see `FeedForward`)."""
+        blocks: Any = self.blocks
+        return any(block.feed_forward.counts_tokens for block in blocks)
 
     @property
     def embedding_size(self) -> int:

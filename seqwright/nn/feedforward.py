@@ -52,17 +52,22 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Base: (…, size) -> (…, size). `bound` returns the function (see `seqwright.nn.inference_weights`)."""
+    """Base: (…, size) -> (…, size). `bound` returns the function (see `seqwright.nn.inference_weights`).
 
-    def bound(self) -> Function:
+    counts_tokens: whether its function takes, as a second argument, which tokens are real (…); None: all.
+    """
+
+    counts_tokens = False
+
+    def bound(self) -> Callable[..., Tensor]:
         raise NotImplementedError
 
     def zero_output(self) -> None:
         """Start with an output of zero."""
         raise NotImplementedError
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.bound()(x)
+    def forward(self, x: Tensor, *real: Tensor | None) -> Tensor:
+        return self.bound()(x, *real)
 
 
 class _TwoLayers(FeedForward):
@@ -129,11 +134,13 @@ class Experts(FeedForward):
 
     g = p of a single expert (Fedus et al. 2021, eq. 2), or p divided by the sum over those of `top` (Lepikhin
     et al. 2020, 2.2). capacity: in training an expert takes at most that many times its equal share of the
-    tokens, and skips the others; None: all. Outside of training no token depends on another. balance: weight
+    tokens, and skips the others; None: all. Outside of training no token depends on another. Padding goes to
+    no expert, and its output is zero. balance: weight
     of n Σ_i f_i P_i, which is least if all are used alike; f_i is the share of tokens whose best expert is i,
     P_i the mean of p_i (Fedus et al. 2021, eq. 4).
     """
 
+    counts_tokens = True
     recorder: Callable[[Tensor], object] | None = None  # receives the number of tokens of each expert
 
     def __init__(
@@ -161,9 +168,16 @@ class Experts(FeedForward):
         for expert in self.experts:
             expert.zero_output()  # type: ignore[operator]
 
-    def bound(self) -> Function:
+    def bound(self) -> Callable[..., Tensor]:
         route, experts = bound(self.router), [bound(expert) for expert in self.experts]
-        return lambda x: self._mixed(x.reshape(-1, x.shape[-1]), route, experts).view_as(x)
+
+        def compute(x: Tensor, real: Tensor | None = None) -> Tensor:
+            if real is None:
+                return self._mixed(x.reshape(-1, x.shape[-1]), route, experts).view_as(x)
+            tokens = self._mixed(x[real], route, experts)
+            return torch.zeros_like(x).index_put((real,), tokens)
+
+        return compute
 
     def _mixed(self, x: Tensor, route: Function, experts: Sequence[Function]) -> Tensor:
         """x (N, D) -> (N, D)."""
@@ -193,6 +207,8 @@ class Experts(FeedForward):
 
     def _balance(self, probabilities: Tensor, best: Tensor) -> None:
         """Add the balance to the objective, times the number of tokens: objectives are sums over tokens."""
+        if not len(best):
+            return
         used = best.bincount(minlength=len(self.experts)).to(probabilities.dtype) / len(best)
         term = len(self.experts) * (used * probabilities.mean(0)).sum()
         add_to_objective(self.balance * len(best) * term)

@@ -1,13 +1,13 @@
 """A configuration for texts with labels, chosen by their number and lengths, with reasons.
 
 Two texts per label are compared token by token, so their encoder is a Transformer: detectors of n-grams see
-each text by itself.
+each text by itself. So is the encoder of a request with options that only a Transformer has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seqwright.config import DataConfig
@@ -17,7 +17,7 @@ from seqwright.config.registry import parse as parse_spec
 from seqwright.data.checks.statistics import LengthHistogram, TextColumn
 from seqwright.data.readers.labelled import pair_of
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import InputError
 
 # presets for running text, for little of it, and for single words and pairs of texts
@@ -62,7 +62,8 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     time = [] if ending.keys() & set(ENDS) else [_time(texts)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
     count = round(column.words.mean * column.words.total())
-    preset = _preset(as_table(requested.get("model", {})), words and not paired, count)
+    usual = (FEW if count < LITTLE else NGRAMS) if words and not paired else LETTERS
+    preset, needed = _preset(as_table(requested.get("model", {})), usual)
     length = _length(column, words, preset)
     mean = min(
         PIECES * column.words.mean if words else column.characters.mean, length.table["data"]["max_length"]
@@ -76,7 +77,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         _tokenizer(count, words, preset, longer),
         length,
         *_sentences(preset, requested),
-        _model(survey, preset, epochs, paired),
+        _model(survey, preset, epochs, paired, needed),
         _batch(preset, longer, tokens, mean + 1),
         *time,
         *limit,
@@ -95,14 +96,22 @@ def _by_words(column: TextColumn, tokenizer: Mapping[str, Any]) -> bool:
     return column.words.mean >= WORDS
 
 
-def _preset(model: Mapping[str, Any], ngrams: bool, count: int) -> str:
-    """Return the requested preset; without one that for the texts, or for an encoder of another kind.
-    ngrams: whether detectors of n-grams suit the texts.
+def _preset(model: Mapping[str, Any], usual: str) -> tuple[str, list[str]]:
+    """Return the requested preset; without one the usual one for the texts, or that for an encoder of another
+    kind or for options that only a Transformer has. And the names of these options.
     """
+    from seqwright.models.building.scaling import preset_options
+
     encoder = model.get("encoder", {})
-    kind = encoder if isinstance(encoder, str) else encoder.get("kind", "ngrams")
-    usual = FEW if count < LITTLE else NGRAMS
-    return model.get("preset", usual if ngrams and kind == "ngrams" else LETTERS)
+    encoder = {"kind": encoder} if isinstance(encoder, str) else encoder
+    if "preset" in model:
+        return model["preset"], []
+    if usual == LETTERS or encoder.get("kind", "ngrams") != "ngrams":
+        return LETTERS, []
+    only = preset_options(LETTERS) - preset_options(usual)
+    inside = [] if "kind" in encoder else [f"model.encoder.{key}" for key in encoder if key in only]
+    needed = [f"model.{key}" for key in model if key in only] + inside
+    return (LETTERS, needed) if needed else (usual, [])
 
 
 def _tokenizer(count: int, words: bool, preset: str, longer: bool) -> Choice:
@@ -168,7 +177,7 @@ def _epochs(preset: str, ends: Mapping[str, Any], tokens: float) -> float:
     return seen / tokens
 
 
-def _model(survey: Survey, preset: str, epochs: float, paired: bool) -> Choice:
+def _model(survey: Survey, preset: str, epochs: float, paired: bool, needed: Sequence[str]) -> Choice:
     """Choose the model by accuracy on a fifth of the training texts of TREC, one split and seed: words with
     kim2014 87.7 %, pieces with ngram-classifier 84.2 %, logistic regression on bigrams 85.6 %.
     """
@@ -182,6 +191,8 @@ def _model(survey: Survey, preset: str, epochs: float, paired: bool) -> Choice:
         reason = f"each text is seen {times(epochs)}"
         if paired and preset == LETTERS:
             reason = f"attention compares the two texts; {reason}"
+        if needed:
+            reason = f"detectors of n-grams have no {shorten_list(needed)}; {reason}"
         if preset == FEW:
             reason = f"a few words in a row decide most labels; {reason}"
     counts = survey.labels.values()

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from seqwright.config.recipe import ENDS, Choice, Recipe, times
+from seqwright.config.registry import parse as parse_spec
 from seqwright.data.survey import Survey
 from seqwright.data.tag_scheme import scheme_of
 from seqwright.data.text_display import pluralize
-from seqwright.tasks.token_classification import refuse_one_tag
+from seqwright.tasks.token_classification import SPELLING, refuse_one_tag
 
 LONGEST = 256  # words of a sentence that are read together, at most
+LONGEST_PIECES = 1024  # the same for a tagger that reads pieces of words
+PIECES = {"bytes": 4, "letters": 4}  # of a character, at most; of other tokenizers one
 SPEED = 12_000  # words per second of tiny-tagger on two cores, roughly
 DROPOUT = ((5, 0.1), (15, 0.2), (40, 0.3), (math.inf, 0.4))  # below so many epochs
 WORDS = 1024  # of a batch
@@ -28,7 +31,8 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     sentences, ending = survey.report.examples, requested.get("training", {})
     time = [] if ending.keys() & set(ENDS) else [_time(sentences)]
     ends = {**(time[0].table["training"] if time else {}), **ending}
-    choices = [_words(), _length(survey), _model(survey, ends), _batch(), *time, _validation(survey, ends)]
+    length = _length(survey, "start" in requested, requested.get("tokenizer", {}))
+    choices = [_words(), length, _model(survey, ends), _batch(), *time, _validation(survey, ends)]
     data = requested.get("data", {})
     return Recipe(
         tuple(choices) if data.get("valid") else (*choices, _held_out(sentences, bool(data.get("test"))))
@@ -41,11 +45,22 @@ def _words() -> Choice:
     return Choice("words with a vector for their characters, and one of their own if frequent", table, reason)
 
 
-def _length(survey: Survey) -> Choice:
-    whole = max(survey.report.columns["sentence"].words.longest, 16)
-    longest = min(whole, LONGEST)
-    reason = "the longest sentence" if longest == whole else "longer sentences are tagged in parts"
-    return Choice(f"{longest} words at once", {"data": {"max_length": longest}}, reason)
+def _length(survey: Survey, started: bool, tokenizer: Mapping[str, Any]) -> Choice:
+    """Choose how much is read together: words, or their pieces if the tokenizer does not spell words. The
+    tokenizer of another run spells none, because its encoder reads pieces only.
+    """
+    sentence = survey.report.columns["sentence"]
+    kind = parse_spec("tokenizer", tokenizer["source"])[0] if "source" in tokenizer else None
+    what, size, longest = "words", sentence.words.longest, LONGEST
+    if kind is not None and (started or kind not in SPELLING):
+        what, longest = "pieces of words", LONGEST_PIECES
+        size = PIECES.get(kind, 1) * sentence.characters.longest + 1  # a word may begin with a mark
+    whole = max(size, 16)
+    most = min(whole, longest)
+    reason = "longer sentences are tagged in parts"
+    if most == whole:
+        reason = "the longest sentence" if what == "words" else "the longest sentence has no more of them"
+    return Choice(f"{most} {what} at once", {"data": {"max_length": most}}, reason)
 
 
 def _model(survey: Survey, ends: Mapping[str, Any]) -> Choice:

@@ -68,7 +68,9 @@ def test_pieces_have_the_gradients_of_the_whole(case):
     assert_close(found[1], found[0], **TOLERANCE)
 
 
-@pytest.mark.parametrize("case", ["transformer:sinusoidal-window", "transformer:global"])
+@pytest.mark.parametrize(
+    "case", ["transformer:sinusoidal-window", "transformer:global", "alone-transformer:global"]
+)
 def test_a_window_keeps_its_memory_small(case):
     """Restricted to r neighbours, a step costs the same however long the output is: after prompts of
     different length, for states that joined and for a beam.

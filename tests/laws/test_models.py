@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from cases import GENERATIVE, TOLERANCE, example, of_kind, source
+from cases import CAPPED, GENERATIVE, TOLERANCE, example, of_kind, source
 from torch.testing import assert_close
 
 from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
@@ -15,25 +17,41 @@ from seqwright.models import MODELS
 TARGET = torch.tensor([[BEGIN, 5, 6, 7], [BEGIN, 8, PAD, PAD]])
 EXPECTED = torch.tensor([[5, 6, 7, END], [8, END, PAD, PAD]])
 LENGTHS = torch.tensor([4, 2])
+SOURCES = [[4, 5, 6], [7]]
+WRITERS = [*GENERATIVE, *CAPPED]
 
 
 def batch(kind: str):
-    if kind in GENERATIVE:
-        return Batch(source([[4, 5, 6], [7]]), Tokens(TARGET, LENGTHS), EXPECTED, np.arange(2))
+    if kind in WRITERS:
+        return Batch(source(SOURCES), Tokens(TARGET, LENGTHS), EXPECTED, np.arange(2))
     return example(of_kind(kind), [3, 1], [1, 2])
 
 
-@pytest.mark.parametrize("kind", GENERATIVE)
-def test_steps_give_what_the_whole_gives(kind):
+@pytest.mark.parametrize("cuts", [[0, 1, 2, 3, 4], [0, 2, 3, 4], [0, 1, 4], [0, 4]], ids=str)
+@pytest.mark.parametrize("kind", WRITERS)
+def test_steps_give_what_the_whole_gives(kind, cuts):
+    """One token at a time, or several."""
     model, given = of_kind(kind), batch(kind)
     with torch.no_grad():
         whole, state = model(given).log_softmax(-1), model.start(given.source)
-        for t in range(4):
-            scores, state = model.step(TARGET[:, t : t + 1], state)
-            assert_close(scores.log_softmax(-1), whole[:, t], **TOLERANCE)
+        for begin, end in pairwise(cuts):
+            scores, state = model.step(TARGET[:, begin:end], state)
+            assert_close(scores.log_softmax(-1), whole[:, end - 1], **TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", GENERATIVE)
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_row_with_padding_has_the_scores_that_it_has_alone(kind):
+    """The padding of a source is a word, so that reading or copying it would show."""
+    model, given = of_kind(kind), batch(kind)
+    with torch.no_grad():
+        together = model(given)
+        for row, (own, count) in enumerate(zip(SOURCES, LENGTHS.tolist(), strict=True)):
+            target, expected = TARGET[row : row + 1, :count], EXPECTED[row : row + 1, :count]
+            alone = model(Batch(source([own]), Tokens(target), expected, np.arange(1)))
+            assert_close(together[row, :count], alone[0], **TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
 def test_a_prompt_has_the_probabilities_of_the_whole(kind):
     model, given = of_kind(kind), batch(kind)
     with torch.no_grad():
@@ -45,13 +63,29 @@ def test_a_prompt_has_the_probabilities_of_the_whole(kind):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("kind", GENERATIVE)
+@pytest.mark.parametrize("kind", WRITERS)
 def test_the_loss_is_the_cross_entropy_of_the_scores(kind, smoothing):
+    """And its gradient is that of the cross-entropy."""
     model, given = of_kind(kind), batch(kind)
     loss, scores = model.loss(given, smoothing=smoothing), model(given)
     options = {"ignore_index": PAD, "label_smoothing": smoothing, "reduction": "sum"}
-    assert_close(loss.total, F.cross_entropy(scores.flatten(0, 1), EXPECTED.flatten(), **options))
+    expected = F.cross_entropy(scores.flatten(0, 1), EXPECTED.flatten(), **options)
+    assert_close(loss.total, expected)
     assert loss.count == 6
+    weights = list(model.parameters())
+    slopes = [torch.autograd.grad(total, weights, allow_unused=True) for total in (loss.total, expected)]
+    for found, wanted in zip(*slopes, strict=True):
+        assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("kind", CAPPED)
+def test_no_score_is_larger_than_the_cap(kind):
+    model = of_kind(kind)
+    model = getattr(model, "members", [model])[0]
+    hidden = 100 * torch.randn(5, model.decoder.size, dtype=torch.float64)
+    scores = model.output(hidden)
+    assert 0.29 < scores.abs().max() <= 0.3
+    assert_close(scores, 0.3 * torch.tanh(F.linear(hidden, model.output.weight, model.output.bias) / 0.3))
 
 
 @pytest.mark.parametrize("kind", MODELS.names())

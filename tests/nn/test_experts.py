@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
+from seqwright.data.batch import Batch, Tokens
 from seqwright.errors import ConfigError
+from seqwright.models.building import build_model
+from seqwright.nn.blocks import Stack
 from seqwright.nn.feedforward import Experts, recorded_usage
 from seqwright.nn.loss import collected_terms
+from seqwright.nn.masks import Places
 
 
 def made(**options) -> Experts:
@@ -86,3 +91,66 @@ def test_usage_counts_the_choices():
 def test_more_choices_than_experts_are_refused():
     with pytest.raises(ConfigError, match="top is 5, but there are 4 experts"):
         made(top=5)
+
+
+ROUTED = {"kind": "experts", "experts": 3, "top": 2, "capacity": 0.8, "balance": 1.0}
+SMALL = {"size": 8, "layers": 2, "heads": 2, "hidden": 8, "dropout": 0.0}
+
+
+def observed(model, call):
+    """The result of a call in training, the usage of each mixture and the balance terms."""
+    with recorded_usage(model.train()) as counts, collected_terms() as terms:
+        found = call()
+    return found, {name: each.tolist() for name, each in counts.items()}, terms
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_padding_goes_to_no_expert(hooked):
+    """In training, with a capacity: 8 places of padding change no output, no usage and no balance."""
+    torch.manual_seed(3)
+    stack = Stack(**SMALL, feed_forward=ROUTED).double()
+    if hooked:
+        stack.blocks[0].feed_forward.register_forward_hook(lambda *_: None)
+    x = torch.randn(2, 13, 8, dtype=torch.float64)
+    real = (torch.arange(13) < 5).expand(2, -1)
+    alone, usage, balance = observed(stack, lambda: stack(x[:, :5], Places.run(0, 5))[0])
+    padded, usage_padded, balance_padded = observed(
+        stack, lambda: stack(x, Places.run(0, 13).with_seen(real))[0]
+    )
+    assert usage == usage_padded
+    assert_close(padded[:, :5], alone)
+    assert_close(balance_padded, balance)
+
+
+def test_a_batch_of_padding_makes_no_nan():
+    part, x = made(capacity=0.5).train(), torch.randn(2, 3, 6, dtype=torch.float64)
+    with collected_terms() as terms:
+        found = part(x, torch.zeros(2, 3, dtype=torch.bool))
+    assert not found.any()
+    assert all(term.isfinite() for term in terms)
+
+
+@pytest.mark.parametrize("kind", ["encoder_decoder", "pointer_generator", "decoder_only", "prompted"])
+def test_the_padding_of_a_target_goes_to_no_expert(kind):
+    """No token of a decoder sees it, so its attention needs no mask; a mixture counts tokens and does."""
+    torch.manual_seed(3)
+    alone = kind in ("decoder_only", "prompted")
+    sizes = {"vocabulary": 12} if alone else {"source_vocabulary": 12, "target_vocabulary": 12}
+    description = {"kind": "decoder_only" if alone else kind, **SMALL, "feed_forward": ROUTED}
+    model = build_model(
+        {**description, **({"source_loss": 0.5} if kind == "prompted" else {})}, **sizes
+    ).double()
+    ids = torch.tensor([[2, 5, 6, 7], [2, 8, 9, 4]])
+    source = None if kind == "decoder_only" else Tokens(torch.tensor([[4, 5, 6], [7, 8, 9]]))
+
+    def batch(more: int) -> Batch:
+        target = torch.nn.functional.pad(ids, (0, more))
+        expected = torch.nn.functional.pad(ids.roll(-1, 1), (0, more))
+        lengths = torch.full((2,), 4) if more else None
+        return Batch(source, Tokens(target, lengths), expected, np.arange(2))
+
+    loss, usage, terms = observed(model, lambda: model.loss(batch(0)).total)
+    padded, usage_padded, terms_padded = observed(model, lambda: model.loss(batch(8)).total)
+    assert usage == usage_padded
+    assert_close(padded, loss)
+    assert_close(terms_padded, terms)

@@ -141,6 +141,26 @@ def test_a_text_is_as_long_as_the_tokenizer_of_the_start_makes_it(home: Path) ->
     assert characters.config.data.max_length > 1.5 * pieces.config.data.max_length
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "start"), [(None, "mlm"), (None, "lm"), ("bpe", None), ("characters", None)]
+)
+def test_a_tagger_reads_whole_sentences_by_their_pieces(home, tmp_path, tokenizer, start) -> None:
+    """A sentence of 3 words may have 30 pieces; a tagger that spells its words counts words."""
+    names = ["bartholomew", "wilhelmina", "quetzalcoatl", "xylophone", "jacqueline"]
+    rows = [f"{name} {k} {other}\tW N W\n" for k in range(60) for name in names for other in names[:2]]
+    (tmp_path / "tags.tsv").write_text("".join(rows))
+    table = {"data": {"train": [str(tmp_path / "tags.tsv")]}, "task": "token_classification", "threads": 1}
+    table |= {"start": str(home / start)} if start else {}
+    table |= {"tokenizer": {"source": {"kind": "bpe", "max_size": 40}}} if tokenizer == "bpe" else {}
+    made = design({**table, "training": {**QUICK, "steps": 1}, "model": {"size": 16} if not start else {}})
+    if tokenizer == "characters":
+        assert made.config.data.max_length == 16
+    run_design(made, tmp_path / "run", Console(None))
+    notes = [json.loads(path.read_text()) for path in (tmp_path / "run").rglob("*_left_out.json")]
+    assert [note["left_out"] for note in notes] == [0] * len(notes)
+    assert notes
+
+
 def test_inputs_fit_the_positions_of_the_start(home: Path, tmp_path: Path) -> None:
     model = {"preset": "tiny-mlm", **SIZES, "position": {"kind": "learned", "length": 12}}
     table = {

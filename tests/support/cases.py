@@ -97,6 +97,7 @@ def without_memory() -> dict[str, dict[str, Spec]]:
     """The options of decoders that are language models: those that concern the past."""
     stacks = {name: {"position": position, "heads": HEAD_COUNT} for name, position in positions().items()}
     stacks["value-residual"] = {"value_residual": True, "heads": HEAD_COUNT}
+    stacks["global"] = {"window": 1, "global_tokens": 2, "heads": HEAD_COUNT}
     stacks |= {
         f"growth-{name}": {"growth": name, "window": 2, "heads": HEAD_COUNT} for name in GROWTHS.names()
     }
@@ -161,6 +162,7 @@ def encoders() -> dict[str, Spec]:
 
 DECODER_CASES, ENCODER_CASES = decoders(), encoders()
 GENERATIVE = [name for name in MODELS.names() if issubclass(MODELS.get(name), Generative)]
+CAPPED = {f"{kind}:capped": kind for kind in GENERATIVE if "logit_cap" in MODELS.options(kind)}
 HEAD_CASES = {f"{encoder}:{head}": (encoder, head) for encoder in ENCODERS.names() for head in HEADS.names()}
 
 
@@ -185,8 +187,9 @@ def with_head(case: str) -> Any:
 
 @cache
 def of_kind(kind: str) -> Any:
-    """A model of any kind with its default parts."""
-    return _small({"kind": kind, "heads": HEAD_COUNT}, LAYERS)
+    """A model of any kind with its default parts; `kind:capped` limits its scores."""
+    cap = {"logit_cap": 0.3} if kind in CAPPED else {}
+    return _small({"kind": CAPPED.get(kind, kind), "heads": HEAD_COUNT, **cap}, LAYERS)
 
 
 def _small(description: Spec, layers: int | None) -> Any:

@@ -30,6 +30,7 @@ from seqwright.data.task import task_class
 from seqwright.errors import InputError, ModelError
 from seqwright.evaluation.class_table import class_table, confusion_table
 from seqwright.evaluation.metrics import METRICS
+from seqwright.models.building import resolve
 from seqwright.pipeline.design import design
 from seqwright.runs.report.mistakes import errors
 from seqwright.runs.report.reader import Evaluation, Record
@@ -84,6 +85,35 @@ def test_each_layout_is_recognised_and_read(layout, tmp_path):
     assert {example.label for example in read} == {"good", "bad"}
     assert len(read) == 200
     assert all(any(word in example.text for word in WORDS[example.label].split()) for example in read)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "model.window=3",
+        "model.growth=compressed",
+        "model.feed_forward=experts",
+        "model.encoder.window=3",
+    ],
+)
+def test_an_option_of_a_transformer_chooses_one(option, tmp_path):
+    path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews()])
+    table = {"data": {"train": [path]}, "task": "text_classification"}
+    made = design(table, [option])
+    key = option.partition("=")[0]
+    assert f"detectors of n-grams have no {key}; " in "\n".join(made.lines())
+    encoder = resolve(made.config.model)["encoder"]
+    assert encoder["kind"] == "transformer"
+    assert key.rpartition(".")[2] in encoder
+    assert resolve(design(table).config.model)["encoder"]["kind"] == "ngrams"
+    assert resolve(design(table, ["model.dropout=0.1"]).config.model)["encoder"]["kind"] == "ngrams"
+
+
+def test_global_tokens_need_no_preset(tmp_path):
+    path = write(tmp_path / "r.tsv", [f"{text}\t{label}" for text, label in reviews()])
+    options = ["model.window=2", "model.global_tokens=1", "model.layers=1", *FAST[1:-1]]
+    out = ["--out", str(tmp_path / "run"), "--steps=1"]
+    assert cli.main(["train", path, "--quiet", *out, *options]) == 0
 
 
 def test_a_header_names_the_columns(tmp_path):

@@ -59,7 +59,7 @@ class Transformer(Decoder):
     def __init__(self, *, vocabulary: int, memory_size: int | None, **stack: Any):
         super().__init__()
         self.stack = Stack(memory_size=memory_size, causal=True, **stack)
-        self.size = self.stack.size
+        self.size, self.counts_tokens = self.stack.size, self.stack.counts_tokens
         self.embedding = Embedding(vocabulary, self.stack.embedding_size)
 
     def start(self, encoded: Encoded | None, rows: int = 0) -> TransformerState:
