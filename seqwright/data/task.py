@@ -565,7 +565,9 @@ class Judge:
     """The metrics of an evaluation, the facts that their choice depends on, and their names for people.
 
     remarks: sentences about the choice, such as why a usual metric is absent. options: of the predictions, in
-    addition to those of `Judging`; single predictions, whose time is measured, do not have them.
+    addition to those of `Judging`; single predictions, whose time is measured, do not have them. tokens: what
+    identifies the tokens of the answers. across: the metrics that compare models with different tokens, the
+    one to look at first in front; where `tokens` is equal, all metrics compare.
     """
 
     metrics: tuple[Any, ...]
@@ -573,6 +575,8 @@ class Judge:
     labels: Mapping[str, str]
     remarks: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    tokens: str = ""
+    across: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ class LanguageModeling(RunningText[Any]):
     part = "decoder"
     usual = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
     validated = ("nats_per_character",)
+    across = ("nats_per_character", "bits_per_character", "bits_per_byte")
 
     # The user's files ------------------------------------------------------------------------------
 
