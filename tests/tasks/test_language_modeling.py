@@ -381,6 +381,16 @@ def test_wrong_options_are_refused(poem, options, message):
         predictor(poem).predict("In", **options)
 
 
+def test_the_beginning_of_a_long_prompt_is_ignored(poem, caplog):
+    model = predictor(poem, window=32)
+    end = POEM[20:40]
+    one, other = (
+        model.predict(prompt, length=1, temperature=0)[0] for prompt in (POEM[:40] + end, "a" * 40 + end)
+    )
+    assert one.token_scores == other.token_scores
+    assert "longer than the 32 tokens that are read; the beginning is ignored" in caplog.text
+
+
 # Comparisons
 
 
