@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +35,20 @@ def test_the_first_contender_sets_the_target(tmp_path, monkeypatch):
     monkeypatch.setattr(time_to_quality, "RESULTS", results)
     last = [line.split("|")[-2].strip() for line in time_to_quality.table().splitlines()[2:]]
     assert last == ["–", "plain: 0.8 min, step 70", "plain: not reached"]
+
+
+def test_the_text_about_the_earlier_recipe_follows_the_table():
+    """It names the loss of the earlier recipe, and which budgets of the current one reach it."""
+    page = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text("utf-8")
+    table = page.partition("<!-- time_to_quality: begin")[2].partition("<!-- time_to_quality: end")[0]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if "multi30k" in line
+    ]
+    loss = next(row[5] for row in rows if row[1] == "earlier")
+    reached = {
+        "not reached" not in row[6]: row[2] for row in rows if row[1] == "current"
+    }  # the smallest budgets
+    text = " ".join(page.partition("**Earlier recipe.**")[2].partition("\n\n")[0].split())
+    assert f"a validation loss of {loss}" in text
+    budgets = f"with a budget of {reached[True]} minutes, and not with {float(reached[False]):g} minutes"
+    assert budgets in text

@@ -29,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="Test data, to find examples that are also in the other files.",
     )
     add("--columns", metavar="1,3:2", help="Source columns, a colon, target column.")
+    add("--field", metavar="NAME", help="Field of the tags in CoNLL-U: upos, xpos, deprel …")
     add("--encoding", metavar="NAME", help="Encoding of the files (default: utf-8).")
     add(
         "--fix",
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
     from seqwright.data.readers.files import Input
     from seqwright.data.readers.images import tables_and_home
     from seqwright.data.split import parts_in
+    from seqwright.data.task import check_field
     from seqwright.errors import InputError
     from seqwright.runs.folder import Run
 
@@ -58,12 +60,13 @@ def run(options: argparse.Namespace) -> None:
         paths, changes = named[0], [*changes, f"data.images={named[1]}"]
     data, drop, pipe = _data_config(changes), _drop(options), any(Input(path).single_pass for path in paths)
     task = recognise(paths, data, "text_to_text").task if options.task is None else options.task
+    check_field(task, data.field)
     found = diagnose(paths, data, options.test, task_class(task))
     if not options.json:
         print(*found.lines(), sep="\n", flush=True)
     result = _repair(options.fix, found, drop) if options.fix is not None else None
     errors = _remaining_errors(found, result, options.test, changes)
-    following = None if pipe else _next_command(options.test, found, result, errors, paths, changes)
+    following = None if pipe else _next_command(options, found, result, errors, paths, changes)
     command = shlex.join(["seqwright", *following]) if following else None
     if options.json:
         fixed = result and {**vars(result), "errors": [each.to_json() for each in errors]}
@@ -96,7 +99,10 @@ def _paths_and_changes(options: argparse.Namespace) -> tuple[list[str], list[str
             raise ConfigError(f"{text!r} is not a reading option, such as data.encoding=...")
     if options.columns is not None:
         parse_columns(options.columns)  # key=value would turn a single number into an integer
-    flags = {"columns": options.columns, "encoding": options.encoding}
+    field = options.field
+    if field is not None and field.isdecimal():
+        field = f'"{field}"'  # the number of a column; key=value would turn it into an integer, too
+    flags = {"columns": options.columns, "field": field, "encoding": options.encoding}
     return paths, [*changes, *(f"data.{key}={value}" for key, value in flags.items() if value is not None)]
 
 
@@ -156,7 +162,7 @@ def _remaining_errors(
 
 
 def _next_command(
-    tests: list[str],
+    options: argparse.Namespace,
     found: DoctorReport,
     result: RepairResult | None,
     errors: list[Finding],
@@ -166,18 +172,19 @@ def _next_command(
     """Return the likely next command, or None if it would stop."""
     from seqwright.data.checks.repair import REPAIRED
 
-    held_out = [part for path in tests for part in ("--test", path)]
+    flags = [] if options.task is None else ["--task", options.task]
+    flags += [part for path in options.test for part in ("--test", path)]
     if result is not None:
-        return None if errors else ["train", str(result.copy), *_copy_options(result, changes), *held_out]
+        return None if errors else ["train", str(result.copy), *_copy_options(result, changes), *flags]
     if found.options:
-        return ["doctor", *paths, *changes, *found.options, *held_out]
+        return ["doctor", *paths, *changes, *found.options, *flags]
     if any(each.name not in REPAIRED for each in errors):
         return None
     serious = {each.name for each in found.findings if each.severity != "note"}
     if found.repairable and serious & REPAIRED:
         copy = paths[0].removesuffix(".tsv") + ".clean.tsv"
-        return ["doctor", *paths, *changes, *held_out, "--fix", copy]
-    return ["train", *paths, *changes, *held_out]
+        return ["doctor", *paths, *changes, *flags, "--fix", copy]
+    return ["train", *paths, *changes, *flags]
 
 
 def _copy_options(result: RepairResult, changes: list[str]) -> list[str]:

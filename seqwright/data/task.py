@@ -21,7 +21,7 @@ from seqwright.data.plan import cut_by_tokens
 from seqwright.data.readers.files import files_in
 from seqwright.data.results import Prediction, Reading
 from seqwright.data.split import Part, SplitRule
-from seqwright.errors import ConfigError, InputError
+from seqwright.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -565,7 +565,9 @@ class Judge:
     """The metrics of an evaluation, the facts that their choice depends on, and their names for people.
 
     remarks: sentences about the choice, such as why a usual metric is absent. options: of the predictions, in
-    addition to those of `Judging`; single predictions, whose time is measured, do not have them.
+    addition to those of `Judging`; single predictions, whose time is measured, do not have them. tokens: what
+    identifies the tokens of the answers. across: the metrics that compare models with different tokens, the
+    one to look at first in front; where `tokens` is equal, all metrics compare.
     """
 
     metrics: tuple[Any, ...]
@@ -573,6 +575,8 @@ class Judge:
     labels: Mapping[str, str]
     remarks: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    tokens: str = ""
+    across: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -636,3 +640,10 @@ def fit_tokenizer(spec: Any, texts: Iterable[str], start: Task[Any, Any] | None)
 def task_class(name: str) -> type[Task[Any, Any]]:
     """Return the task of that name; `my.module:Class` reaches one outside of the package."""
     return TASKS.get(name)
+
+
+def check_field(task: str, field: str | None) -> None:
+    """Refuse `data.field` for a task whose files have no columns of labels to choose from."""
+    if field is not None and not task_class(task).learning.takes_field:
+        rule = f"it names the tags of token_classification, and the task here is {task}"
+        raise ConfigError(Problem("data.field", field, f"{rule}: leave out --field"))

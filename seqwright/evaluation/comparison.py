@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from seqwright import __version__
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
-from seqwright.evaluation.bootstrap import Comparison
+from seqwright.evaluation.bootstrap import Comparison, Measured
 from seqwright.evaluation.buckets import ENDING, Bucket
 from seqwright.evaluation.evaluate import Evaluation
 from seqwright.evaluation.mistakes import count_changes
@@ -34,7 +34,7 @@ class Contrast(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Two evaluations, and their comparison by each metric."""
+    """Two evaluations, and their comparison by each metric that both can be compared by."""
 
     names: tuple[str, str]
     first: Evaluation
@@ -48,7 +48,10 @@ class Compared:
     @property
     def verdict(self) -> str:
         """One sentence on the first metric."""
-        each, (first, second) = self.comparisons[0], self.names
+        first, second = self.names
+        if not self.comparisons:
+            return f"The scores of {first} and {second} do not compare: their tokenizers differ."
+        each = self.comparisons[0]
         outputs = [[item.output.value for item in side.items] for side in self.sides]
         if outputs[0] == outputs[1]:
             items = pluralize(len(self.first.items), "item")
@@ -63,8 +66,28 @@ class Compared:
         return f"{second} is {'better' if better else 'worse'} than {first}: {figures}."
 
     @property
+    def pairs(self) -> list[tuple[Measured, Measured]]:
+        """The measured scores of both models by each metric that is compared."""
+        one, other = ({each.metric.name: each for each in side.measured} for side in self.sides)
+        return [(one[each.first.name], other[each.first.name]) for each in self.comparisons]
+
+    @property
+    def not_compared(self) -> list[str]:
+        """The names of the metrics that depend on the tokenizer, where the tokenizers differ."""
+        compared = {each.first.name for each in self.comparisons}
+        return [name for name in self.first.metrics if name not in compared]
+
+    @property
     def findings(self) -> list[str]:
         """The findings of both models; those of only one start with its name."""
+        found = self._findings_of_sides
+        if self.comparisons and (left_out := self.not_compared):
+            labels = " and ".join(self.first.label(name) for name in left_out)
+            found.insert(0, f"the tokenizers differ, so scores per token do not compare: {labels}")
+        return found
+
+    @property
+    def _findings_of_sides(self) -> list[str]:
         owners: dict[str, list[str]] = {}
         for name, side in zip(self.names, self.sides, strict=True):
             for finding in side.findings:
@@ -92,12 +115,16 @@ class Compared:
 
     @property
     def buckets(self) -> dict[str, tuple[Bucket, ...]]:
-        """The buckets that do not depend on the outputs."""
+        """The buckets that do not depend on the outputs; none where nothing compares."""
+        if not self.comparisons:
+            return {}
         return {name: found for name, found in self.first.buckets.items() if name != ENDING}
 
     @cached_property
     def confusions(self) -> list[Contrast]:
         """The confusions that one model makes more often than the other, the greatest difference first."""
+        if self.not_compared:  # a confusion is one of tokens
+            return []
         one, other = (count_changes(each.mistakes, each.writing) for each in self.sides)
         found = [Contrast(*change, one[change], other[change]) for change in one.keys() | other.keys()]
         uneven = [each for each in found if each.first != each.second]
@@ -106,9 +133,21 @@ class Compared:
 
     @cached_property
     def _gains(self) -> list[float]:
-        """For each item, how much smaller the share of edits of the second model is."""
+        """For each item, how much smaller the share of edits of the second model is; where the tokenizers
+        differ, how much better its score is by the first metric.
+        """
+        if not self.comparisons:
+            return []
+        if self.not_compared:
+            return [self._gain(*self.pairs[0], number) for number in range(len(self.first.items))]
         mistakes = zip(*(each.mistakes for each in self.sides), strict=True)
         return [one.share - other.share for one, other in mistakes]
+
+    @staticmethod
+    def _gain(first: Measured, second: Measured, number: int) -> float:
+        """Return how much better the second score of an item is than the first."""
+        sign = 1 if first.metric.better == "higher" else -1
+        return sign * (second.value([number]) - first.value([number]))
 
     def row(self, number: int) -> tuple[str, str, str, str]:
         """Return the source of an item, the closest reference, and both outputs."""
@@ -126,6 +165,7 @@ class Compared:
             "beam": [each.beam for each in self.sides],
             "verdict": self.verdict,
             "metrics": {each.first.name: _comparison_json(each) for each in self.comparisons},
+            "not_compared": self.not_compared,
             "level": self.first.judging.level,
             "wins": self.wins,
             "losses": self.losses,
@@ -150,7 +190,8 @@ class Compared:
         }
 
     def _bucket_json(self, bucket: Bucket) -> dict[str, Any]:
-        first, second = ({m.metric.name: m.value(bucket.items) for m in side.measured} for side in self.sides)
+        sides = zip(*self.pairs, strict=True)
+        first, second = ({m.metric.name: m.value(bucket.items) for m in side} for side in sides)
         return {"name": bucket.name, "items": len(bucket.items), "first": first, "second": second}
 
     def __str__(self) -> str:
@@ -161,7 +202,9 @@ class Compared:
 
 
 def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("first", "second")) -> Compared:
-    """Compare two evaluations of the same items by the same metrics, on the same resamples."""
+    """Compare two evaluations of the same items by the same metrics, on the same resamples. Models with
+    different tokenizers are compared by the metrics that do not count tokens.
+    """
     references = [[item.references for item in each.items] for each in (first, second)]
     both, counts = " and ".join(names), " and ".join(f"{len(items):,}" for items in references)
     if references[0] != references[1]:
@@ -171,9 +214,12 @@ def compare(first: Evaluation, second: Evaluation, names: tuple[str, str] = ("fi
     if signatures[0] != signatures[1]:
         different = f"{both} have different metrics ({signatures[0]} and {signatures[1]})"
         raise InputError(f"{different}; evaluate both with the same metrics")
-    judging, pairs = first.judging, zip(first.measured, second.measured, strict=True)
+    judging, same = first.judging, first.judge.tokens == second.judge.tokens
     options: dict[str, Any] = {"samples": judging.samples, "level": judging.level, "seed": judging.seed}
-    return Compared(names, first, second, tuple(one.against(other, **options) for one, other in pairs))
+    compared = [*first.metrics] if same else first.judge.across
+    one, other = ({each.metric.name: each for each in side.measured} for side in (first, second))
+    found = tuple(one[name].against(other[name], **options) for name in compared)
+    return Compared(names, first, second, found)
 
 
 def _comparison_json(each: Comparison) -> dict[str, Any]:

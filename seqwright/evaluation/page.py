@@ -38,6 +38,8 @@ def evaluation_html(evaluation: Evaluation) -> str:
 
 def comparison_html(compared: Compared) -> str:
     first, second = compared.names
+    if not compared.comparisons:
+        return _titled(compared.verdict, compared.findings, ())
     scores = []
     for e in compared.comparisons:
         values = (f"{e.first.value:.2f}", f"{e.second.value:.2f}", f"{e.difference:+.2f}")

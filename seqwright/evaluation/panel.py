@@ -52,6 +52,11 @@ def comparison_text(compared: Compared) -> str:
         f"second  {second}",
         "",
         *textwrap.wrap(compared.verdict, WIDTH),
+    ]
+    end = [f"! {finding}" for finding in compared.findings[:3]]
+    if not compared.comparisons:
+        return "\n".join(fitted(line, WIDTH).rstrip() for line in (*lines, *end))
+    lines += [
         "",
         *_differences(compared),
         f"closer to a reference: the second for {pluralize(compared.wins, 'item')}, the first for "
@@ -61,7 +66,6 @@ def comparison_text(compared: Compared) -> str:
         "",
         *_filled("expected → output, count of first/second: ", confused),
     ]
-    end = [f"! {finding}" for finding in compared.findings[:3]]
     titles = ("most different", "expected", "first", "second")
     return _with_rows(lines, titles, map(compared.row, compared.examples[:6]), end)
 
@@ -166,7 +170,7 @@ def _speed(evaluation: Evaluation) -> str:
 def _differences(compared: Compared) -> list[str]:
     level = f"{percent(compared.first.judging.level)} interval"
     lines = [f"{'':{NAME}} {'first':>7} {'second':>7}  {'difference':>10}  {level:>17}  {'p':>6}"]
-    for each, measured in zip(compared.comparisons, compared.first.measured, strict=True):
+    for each, (measured, _) in zip(compared.comparisons, compared.pairs, strict=True):
         ends = f"{each.interval.low:+.2f} to {each.interval.high:+.2f}"
         scores = f"{each.first.value:7.2f} {each.second.value:7.2f}  {each.difference:+10.2f}"
         name = fitted(_metric(compared.first, measured.metric), NAME)
@@ -175,7 +179,7 @@ def _differences(compared: Compared) -> list[str]:
 
 
 def _paired_buckets(compared: Compared) -> list[str]:
-    one, other = compared.first.measured[0], compared.second.measured[0]
+    one, other = compared.pairs[0]
     lines = []
     for title, buckets in compared.buckets.items():
         lines.append(f"{compared.first.label(one.metric.name)} by {title}")

@@ -23,9 +23,9 @@ from seqwright.data.glance import recognise
 from seqwright.data.readers.images import tables_and_home
 from seqwright.data.split import ENOUGH, NAMES, Part, SplitRule, parts_in
 from seqwright.data.survey import Survey, survey
-from seqwright.data.task import task_class
+from seqwright.data.task import check_field
 from seqwright.data.text_display import pluralize, shorten_list
-from seqwright.errors import ConfigError, InputError, ModelError, Problem
+from seqwright.errors import ConfigError, InputError, ModelError
 from seqwright.pipeline.correcting import corrected, keep_corrections, with_corrections
 from seqwright.pipeline.starting import started
 from seqwright.prediction.predictor import paths_of
@@ -146,9 +146,7 @@ def design(
         config = replace(config, task=task)
         if evidence is not None:
             recognised += (Choice(f"task {task}", {"task": task}, f"{evidence}; --task overrides"),)
-    if config.data.field is not None and not task_class(config.task).learning.takes_field:
-        rule = f"it names the tags of token_classification, and the task here is {config.task}"
-        raise ConfigError(Problem("data.field", config.data.field, f"{rule}: leave out --field"))
+    check_field(config.task, config.data.field)
     found = survey(config)
     if not by_recipe:
         recipe = Recipe((Choice("model and training", {}, "from the configuration"),))

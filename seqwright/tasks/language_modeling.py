@@ -144,10 +144,12 @@ class LanguageModeling(RunningText[Any]):
     """A model of the next token."""
 
     models = ("decoder_only",)
+    nouns = replace(RunningText.nouns, unread="the beginning")
     usage = Usage(prompted=True, streams=True, chat={"stop": ("\n\n",)}, traced=models)
     part = "decoder"
     usual = ("loss", "perplexity", "bits_per_character", "bits_per_byte", "nats_per_character")
     validated = ("nats_per_character",)
+    across = ("nats_per_character", "bits_per_character", "bits_per_byte")
 
     # The user's files ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from seqwright.errors import ConfigError
-from seqwright.nn.scores import SCORES
+from seqwright.nn.scores import SCORES, Cosine
 
 LOOPS = {
     "dot": lambda part, h, q, k: q @ k,
@@ -76,3 +77,12 @@ def test_a_temperature_is_above_zero(temperature):
 def test_sizes_that_cannot_be_compared(name):
     with pytest.raises(ConfigError, match=rf"score {name}.*query has 4.*key 6.*bilinear"):
         SCORES.build(name, heads=1, query_size=4, key_size=6)
+
+
+def test_all_heads_share_the_factor_of_cosine():
+    """As the page about models describes it."""
+    score = Cosine(query_size=4, key_size=4)
+    assert [tuple(each.shape) for each in score.parameters()] == [()]
+    page = Path(__file__).parents[2] / "docs" / "models.md"
+    (row,) = (line for line in page.read_text("utf-8").splitlines() if '`score = "cosine"`' in line)
+    assert "one learned factor for each attention" in row

@@ -25,6 +25,8 @@ from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.texts import PASSAGE, open_texts
 from seqwright.data.tokenizer import END
 from seqwright.errors import ConfigError, InputError
+from seqwright.evaluation.comparison import compare
+from seqwright.evaluation.evaluate import Judging, evaluate
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design
@@ -377,6 +379,66 @@ def test_a_stop_text_ends_a_continuation(poem):
 def test_wrong_options_are_refused(poem, options, message):
     with pytest.raises(ConfigError, match=message):
         predictor(poem).predict("In", **options)
+
+
+def test_the_beginning_of_a_long_prompt_is_ignored(poem, caplog):
+    model = predictor(poem, window=32)
+    end = POEM[20:40]
+    one, other = (
+        model.predict(prompt, length=1, temperature=0)[0] for prompt in (POEM[:40] + end, "a" * 40 + end)
+    )
+    assert one.token_scores == other.token_scores
+    assert "longer than the 32 tokens that are read; the beginning is ignored" in caplog.text
+
+
+# Comparisons
+
+
+@pytest.fixture
+def few_letters(tmp_path):
+    """Write 64 words of two letters: a character is easier to guess than a word."""
+    words = ["".join("ab"[number >> bit & 1] for bit in range(6)) for number in range(64)]
+    file = tmp_path / "letters.txt"
+    file.write_text("\n".join(" ".join(words[row:] + words[:row]) for row in range(40)))
+    return file
+
+
+def by_tokenizer(file, tokenizer, **judging):
+    model = predictor(file, tokenizer=tokenizer)
+    return evaluate(model, passages(file)[-3:], judging=Judging(samples=50, **judging))
+
+
+def test_models_with_different_tokenizers_are_compared_by_characters(few_letters):
+    characters, words = (by_tokenizer(few_letters, name) for name in ("characters", "words"))
+    assert characters.metrics["loss"] < words.metrics["loss"]
+    assert characters.metrics["nats_per_character"] > words.metrics["nats_per_character"]
+    found = compare(characters, words, ("characters", "words"))
+    assert found.verdict.startswith("words is better than characters: nats per character ")
+    assert (found.wins, found.losses, found.ties) == (3, 0, 0)
+    assert found.findings[0].startswith("the tokenizers differ, so scores per token do not compare: loss and")
+    document = found.to_json()
+    assert [*document["metrics"]] == ["nats_per_character", "bits_per_character", "bits_per_byte"]
+    assert document["not_compared"] == ["loss", "perplexity"]
+    assert found.confusions == []
+    for shown in (str(found), found._repr_html_()):
+        assert "do not compare: loss and perplexity" in shown
+
+
+def test_models_with_one_tokenizer_are_compared_by_every_metric(few_letters):
+    one, other = (by_tokenizer(few_letters, "characters") for _ in range(2))
+    found = compare(one, other)
+    assert [each.first.name for each in found.comparisons] == [*one.metrics]
+    assert found.comparisons[0].first.name == "loss"
+    assert found.not_compared == []
+    assert found.findings == list(one.findings)
+
+
+def test_scores_per_token_of_different_tokenizers_do_not_compare(few_letters):
+    one, other = (by_tokenizer(few_letters, name, metrics=("loss",)) for name in ("characters", "words"))
+    found = compare(one, other, ("one", "other"))
+    assert found.verdict == "The scores of one and other do not compare: their tokenizers differ."
+    assert str(found).split("\n")[3:] == ["", found.verdict]
+    assert found.to_json()["metrics"] == {}
 
 
 # The command

@@ -21,6 +21,8 @@ from seqwright.data.masking import BLANK, masked
 from seqwright.data.read_report import ReadReport
 from seqwright.data.tokenizer import END, FIRST, PAD, UNK
 from seqwright.errors import ConfigError
+from seqwright.evaluation.comparison import compare
+from seqwright.evaluation.evaluate import Judging, evaluate
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.pipeline.design import design
@@ -227,6 +229,21 @@ def test_the_baseline_guesses_the_most_frequent_token(file):
 
 
 # The command
+
+
+def test_scores_of_different_tokenizers_do_not_compare(file):
+    examples = list(Corpus.of(configuration(file)).examples("test"))
+    one, other, same = (
+        evaluate(predictor(file, tokenizer=name), examples, judging=Judging(samples=5))
+        for name in ("characters", "words", "words")
+    )
+    found = compare(one, other, ("one", "other"))
+    assert found.verdict == "The scores of one and other do not compare: their tokenizers differ."
+    assert str(found).count("\n") == 4 + len(found.findings)
+    assert found.verdict in found._repr_html_()
+    document = found.to_json()
+    assert (document["metrics"], document["wins"], document["examples"]) == ({}, 0, [])
+    assert [each.first.name for each in compare(other, same).comparisons] == ["masked_accuracy", "loss"]
 
 
 def test_the_command_trains_fills_blanks_and_evaluates(file, tmp_path, capsys, monkeypatch):

@@ -23,11 +23,12 @@ from seqwright.data.checks.findings import (
     quoted_finding,
     reading_findings,
 )
+from seqwright.data.checks.labels import LabelBuilder
 from seqwright.data.checks.length_ratio import quantile
 from seqwright.data.checks.repair import DROPS, REPAIRED
 from seqwright.data.checks.statistics import RARE, LengthHistogram, Statistics, StatisticsBuilder, TextColumn
 from seqwright.data.corpus import task_class
-from seqwright.data.read_report import ReadReport, Reason
+from seqwright.data.read_report import ReadReport, Reason, TextRow
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, guess_encoding, is_wide, read_blocks
 from seqwright.data.readers.pairs import PairFiles, open_pairs
@@ -113,11 +114,14 @@ def diagnose(
         lenient = replace(lenient, columns=files.columns)  # the held-out files get the same kinds of fields
     others = task.reader(held_out, lenient) if held_out else None
     waiting = HeldOut(others.read(ReadReport()) if others else (), key=task.group)
-    builder = StatisticsBuilder(role.name for role in task.roles if role.kind is Kind.TEXT)
+    names = [role.name for role in task.roles if role.kind is Kind.TEXT]
+    builder, labels = StatisticsBuilder(names), LabelBuilder(names)
     first: set[float] = set()  # split positions of the first distinct groups, until there are enough
     for example in files.read(report):
         group = task.group(example)
-        builder.add(tuple(task.texts(example)), example.place, task.identity(example))
+        row = TextRow(tuple(task.texts(example)), example.place)
+        builder.add(*row, task.identity(example))
+        labels.add(group, tuple(task.all_labels(example)), row)
         if others is not None:
             waiting.meet(group)
         if len(first) < ENOUGH:
@@ -126,6 +130,7 @@ def diagnose(
     encoding = _guessed_encoding(paths, report, data)
     unquotable = _bad_rows_if_quoted(paths, files, report, data)
     found = [*_reading_findings(report, data, encoding, unquotable), *statistics.findings]
+    found += labels.findings(task.nouns.group, takes_field=task.learning.takes_field)
     if len(first) < ENOUGH and not data.valid:
         tested = bool(held_out or data.test)
         stops = not divisible(first, tested=tested)

@@ -86,6 +86,12 @@ mixed_normalisation 0
 spacing 0.2
     {rows} with leading, trailing or repeated spaces: {count} ({share})
     remove them unless they have a meaning
+single_labels 0
+    labels that occur only once: {count} of {total}: {shown}
+    add examples, or merge them with other labels: one example is not enough to learn a label
+label_conflicts 0
+    {group}s that occur earlier with another label: {count} ({share})
+    keep the correct label: a model cannot learn both
 left_out 0
     {part} pairs with a side of more than {limit:,} tokens: {count} of {total}, the longest has {longest:,}
     they are left out; raise data.max_length, or shorten them

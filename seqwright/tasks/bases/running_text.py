@@ -59,7 +59,8 @@ class RunningText(Task[Passage, P]):
     in the training split, from which a baseline is computed.
 
     part: the part of the model that reads. markers: entries of the tokenizer that no text has. usual,
-    validated: the metrics of an evaluation and of a validation, which has a loss of its own.
+    validated: the metrics of an evaluation and of a validation, which has a loss of its own. across: those
+    that compare models with different tokenizers.
     """
 
     tokenizer: Tokenizer
@@ -74,6 +75,7 @@ class RunningText(Task[Passage, P]):
     part: ClassVar[str]
     usual: ClassVar[tuple[str, ...]]
     validated: ClassVar[tuple[str, ...]]
+    across: ClassVar[tuple[str, ...]] = ()
     markers: ClassVar[tuple[str, ...]] = ()
 
     # The user's files ------------------------------------------------------------------------------
@@ -281,7 +283,9 @@ class RunningText(Task[Passage, P]):
         specs = dict.fromkeys((*self.validated, *metrics)) if validation else metrics or self.usual
         built = tuple(METRICS.build(spec) for spec in specs)
         labels = {metric.name: metric_label(metric.name) for metric in built}
-        return Judge(built, {"context": self.evaluated}, labels)
+        across = tuple(name for name in self.across if name in labels)
+        settings = {"context": self.evaluated}
+        return Judge(built, settings, labels, tokens=self.tokenizer.fingerprint, across=across)
 
     def draft(self, model: Any, items: Sequence[tuple[Passage, Sequence[Any]]], check: Check) -> list[P]:
         check()

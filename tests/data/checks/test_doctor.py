@@ -162,6 +162,41 @@ def test_the_next_command_works(faulty, tmp_path, capsys, monkeypatch):
     assert "Zahl" in (tmp_path / "my clean.tsv").read_text()
 
 
+def test_the_next_command_keeps_the_task(faulty, quoted, tmp_path, capsys):
+    """In each branch: training, a repair, training of the repaired copy, and another reading."""
+    given, copy = ("--task", "text_to_text"), tmp_path / "c.tsv"
+    clean = tmp_path / "clean.tsv"
+    clean.write_text("".join(f"source {k}\ttarget {k}\n" for k in range(30)))
+    commands = [
+        document(clean, *given, capsys=capsys)["next"],
+        document(faulty, "data.skip_bad_rows=true", *given, capsys=capsys)["next"],
+        document(faulty, *given, "--fix", copy, capsys=capsys)["next"],
+        document(quoted, *given, capsys=capsys)["next"],
+    ]
+    verbs = [command.split()[1] for command in commands]
+    assert verbs == ["train", "doctor", "train", "doctor"]
+    assert "--fix" in commands[1]
+    assert "data.quoting=true" in commands[3]
+    assert all("--task text_to_text" in command for command in commands)
+
+
+def test_the_field_of_the_tags_can_be_chosen(tmp_path, capsys):
+    path = tmp_path / "t.conllu"
+    word = "{n}\tword{k}{n}\t_\tNOUN\tN{n}\t_\t0\troot\t_\t_\n"
+    path.write_text("".join("".join(word.format(k=k, n=n) for n in (1, 2)) + "\n" for k in range(30)))
+    found = document(path, "--field", "xpos", capsys=capsys)
+    assert found["form"] == ["CoNLL-U: the tags are those of the field xpos; --field changes it"]
+    assert found["next"] == f"seqwright train {path} data.field=xpos"
+    columns = tmp_path / "c.conll"
+    columns.write_text("".join(f"a{k} X 1\nb{k} Y 2\n\n" for k in range(30)))
+    found = document(columns, "--task", "token_classification", "--field", "2", capsys=capsys)
+    assert found["next"] == f"seqwright train {columns} 'data.field=\"2\"' --task token_classification"
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"source {k}\ttarget {k}\n" for k in range(30)))
+    assert cli.main(["doctor", str(pairs), "--task", "text_to_text", "--field", "xpos"]) == 2
+    assert "the task here is text_to_text: leave out --field" in capsys.readouterr().err
+
+
 def test_a_wrong_encoding_is_guessed_and_no_copy_is_written(tmp_path, capsys):
     path, copy = tmp_path / "a.tsv", tmp_path / "c.tsv"
     path.write_bytes("süß\tdoux\nplain\tx\nStraße\true\n".encode("latin-1"))

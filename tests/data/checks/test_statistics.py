@@ -234,6 +234,7 @@ def test_every_finding_has_words():
         "part": "test",
         "limit": 5,
         "longest": 7,
+        "shown": "a label",
     }
     for sentence, way_out, warn_from in FINDING_TEXTS.values():
         assert sentence.format(**words, noun="pair", group="source")
