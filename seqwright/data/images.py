@@ -309,9 +309,8 @@ class Tar(Home):
         self.path = path
         self.file = self._plain()
         self.members: dict[str, tuple[int, int]] = {}
-        self.links: dict[
-            str, str
-        ] = {}  # symbolic ones, and hard ones to files that the archive does not have
+        # symbolic links, and hard ones to files that the archive does not have
+        self.links: dict[str, str] = {}
         places: dict[str, tuple[int, int]] = {}
         try:
             with tarfile.open(fileobj=self.file) as archive:

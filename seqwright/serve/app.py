@@ -34,6 +34,8 @@ def build(
     document = openapi(operations, key=bool(keys))
 
     def specification() -> Handler:
+        """Return a handler of its own for each path: the metrics name a path by its handler."""
+
         async def answer(request: Request) -> Response:
             return json_response(document)
 
