@@ -119,7 +119,7 @@ class _Warnings(logging.Handler):
         self._counts[record.msg] += 1
         if self._counts[record.msg] <= ALIKE:
             self._printed.add(text)
-            print(f"seqwright: {text}", file=sys.stderr)
+            print(f"seqwright: {printable(text)}", file=sys.stderr)
         elif self._counts[record.msg] == ALIKE + 1:
             print("seqwright: more warnings of this kind are not shown", file=sys.stderr)
 
