@@ -222,9 +222,10 @@ from seqwright.prediction.predictor import Predictor
 
 def waits(self, *given, typed=Predictor.typed, **options):
     for text in typed(self, *given, **options):
+        first = not waited
+        waited.append(text)  # before the interrupt, which can come as soon as the word is on the screen
         yield text
-        if not waited:
-            waited.append(text)
+        if first:
             time.sleep(600)
 
 waited = []
