@@ -44,25 +44,23 @@ class DecoderOnly(DecoderModel):
         if batch.source is None:
             target = batch.target
             return self.decoder(target.ids, self.start(len(target.ids)), self.marked(target))[0]
-        ids, lengths = _joined(batch)
-        return _of_target(self._whole(ids, lengths, batch), lengths, batch)
+        read, lengths = joined(batch)
+        return _of_target(self._whole(read), lengths, batch)
 
     def loss(self, batch: Any, *, smoothing: float = 0.0) -> Loss:
         if batch.source is None or not (self.training and self.source_loss):
             return super().loss(batch, smoothing=smoothing)
-        ids, lengths = _joined(batch)
-        hidden = self._whole(ids, lengths, batch)
-        places = torch.arange(1, ids.shape[1], device=ids.device)
-        source = ids[:, 1:].masked_fill(places >= lengths, PAD)
+        read, lengths = joined(batch)
+        hidden = self._whole(read)
+        places = torch.arange(1, read.ids.shape[1], device=read.ids.device)
+        source = read.ids[:, 1:].masked_fill(places >= lengths, PAD)
         of_source = self.output.loss(hidden[:, :-1], source, smoothing=smoothing)
         add_to_objective(self.source_loss * of_source.total)
         return self.output.loss(_of_target(hidden, lengths, batch), batch.expected, smoothing=smoothing)
 
-    def _whole(self, ids: Tensor, lengths: Tensor, batch: Any) -> Tensor:
+    def _whole(self, read: Tokens) -> Tensor:
         """Return the vectors of sources with their targets behind them, (B, S + T, D)."""
-        target = batch.target
-        ends = lengths[:, 0] + (target.ids.shape[1] if target.lengths is None else target.lengths)
-        return self.decoder(ids, self.start(len(ids)), self.marked(Tokens(ids, ends)))[0]
+        return self.decoder(read.ids, self.start(len(read.ids)), self.marked(read))[0]
 
     def start(self, source: int | Tokens) -> Any:
         """Return the state before the first token: for a number of rows, or after reading prompts."""
@@ -71,7 +69,7 @@ class DecoderOnly(DecoderModel):
         return self.decoder(source.ids, self.decoder.start(None, len(source.ids)), source.real)[1]
 
 
-def _joined(batch: Any) -> tuple[Tensor, Tensor]:
+def joined(batch: Any) -> tuple[Tokens, Tensor]:
     """Return sources with their targets behind them (B, S + T), and the lengths of the sources (B, 1).
 
     One sequence, padded at its end, is cheaper than two calls: nothing needs a mask.
@@ -83,7 +81,8 @@ def _joined(batch: Any) -> tuple[Tensor, Tensor]:
     order = torch.arange(room + count, device=target.device).expand(rows, -1)
     of_source = source.ids.gather(1, order.clamp(max=room - 1))
     of_target = target.gather(1, (order - lengths).clamp(0, count - 1))
-    return torch.where(order < lengths, of_source, of_target), lengths
+    ends = lengths[:, 0] + (count if batch.target.lengths is None else batch.target.lengths)
+    return Tokens(torch.where(order < lengths, of_source, of_target), ends), lengths
 
 
 def _of_target(hidden: Tensor, lengths: Tensor, batch: Any) -> Tensor:

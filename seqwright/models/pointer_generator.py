@@ -137,6 +137,10 @@ class PointerGenerator(EncoderDecoder):
             total = total - smoothing / mixture.generated.shape[-1] * mixture.total()[real].sum()
         return Loss(total, int(real.sum()))
 
+    def copied(self, batch: Any) -> Tensor:
+        """Return the probability of copying each token of the source at each step (B, T, S)."""
+        return self._of_batch(batch).weights
+
     def _of_batch(self, batch: Any) -> Mixture:
         return self._mixture(*self._of_target(batch))
 

@@ -33,7 +33,6 @@ from seqwright.errors import ConfigError, InputError, ModelError, brief
 from seqwright.models import Model, checked_steps, shared_copy
 from seqwright.models.building import resolve
 from seqwright.models.ensemble import Ensemble
-from seqwright.models.pointer_generator import PointerGenerator
 from seqwright.runs.folder import Run
 from seqwright.runs.model import load_model
 from seqwright.runtime import inference_threads, threads
@@ -250,8 +249,6 @@ class Predictor:
 
         if not self.task.usage.traced:
             raise ConfigError(f"look cannot show predictions of the task {type(self.task).__name__} yet")
-        if isinstance(self.model, PointerGenerator):
-            raise ConfigError("look cannot show a pointer_generator yet; it shows model.kind=encoder_decoder")
         (example,) = self.task.inputs(given)
         config = None if self.folder is None else Run.open(self.folder).config
         rest: dict[str, Any] = {"ablate": ablate, "config": config, "member": self.numbered(member)}

@@ -116,10 +116,7 @@ class TextToText(GeneratedText[Pair]):
     models = ("encoder_decoder", "ensemble", "decoder_only", "pointer_generator")
     nouns = Nouns("pair", group="source")
     learning = Learning(transfers=True, correctable=True, takes_trees=True)
-    usage = Usage(
-        generates=True,
-        traced=("encoder_decoder", "ensemble"),  # of a prompt to `decoder_only`, the source has no axis yet
-    )
+    usage = Usage(generates=True, traced=models)
     sample_facts: ClassVar[Mapping[str, Any]] = {
         "source_vocabulary": 8,
         "target_vocabulary": 8,

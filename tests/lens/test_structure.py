@@ -7,20 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from looked import OPTIONS, TEXT, predictor
+from looked import TEXT, predictor
 from torch import nn
 
 from seqwright import lens
-from seqwright.errors import ConfigError
-from seqwright.lens.heads.analysis import analyse
 from seqwright.lens.heads.gates import sides, sites
 from seqwright.lens.trace import contributions
-from seqwright.lens.trace.build import _model, _reasons, look
+from seqwright.lens.trace.build import _model, _reasons
 from seqwright.lens.trace.recorders import record_layers
 from seqwright.lens.trace.steps import DecodedPath
 from seqwright.lens.trace.sublayers import record_blocks
 from seqwright.models import Model
-from seqwright.prediction.predictor import Predictor
 
 ABOVE = ("prediction", "tasks", "recipes", "pipeline", "commands", "cli")
 LENGTHS = {"enc": (3, 3), "dec": (2, 2), "cross": (2, 3)}
@@ -75,20 +72,6 @@ def test_a_model_with_one_side_has_a_structure_and_reasons(side, kinds, missing)
     assert reasons["enc" if missing == "encoder" else "dec"] == f"this model has no {missing}"
     if side == "encoder":
         assert reasons["cross"].startswith("this model has no decoder")
-
-
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_search_in_a_model_with_one_side_is_not_traced(side):
-    whole = predictor("transformer-sinusoidal")
-    missing = {"encoder": "decoder", "decoder": "encoder"}[side]
-    with pytest.raises(ConfigError, match=f"this model has no {missing}"):
-        look(Predictor(one_side(side), whole.task), TEXT, options=OPTIONS)
-
-
-def test_heads_of_a_decoder_with_a_prompt_are_not_analysed():
-    whole = predictor("transformer-sinusoidal")
-    with pytest.raises(ConfigError, match="reads its source as a prompt"):
-        analyse(Predictor(one_side("decoder"), whole.task), [("look", "at")])
 
 
 def test_a_whole_model_has_both_sides():

@@ -46,16 +46,27 @@ FAMILIES |= {
     "mixed": {"heads": 2, "decoder": {"kind": "rnn", "cell": "gru"}},
 }
 
+PROMPTED: dict[str, dict[str, Any]] = {  # one sequence of source and output
+    "transformer": {"kind": "decoder_only", "decoder": {"kind": "transformer", "heads": 2}},
+    "gru": {"kind": "decoder_only", "decoder": {"kind": "rnn", "cell": "gru"}},
+    "compressed": {
+        "kind": "decoder_only",
+        "decoder": {"kind": "transformer", "heads": 2, "growth": ["append", "compressed"]},
+    },
+}
+POINTER = {"kind": "pointer_generator", "heads": 2}
+
 
 def predictor(family: str, **options: Any) -> Predictor:
     """An untrained model; large weights make its output depend on its input."""
     torch.manual_seed(0)
-    spec = {"size": 16, "layers": 2, **FAMILIES[family], **options}
-    model = build_model(spec, source_vocabulary=LETTERS.size, target_vocabulary=LETTERS.size)
+    spec = {"size": 16, "layers": 2, **{**FAMILIES, **PROMPTED, "pointer": POINTER}[family], **options}
+    task = TextToText(LETTERS, LETTERS)
+    model = build_model(spec, **task.facts())
     for name, weight in model.weights().items():
         if "embedding" not in name and weight.dim() > 1:
             weight.mul_(2.0)
-    return Predictor(model, TextToText(LETTERS, LETTERS))
+    return Predictor(model, task)
 
 
 def looked(family: str, text: str = TEXT, options: BeamOptions = OPTIONS, **more: Any) -> Trace:

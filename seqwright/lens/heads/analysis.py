@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqwright.data.batch import END, Tokens
+from seqwright.data.batch import BEGIN, END, Tokens
 from seqwright.data.readers.parses import Parse
 from seqwright.errors import ConfigError, InputError
 from seqwright.lens.capture import capture
@@ -204,7 +204,7 @@ def analyse(
 
 def _counted(model: Model, batches: Iterable[Any]) -> np.ndarray:
     """The frequency of each id in what the model reads first (V,)."""
-    read = [tokens_of(batch, next(iter(sides(model)))) for batch in batches]
+    read = [tokens_of(model, batch, next(iter(sides(model)))) for batch in batches]
     ids = np.concatenate([one.ids[_real(one)].numpy() for one in read])
     return np.bincount(ids[ids != END], minlength=vocabulary(model))
 
@@ -249,15 +249,16 @@ def _read(
         rare = rarest(ids, source & ~end, rank)
         found["enc"] = AttentionBatch(nothing, source, source, end, rare)
     if "decoder" in sides(model):
-        target = _real(batch.target).cpu()
-        begin = torch.arange(target.shape[1]).expand_as(target) == 0
+        read = tokens_of(model, batch, "decoder")
+        target = _real(read).cpu()
+        begin = read.ids.cpu() == BEGIN
         found["dec"] = AttentionBatch(nothing, target, target, begin)
         if "enc" in found:
             links = None if alignments is None else [alignments[i] for i in batch.index]
             found["cross"] = replace(found["enc"], queries=target, links=links)
         else:  # a language model: the rarest token among those that a query sees
             causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
-            rare = rarest(batch.target.ids.cpu(), target[:, None] & causal, rank)
+            rare = rarest(read.ids.cpu(), target[:, None] & causal, rank)
             found["dec"] = replace(found["dec"], rare=rare)
     return found
 

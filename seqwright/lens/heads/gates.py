@@ -79,12 +79,6 @@ def sides(model: nn.Module) -> dict[Side, nn.Module]:
     return {side: parts[side] for side in SIDES if side in parts}
 
 
-def check_sides(model: nn.Module) -> None:
-    """Refuse a model without an encoder or without a decoder."""
-    if missing := [side for side in SIDES if side not in sides(model)]:
-        raise ConfigError(f"this model has no {missing[0]}; this view needs an encoder and a decoder")
-
-
 def sites(model: nn.Module) -> list[Site]:
     """Every attention of a model: enc in the encoder, dec if causal, else cross. Layers count by kind.
 

@@ -27,6 +27,7 @@ from seqwright.lens.heads.gates import (
     without_heads,
 )
 from seqwright.models import Model, eval_mode, evaluating
+from seqwright.models.decoder_only import joined
 from seqwright.nn.attention import Attention
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def gate_gradients(
         for batch in batches:
             for total, slope in zip(totals, _gradients(model, places, batch, smoothing), strict=True):
                 total += torch.stack([slope.abs().sum((0, 2)), slope.sum(2).abs().sum(0)]).double().cpu()
-            queries = [_queries(batch, site).count if site.stacked else batch.rows for site in places]
+            queries = [_queries(model, batch, site).count if site.stacked else batch.rows for site in places]
             counts += torch.tensor([(count, batch.rows) for count in queries])[..., None]
     means = [total / count for total, count in zip(totals, counts, strict=True)]
     return {site.key: GateGradients(*mean) for site, mean in zip(places, means, strict=True)}
@@ -93,7 +94,7 @@ def _gradients(model: Model, places: list[Site], batch: Any, smoothing: float) -
     gates: dict[Attention, Tensor] = {}
     with torch.inference_mode(False), torch.enable_grad():
         for site in places:
-            queries = _queries(batch, site).ids.shape[1] if site.stacked else 1
+            queries = _queries(model, batch, site).ids.shape[1] if site.stacked else 1
             gates[site.attention] = site.ones(batch.rows, site.attention.heads, queries, 1).requires_grad_()
         with apply_gates(gates):
             loss = model.loss(batch, smoothing=smoothing)
@@ -101,9 +102,11 @@ def _gradients(model: Model, places: list[Site], batch: Any, smoothing: float) -
     return [slope.squeeze(-1) for slope in found]
 
 
-def tokens_of(batch: Any, side: Side) -> Tokens:
-    """The tokens that the encoder or the decoder reads."""
+def tokens_of(model: Model, batch: Any, side: Side) -> Tokens:
+    """The tokens that the encoder or the decoder reads, with the prompt of the latter."""
     read = batch.source if side == "encoder" else batch.target
+    if "encoder" not in sides(model) and batch.source is not None:
+        read, _ = joined(batch)
     if not isinstance(read, Tokens):
         raise ConfigError("this encoder reads its input in parts; its heads cannot be analysed yet")
     return read
@@ -111,17 +114,15 @@ def tokens_of(batch: Any, side: Side) -> Tokens:
 
 def check_read(model: Model, batch: Any) -> None:
     """Refuse a model whose attention has other queries or keys than the tokens of a side."""
-    if "encoder" not in sides(model) and batch.source is not None:
-        raise ConfigError("this model reads its source as a prompt; its heads cannot be analysed yet")
     if not all(site.by_token for site in sites(model)):
         raise ConfigError("this model attends to compressed keys; its heads cannot be analysed yet")
     for side in sides(model):
-        tokens_of(batch, side)
+        tokens_of(model, batch, side)
 
 
-def _queries(batch: Any, site: Site) -> Tokens:
+def _queries(model: Model, batch: Any, site: Site) -> Tokens:
     """The tokens that are the queries of an attention."""
-    return tokens_of(batch, "encoder" if site.kind == "enc" else "decoder")
+    return tokens_of(model, batch, "encoder" if site.kind == "enc" else "decoder")
 
 
 class HeadScorer:

@@ -73,7 +73,6 @@ def without_each_head(predictor: Searcher, path: DecodedPath, options: BeamOptio
         with without_heads(model, [head]):
             best: Hypothesis = predictor.search_tokens([row], [[]], options)[0][0]
             log_prob = float(log_probs(model, path).gather(1, chosen).sum())
-        again = DecodedPath.of(row, best.tokens, ended=best.finish_reason == "end")
         rows.append(
             {
                 **head._asdict(),
@@ -81,7 +80,7 @@ def without_each_head(predictor: Searcher, path: DecodedPath, options: BeamOptio
                 "log_prob": rounded(best.log_prob),
                 "score": rounded(best.score),
                 "output_log_prob": rounded(log_prob),
-                "changed": again != path,
+                "changed": path.instead(best) != path,
             }
         )
     return rows

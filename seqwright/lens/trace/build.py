@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,15 +13,15 @@ import torch
 from torch import Tensor
 
 from seqwright.config.registry import snake_case
-from seqwright.data.batch import BEGIN
-from seqwright.lens.heads.gates import KINDS, SIDES, Side, check_sides, sides, sites
+from seqwright.data.batch import BEGIN, END
+from seqwright.lens.heads.gates import KINDS, SIDES, Side, sides, sites
 from seqwright.lens.heads.importance import gate_gradients
 from seqwright.lens.trace import entries, rollout, steps
 from seqwright.lens.trace.ablation import ablation_limit, predicted_without_heads, without_each_head
 from seqwright.lens.trace.branches import affordable_steps, branches
 from seqwright.lens.trace.contract import Searcher, text_task
 from seqwright.lens.trace.contributions import contributions, contributions_limit
-from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES, WHAT, Trace
+from seqwright.lens.trace.document import FORMAT, KINDS_OF_TRACE, NAMES, WHAT, Trace, prompted_kinds
 from seqwright.lens.trace.grid_positions import learned_positions, position_similarity
 from seqwright.lens.trace.identity import program_and_run, weights_of
 from seqwright.lens.trace.packing import pack
@@ -31,6 +32,7 @@ from seqwright.lens.trace.recorders import (
     KindShapes,
     RecurrentRecord,
     after_prompt,
+    numpy,
     record_layers,
     record_pooling,
 )
@@ -38,6 +40,7 @@ from seqwright.lens.trace.saliency import saliency_entry
 from seqwright.lens.trace.steps import DecodedPath, Path, rounded
 from seqwright.lens.trace.sublayers import block_entries, record_blocks
 from seqwright.models import Model, eval_mode
+from seqwright.models.pointer_generator import PointerGenerator
 from seqwright.nn.blocks import Block
 from seqwright.nn.pooling import Pooling
 from seqwright.nn.recurrent import Recurrent
@@ -47,6 +50,7 @@ SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in
 PROMPTED = "the decoder reads the source and the output as one sequence"
 PARTS = "reads its input in parts, so its numbers are not those of single tokens of the text"
 COMPRESSED = "attends to compressed keys, so its weights are not those of single tokens"
+COPIED = "copied"  # the kind of the probabilities that a pointer_generator copies each token of the source
 SIDE_NAMES: dict[str, Side] = {"source": "encoder", "prefix": "decoder"}  # of contributions
 Absent = dict[str, str]  # a part of the trace that is left out -> the reason
 
@@ -70,15 +74,15 @@ def look(
     (number, count of an ensemble) describe the model. size: characters for packed arrays.
     """
     model, task = predictor.model, text_task(predictor.task)
-    check_sides(model)
     row = task.source.encode(text)
     check_text(text, len(row), predictor.longest)
     lattice, absent = Lattice(), Absent()
     with eval_mode(model):
         (hypotheses,) = predictor.search_tokens([row], [[]], options, recorder=lattice)
         best = hypotheses[0]
-        path = DecodedPath.of(row, best.tokens, ended=best.finish_reason == "end")
-        given = None if reference is None else DecodedPath.of(row, task.target.encode(reference))
+        ended, prompted = best.finish_reason == "end", "encoder" not in sides(model)
+        path = DecodedPath.of(row, best.tokens, ended=ended, prompted=prompted)
+        given = None if reference is None else replace(path, tokens=[*task.target.encode(reference), END])
         scored = given and steps.scored_reference(model, task, reference or "", given)
         inside = _inside(model, path, absent, size)
         if reason := ablation_limit(model, path) if ablate else "ablations were not requested":
@@ -181,7 +185,7 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
     """The layers along an output: all attention weights, and as many other arrays as the size allows."""
     read = path.lengths
     source, tokens = read.get("encoder", 0), read.get("decoder", 0)
-    kinds = {**KINDS_OF_TRACE, **(path.kinds if isinstance(path, Readout) else {})}
+    kinds = {**KINDS_OF_TRACE, **_own_kinds(path)}
     looked_at = kinds["cross"]["columns"]  # the tokens of the source, or its parts
     keys = path.count(looked_at) if isinstance(path, Readout) and looked_at != "source" else source
     lengths: KindShapes = {"enc": (source, source), "dec": (tokens, tokens), "cross": (tokens, keys)}
@@ -195,8 +199,8 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
     attentions = [one for one in every_attention if one.complete]
     recurrent = [one for one in every_recurrent if one.covers(read[one.side])]
     blocks = [one for one in every_block if len(one.start) == read[one.side]]
-    if isinstance(path, Readout) and path.prompted:
-        attentions, recurrent, blocks = after_prompt(attentions, path.count("source")), [], []
+    if path.prompted:
+        attentions, recurrent, blocks = after_prompt(attentions, path.prompt), [], []
     attention = entries.attention_entries(attentions, size)
     if isinstance(path, Readout):
         attention += entries.pooling_entries(path, pooling)
@@ -208,6 +212,11 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
         rolled = rollout.attention_rollout([one.weights for one in layers])
         attention.append(entries.single_entry(rollout.KIND, "encoder", rolled))
         kinds[rollout.KIND] = rollout.AXES
+    if isinstance(model, PointerGenerator):
+        with torch.inference_mode():
+            copied = numpy(model.copied(path.batch)[0])  # (T, S)
+        attention.append(entries.single_entry(COPIED, "pointer", copied))
+        kinds[COPIED] = {"title": "Copied from the source", "rows": "steps", "columns": "source"}
     budget = entries.SizeBudget(size - sum(map(entries.packed_size, attention)))
     of_image = _of_image(model, image, budget, absent) if image else {}
     packed, shares = _contributions(model, path, budget, absent)
@@ -218,7 +227,7 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
     budget.left -= sum(map(entries.packed_size, blocks_stored))
     missing += entries.add_vectors(attention, attentions, budget)
     absent |= _reasons(model, attentions, recurrent, missing, len(blocks_stored))
-    if isinstance(path, Readout) and path.prompted:
+    if path.prompted:
         absent |= dict.fromkeys(("enc", "vectors", "recurrent", "blocks"), PROMPTED)
     return {
         "steps": step_entries,
@@ -231,6 +240,12 @@ def _inside(model: Model, path: Path, absent: Absent, size: int) -> dict[str, An
         "contributions": packed,
         **of_image,
     }
+
+
+def _own_kinds(path: Path) -> Mapping[str, Mapping[str, str]]:
+    """The kinds of attentions whose axes or titles are those of the model or of the task."""
+    names, own = (path.names, path.kinds) if isinstance(path, Readout) else ({}, {})
+    return {**(prompted_kinds({**NAMES, **names}) if path.prompted else {}), **own}
 
 
 def _of_image(model: Model, readout: Readout, budget: entries.SizeBudget, absent: Absent) -> dict[str, Any]:
@@ -263,8 +278,8 @@ def _contributions(
     parts, shares = contributions(model, path), None
     if isinstance(path, Readout) and path.embedded is not None:
         parts["encoder"] = parts["encoder"][:, list(path.embedded)]
-    if isinstance(path, Readout) and path.prompted:
-        whole, end = parts.pop("decoder"), path.count("source")
+    if path.prompted:
+        whole, end = parts.pop("decoder"), path.prompt
         parts = {"encoder": whole[:, :end], "decoder": whole[:, end:]}
     if len(parts) == len(SIDES):
         by_source, by_prefix = (np.abs(parts[side]).sum(axis=1, dtype=np.float64) for side in SIDES)
@@ -339,7 +354,7 @@ def _heads(
         absent["importance"] = "the text is long: the gradients by its gates would take too much memory"
     elif isinstance(path, Readout) and path.image is not None and "enc" in {o.site.kind for o in attentions}:
         absent["importance"] = "the encoder reads an image, not tokens"
-    elif isinstance(path, Readout) and path.prompted:
+    elif path.prompted:
         absent["importance"] = PROMPTED
     elif isinstance(path, Retrieval):
         absent["importance"] = "a reply is retrieved, and has no loss of its own"

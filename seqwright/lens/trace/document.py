@@ -21,6 +21,16 @@ KINDS_OF_TRACE: dict[str, dict[str, str]] = {  # the axes of the attentions of e
     "dec": {"title": "Decoder self-attention", "rows": "prefix", "columns": "prefix"},
 }
 
+
+def prompted_kinds(names: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The attentions of a decoder that reads source and output as one sequence, in the words of `names`."""
+    title = "Self-attention to the {}".format
+    return {
+        "cross": {**KINDS_OF_TRACE["cross"], "title": title(names["source"])},
+        "dec": {**KINDS_OF_TRACE["dec"], "title": title(names["output"])},
+    }
+
+
 Kind = str  # enc, dec, cross, or another one of the trace, such as pool
 
 

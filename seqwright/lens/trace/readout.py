@@ -108,10 +108,15 @@ class Readout:
         return 0 if own is None else len(own["pieces"])
 
     @property
+    def prompt(self) -> int:
+        """The number of tokens that the decoder reads before the output."""
+        return self.count("source") if self.prompted else 0
+
+    @property
     def lengths(self) -> dict[Side, int]:
         """The number of tokens that the encoder or the decoder reads."""
         if self.prompted:
-            return {"decoder": self.count("source") + len(self.tokens)}
+            return {"decoder": self.prompt + len(self.tokens)}
         read: dict[Side, int] = {} if self.source is None else {"encoder": len(self.source["pieces"])}
         return read | ({"decoder": len(self.tokens)} if self.source is None or self.decoded else {})
 

@@ -26,14 +26,30 @@ SHOWN = 20  # of them also as log-probabilities
 
 @dataclass(frozen=True)
 class DecodedPath:
-    """The ids that the encoder reads and the ids of one output, both with the end token."""
+    """The ids of a source and the ids of one output, both with the end token.
+
+    prompted: the decoder reads the source, too, as the beginning of one sequence.
+    """
 
     source: list[int]
     tokens: list[int]
+    prompted: bool = False
 
     @classmethod
-    def of(cls, row: Sequence[int], tokens: Sequence[int], *, ended: bool = True) -> DecodedPath:
-        return cls([*row, END], [*tokens, END] if ended else list(tokens))
+    def of(
+        cls, row: Sequence[int], tokens: Sequence[int], *, ended: bool = True, prompted: bool = False
+    ) -> DecodedPath:
+        return cls([*row, END], [*tokens, END] if ended else list(tokens), prompted)
+
+    def instead(self, found: Hypothesis) -> DecodedPath:
+        """The path of another output for this source."""
+        ended = found.finish_reason == "end"
+        return DecodedPath.of(self.source[:-1], found.tokens, ended=ended, prompted=self.prompted)
+
+    @property
+    def prompt(self) -> int:
+        """The number of tokens that the decoder reads before the output."""
+        return len(self.source) if self.prompted else 0
 
     @property
     def batch(self) -> Batch:
@@ -45,6 +61,8 @@ class DecodedPath:
     @property
     def lengths(self) -> dict[Side, int]:
         """The number of tokens that the encoder and the decoder read."""
+        if self.prompted:
+            return {"decoder": self.prompt + len(self.tokens)}
         return {"encoder": len(self.source), "decoder": len(self.tokens)}
 
     def logits(self, model: Model, rows: int = 1) -> Tensor:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 TURNS = "turns"
 NEAR = 10  # replies that a retrieval is compared with
 NAMES = {"source": "context", "output": "reply"}
-AFTER_CONTEXT = {
-    "cross": {"title": "Self-attention to the context", "rows": "steps", "columns": "source"},
-    "dec": {"title": "Self-attention to the reply", "rows": "prefix", "columns": "prefix"},
-}
 TO_TURNS = {"cross": {"title": "Attention to turns", "rows": "steps", "columns": TURNS}}
 
 
@@ -106,7 +102,7 @@ def reply_readout(
         prompted="encoder" not in sides(model),
     )
     if not isinstance(source, Segments):
-        return replace(readout, axes=_turns(context), kinds=AFTER_CONTEXT if readout.prompted else {})
+        return replace(readout, axes=_turns(context))
     by_turn = by_parts(readout, context.lengths, TURNS)
     at_each_step = {"decoder.attention.words": Pooled("words", "Words of the turns", "steps", "source")}
     return replace(by_turn, kinds=TO_TURNS, pooled={**by_turn.pooled, **at_each_step})
