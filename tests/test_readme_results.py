@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import families, forecasting, quality
+from bench import conversation, families, forecasting, quality
 from bench.peers import results as peers
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def result_rows() -> list[list[str]]:
 
 
 def quality_rows() -> list[list[str]]:
-    return [row for row in result_rows() if not row[0].startswith("forecasting")]
+    return [row for row in result_rows() if not row[0].startswith(("forecasting", "conversation"))]
 
 
 @pytest.mark.parametrize("row", quality_rows(), ids=lambda row: " ".join(row[:2])[:60])
@@ -94,6 +94,15 @@ def test_the_forecast_is_that_of_the_latest_result():
     assert is_rounded(mse, last["metrics"]["mse"])
     assert is_rounded(linear, last["baselines"]["nlinear"]["mse"])
     assert float(published) == forecasting.EXPERIMENTS["ETTh1-96"].patches.mse
+
+
+def test_the_conversations_are_those_of_the_latest_results():
+    rows = [row for row in result_rows() if row[0].startswith("conversation")]
+    records = map(json.loads, conversation.RESULTS.open(encoding="utf-8"))
+    last = {record["name"]: record["metrics"] for record in records}
+    (perplexity,), (recall,) = (figures(row[2]) for row in rows)
+    assert is_rounded(perplexity, last["decoder-only"]["perplexity"])
+    assert is_rounded(recall, last["retrieval"]["recall_at_1_of_10"])
 
 
 def peer_cells() -> list[tuple[str, str, str]]:

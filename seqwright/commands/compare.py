@@ -8,7 +8,10 @@ import sys
 
 from seqwright.commands import evaluate
 
-TRAINING = ("families", "valid", "test", "out", "paper_size", "seed", "minutes", "steps", "epochs")
+TRAINING = (
+    *("families", "task", "valid", "test", "field", "out"),
+    *("paper_size", "seed", "minutes", "steps", "epochs"),
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         families.add_argument(
             f"--{part}", action="append", default=[], metavar="F", help=f"{name.capitalize()} data."
         )
+    families.add_argument("--task", metavar="NAME", help="Kind of task (default: detected from the files).")
+    families.add_argument("--field", metavar="NAME", help="Field of the tags in CoNLL-U: upos, xpos, deprel …")
     families.add_argument("--families", metavar="A,B", help="Presets, such as bahdanau2015,tiny.")
     families.add_argument("--out", metavar="DIR", help="Folder of the runs (default: runs/families).")
     families.add_argument(

@@ -172,6 +172,25 @@ def test_image_classifiers_are_compared_with_their_own_recipes_and_drawn(photos,
     assert f"figure: {out / 'families.svg'}" in text
 
 
+def test_taggers_of_a_field_are_compared(tmp_path, capsys):
+    words = [("old", "JJ"), ("men", "NNS"), ("row", "VBP")]
+    sentences = []
+    for number in range(49):
+        rows = [(f"{word}{number % 7 if tag == 'JJ' else number // 7}", tag) for word, tag in words]
+        lines = [f"{i}\t{word}\t{word}\tX\t{tag}\t_\t0\tdep\t_\t_\n" for i, (word, tag) in enumerate(rows, 1)]
+        sentences.append("".join(lines))
+    (tmp_path / "en.conllu").write_text("\n".join(sentences))
+    command = ["compare", "--train", str(tmp_path / "en.conllu"), "--families", "tiny-tagger,lstm-tagger"]
+    flags = ["--task", "token_classification", "--field", "xpos", "--out", str(tmp_path / "out")]
+    small = ["model.encoder.size=16", "threads=1", "--steps", "3", "--json"]
+    assert cli.main([*command, *flags, *small]) == 0
+    rows = json.loads(capsys.readouterr().out)["families"]
+    assert [row["family"] for row in rows] == ["tiny-tagger", "lstm-tagger"]
+    for row in rows:
+        config = json.loads((tmp_path / "out" / row["family"] / "config.json").read_text())
+        assert config["data"]["field"] == "xpos"
+
+
 def test_counted_flops_of_a_residual_network_are_those_of_its_convolutions():
     """Against a sum over the layers: 2 per product, forward and twice backward, but not by the pixels."""
     model = build_model({"preset": "resnet20"}, channels=3, image_size=32, classes=10)
