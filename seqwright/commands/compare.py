@@ -24,7 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             f"--{part}", action="append", default=[], metavar="F", help=f"{name.capitalize()} data."
         )
     families.add_argument("--task", metavar="NAME", help="Kind of task (default: detected from the files).")
-    families.add_argument("--field", metavar="NAME", help="Field of the tags in CoNLL-U: upos, xpos, deprel …")
+    families.add_argument(
+        "--field", metavar="NAME", help="Field of the tags in CoNLL-U: upos, xpos, deprel …"
+    )
     families.add_argument("--families", metavar="A,B", help="Presets, such as bahdanau2015,tiny.")
     families.add_argument("--out", metavar="DIR", help="Folder of the runs (default: runs/families).")
     families.add_argument(

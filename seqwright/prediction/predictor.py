@@ -233,12 +233,14 @@ class Predictor:
         *,
         beam: int | None = None,
         reference: Any = None,
+        output: str | None = None,
         ablate: bool = True,
         member: int = 1,
         check: Callable[[], None] = lambda: None,
     ) -> TraceDocument:
         """Return the trace of one input: what happens inside on the way to its output; of an ensemble inside
-        one `member`. If the output is searched for, with a `beam`, a `reference` is scored as well.
+        one `member`. If the output is searched for, with a `beam`, a `reference` is scored as well, and
+        `output` is the one to look into (default: the best).
 
         `ablate` decodes again without each head, where that is quick enough. `check` is called before each
         step of a search and may raise.
@@ -255,26 +257,29 @@ class Predictor:
         with self._lock:
             watched = self._with(shared_copy(self.model)).member(member)
         if not self.task.usage.generates:
-            if wrong := [name for name, value in (("beam", beam), ("reference", reference)) if value]:
+            given_options = {"beam": beam, "reference": reference, "output": output}
+            if wrong := [name for name, value in given_options.items() if value is not None]:
                 raise ConfigError(f"{' and '.join(wrong)}: this task does not search; leave it out")
             with checked_steps(watched.model, check), watched.computing(1):
                 readout = self.task.readout(watched.model, example)
                 if isinstance(readout, ForecastReadout):
                     return look_at_forecast(watched.model, readout, config=config)
                 return look_at(watched.model, readout, **rest)
-        if not isinstance(reference, str | None):
-            raise InputError(f"the reference is {brief(reference)}; it must be a text")
+        for name, value in (("reference", reference), ("output", output)):
+            if not isinstance(value, str | None):
+                raise InputError(f"the {name} is {brief(value)}; it must be a text")
         if not searches_text(self.task):
             if reference is not None:
                 raise ConfigError("reference: this task does not score one; leave it out")
             request = self.task.request(self.search, **({} if beam is None else {"beam": beam}))
             with checked_steps(watched.model, check), watched.computing(self.task.width(request)):
-                readout = cast(Any, self.task).readout(watched.model, example, request)
+                readout = cast(Any, self.task).readout(watched.model, example, request, output)
                 return look_at(watched.model, readout, **rest)
         width = self.task.width(self.task.request(self.search, beam=beam))
         request = self.task.request(self.search, beam=beam, n_best=width)
         with checked_steps(watched.model, check), watched.computing(width):
-            return look(watched, example.source, options=request.options, reference=reference, **rest)
+            rest |= {"reference": reference, "chosen": output}
+            return look(watched, example.source, options=request.options, **rest)
 
     def search_tokens(self, *rows: Any, **options: Any) -> Any:
         """Search for ids with the model of this predictor: `TextToText.search`."""

@@ -12,14 +12,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from seqwright.data.corrections import CORRECTIONS, correctable_tasks
 from seqwright.data.read_report import Place
 from seqwright.data.results import Prediction
 from seqwright.data.task import Kind, Row, Task
 from seqwright.errors import ConfigError, InputError, SeqwrightError, WriteError
-from seqwright.lens.trace.contract import searches_text, text_task
 from seqwright.models.building import resolve
 from seqwright.prediction.predictor import Predictor, load
 from seqwright.serve.corrections import add_correction
@@ -276,9 +275,10 @@ class Served:
             raise Refusal(404, f"{self.name}: look does not support this kind of model")
         (row,) = await self.encode([given])
         self._check_length("the input", row.length)
-        reference = options.get("reference")
-        if reference is not None and searches_text(self.task):
-            self._check_length("the reference", len(text_task(self.task).target.encode(reference)))
+        for name in ("reference", "output"):
+            text = options.get(name)
+            if text is not None and self.task.usage.generates:
+                self._check_length(f"the {name}", len(cast(Any, self.task).target.encode(text)))
 
         def work(check: Callable[[], None]) -> T:
             try:

@@ -461,11 +461,15 @@ class Conversation(GeneratedText[Exchange]):
 
     # Looking inside --------------------------------------------------------------------------------
 
-    def readout(self, model: Any, example: Exchange, request: TextRequest | None = None) -> Readout:
-        """The context turn by turn, and the reply: that of the example, or the one that the model gives."""
+    def readout(
+        self, model: Any, example: Exchange, request: TextRequest | None = None, output: str | None = None
+    ) -> Readout:
+        """The context turn by turn, and the reply: `output`, that of the example, or the one that the model
+        gives.
+        """
         from seqwright.lens.trace.readout import check_text
 
-        example = self.read_turns(example)
+        example = self.read_turns(example if output is None else example._replace(reply=plain(output)))
         check_text(example.text.replace(FIELD, ""))
         (row,) = self.encode([example._replace(reply=None)])
         ids = self.read_part(row.columns["source"], self.input_limit(model))

@@ -238,28 +238,33 @@ class ImageCaptioning(ImageTask[Text], GeneratedText[ImageExample]):
     def reading(self, row: Row[ImageExample], limit: int) -> Reading:
         return Reading(self.cells)
 
-    def readout(self, model: Any, example: ImageExample, request: TextRequest | None = None) -> Readout:
-        """The cells of the encoder's grid, and the best caption."""
+    def readout(
+        self, model: Any, example: ImageExample, request: TextRequest | None = None, output: str | None = None
+    ) -> Readout:
+        """The cells of the encoder's grid, and a caption: `output`, or the best one."""
         import torch
 
         from seqwright.data.batch import Batch, Tokens
         from seqwright.lens.trace import steps
-        from seqwright.lens.trace.pieces import symbol_text
+        from seqwright.lens.trace.pieces import symbol_text, text_pieces
         from seqwright.lens.trace.readout import Readout
 
         (row,) = self.encode([example._replace(text=None)])
-        options = (request or self.request(SearchConfig(beam=1))).options
-        (found,) = self.search(model, [row.columns["source"]], [[]], options)
         images = self.source_of(Ragged.of([row.columns["source"]]))
         source, image = self.picture_of(model, images)
-        output = steps.output(cast(Any, self), found[0])
-        ids = [piece["id"] for piece in output["pieces"]]
+        if output is None:
+            options = (request or self.request(SearchConfig(beam=1))).options
+            ((best, *_),) = self.search(model, [row.columns["source"]], [[]], options)
+            written = steps.output(cast(Any, self), best)
+        else:
+            written = {"text": output, **text_pieces(self.target, output)}
+        ids = [piece["id"] for piece in written["pieces"]]
         read, expected = torch.tensor([[BEGIN, *ids[:-1]]]), torch.tensor([ids])
         return Readout(
             Batch(images, Tokens(read), expected, np.zeros(1, np.int64)),
             self.to_line(example),
             source,
-            output,
+            written,
             partial(symbol_text, self.target),
             {"source": "image", "output": "caption"},
             decoded=True,

@@ -404,3 +404,23 @@ def test_in_a_notebook_it_is_a_frame_with_a_page_in_it():
     page = trace._repr_html_()
     assert page.startswith('<iframe srcdoc="')
     assert page.count("<") == 2  # its own tags: the page inside is escaped
+
+
+def test_the_trace_of_a_chosen_output_has_its_probability_and_the_search():
+    """One that the search has found is that hypothesis; another one is scored."""
+    subject, best = case("transformer-sinusoidal")
+    second = best.document["hypotheses"][1]
+    trace = looked("transformer-sinusoidal", chosen=second["text"])
+    assert trace.output == second["text"]
+    assert [step["id"] for step in trace.document["steps"]][: len(second["ids"])] == second["ids"]
+    assert trace.document["output"]["log_prob"] == second["log_prob"]
+    assert trace.log_probs == pytest.approx(second["token_scores"], abs=1e-4)
+    assert trace.document["hypotheses"] == best.document["hypotheses"]
+    assert trace.document["lattice"] == best.document["lattice"]
+    other = subject.look(TEXT, output=REFERENCE)
+    assert other.output == REFERENCE
+    (score,) = subject.score([(TEXT, REFERENCE)])
+    assert other.document["output"]["log_prob"] == pytest.approx(score, abs=1e-4)
+    assert "chosen" in other.why("ablations")
+    assert other.document["branches"]
+    assert subject.look(TEXT, output="").document["output"]["pieces"][0]["special"] == "end"

@@ -53,6 +53,16 @@ def test_a_given_reply_has_the_probability_of_score(name):
     assert trace.document["output"]["log_prob"] == pytest.approx(score, abs=1e-4)
 
 
+def test_a_chosen_reply_is_looked_into():
+    model = talker("flat")
+    trace = model.look(TURNS, output="a machine")
+    assert trace.output == "a machine"
+    (score,) = model.score([(tuple(TURNS), "a machine")])
+    assert trace.document["output"]["log_prob"] == pytest.approx(score, abs=1e-4)
+    with pytest.raises(InputError, match="the output is 3"):
+        model.look(TURNS, output=3)
+
+
 def decoded_again(model, trace):
     """The weights of each attention while the reply of a trace is decoded."""
     tokens = [piece["id"] for piece in trace.document["output"]["pieces"]]

@@ -9,12 +9,9 @@ from cases import TOLERANCE, source
 from torch.testing import assert_close
 
 from seqwright.data.batch import BEGIN, END, PAD, Batch, Tokens
-from seqwright.data.tokenizer import train_tokenizer
 from seqwright.errors import ConfigError
 from seqwright.models.building import build_model
-from seqwright.prediction.predictor import Predictor
 from seqwright.search import BeamOptions, SamplingOptions, Start, beam_search, generate
-from seqwright.tasks.text_to_text import TextToText
 
 VOCABULARY = 9
 OPTIONS = {"layers": 1, "size": 8, "dropout": 0.0, "tie": False}
@@ -130,10 +127,3 @@ def test_it_copies_tokens_that_no_target_of_the_training_had(kind, least, most):
 def test_two_tokenizers_are_refused():
     with pytest.raises(ConfigError, match=r"vocabularies of 9 and 7; set tokenizer.joint = true"):
         build_model(TRANSFORMER, source_vocabulary=9, target_vocabulary=7)
-
-
-def test_look_refuses_it():
-    joint = train_tokenizer("characters", ["ab"])
-    own = build_model(TRANSFORMER, source_vocabulary=joint.size, target_vocabulary=joint.size)
-    with pytest.raises(ConfigError, match=r"look cannot show a pointer_generator"):
-        Predictor(own, TextToText(joint, joint)).look("ab")

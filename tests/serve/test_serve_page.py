@@ -131,6 +131,24 @@ def test_look_inside_is_the_look_page_of_that_input(visit, browser, server):
     browser.call("Target.closeTarget", targetId=found["targetId"])
 
 
+KEPT_FORMS = """
+window.forms = [];
+HTMLFormElement.prototype.submit = function submit() { forms.push(Object.fromEntries(new FormData(this))); };
+"""
+
+
+def test_look_inside_takes_the_chosen_alternative(visit):
+    page = visit("letters-en-ar")
+    page.evaluate(KEPT_FORMS)
+    page.type("textarea", "cabbage")
+    page.wait("document.querySelectorAll('.choices button').length > 1")
+    second = page.evaluate("document.querySelectorAll('.choices button')[1].firstChild.textContent")
+    page.evaluate("document.querySelectorAll('.choices button')[1].click()")
+    press(page, "Look inside")
+    sent = page.evaluate("window.forms.at(-1)")
+    assert (sent["input"], sent["output"], sent["format"]) == ("cabbage", second, "html")
+
+
 def test_a_writing_pad_continues_stops_undoes_and_shows_surprise(visit):
     page = visit("story")
     page.type("textarea", "alpha gimel ")

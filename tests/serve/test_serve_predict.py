@@ -364,6 +364,9 @@ def test_look_is_the_trace_and_its_page(server, run):
     assert page.headers["Content-Type"].startswith("text/html")
     assert page.text.startswith("<!doctype html>")
     assert "script-src 'unsafe-inline'" in page.headers["Content-Security-Policy"]
+    given = server.post("/v1/look", json={"input": "abc", "output": "CAB"}).json()
+    assert given["output"]["text"] == "CAB"
+    assert server.post("/v1/look", json={"input": "abc", "output": "A" * 2000}).status_code == 400
     assert server.post("/v1/look", json={"input": "abc", "beam": 17}).status_code == 400
     assert server.post("/v1/look", json={"input": ["abc"]}).status_code == 400
     form = {"input": '{"source": "abc"}', "encoded": "true"}

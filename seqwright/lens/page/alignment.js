@@ -56,8 +56,11 @@ export function unitChoice(state, set) {
 }
 
 export function kindChoice(trace, kinds, state, set) {
-  const named = aligns(trace) ? "name" : "title"; // without a source, all names are alike
-  const options = kinds.map((kind) => [kind, trace.kind(kind)[named], trace.kind(kind).title]);
+  const every = kinds.map((kind) => [kind, trace.kind(kind)]);
+  const names = every.map(([, { name }]) => name);
+  const unnamed = (name, place) => !aligns(trace) || names.indexOf(name) < place; // or all are alike
+  const options = every.map(([kind, { name, title }], place) => (
+    [kind, unnamed(name, place) ? title : name, title]));
   const change = (kind) => set({ kind, layer: -1, head: "all", ...UNPINNED });
   return kinds.some((kind) => kind !== state.kind) && choice("Attention", options, state.kind, change);
 }

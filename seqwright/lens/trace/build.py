@@ -48,6 +48,7 @@ from seqwright.search import BeamOptions, Lattice
 
 SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
 PROMPTED = "the decoder reads the source and the output as one sequence"
+SET = "the output was chosen, and without a head the search is made again"
 PARTS = "reads its input in parts, so its numbers are not those of single tokens of the text"
 COMPRESSED = "attends to compressed keys, so its weights are not those of single tokens"
 COPIED = "copied"  # the kind of the probabilities that a pointer_generator copies each token of the source
@@ -61,6 +62,7 @@ def look(
     *,
     options: BeamOptions,
     reference: str | None = None,
+    chosen: str | None = None,
     ablate: bool = True,
     branch: bool = True,
     config: Mapping[str, Any] | None = None,
@@ -70,8 +72,9 @@ def look(
 ) -> Trace:
     """Return the trace of one text.
 
-    ablate: decode again without each head. branch: continue after alternative pieces. config, step and member
-    (number, count of an ensemble) describe the model. size: characters for packed arrays.
+    chosen: the output to look into, by default the best one. ablate: decode again without each head. branch:
+    continue after alternative pieces. config, step and member (number, count of an ensemble) describe the
+    model. size: characters for packed arrays.
     """
     model, task = predictor.model, text_task(predictor.task)
     row = task.source.encode(text)
@@ -79,13 +82,14 @@ def look(
     lattice, absent = Lattice(), Absent()
     with eval_mode(model):
         (hypotheses,) = predictor.search_tokens([row], [[]], options, recorder=lattice)
-        best = hypotheses[0]
-        ended, prompted = best.finish_reason == "end", "encoder" not in sides(model)
-        path = DecodedPath.of(row, best.tokens, ended=ended, prompted=prompted)
+        path = DecodedPath.of(row, [], prompted="encoder" not in sides(model))
+        best = hypotheses[0] if chosen is None else steps.written(model, task, chosen, path, hypotheses)
+        path = path.instead(best)
         given = None if reference is None else replace(path, tokens=[*task.target.encode(reference), END])
         scored = given and steps.scored_reference(model, task, reference or "", given)
         inside = _inside(model, path, absent, size)
-        if reason := ablation_limit(model, path) if ablate else "ablations were not requested":
+        reason = ablation_limit(model, path) if ablate else "ablations were not requested"
+        if reason := SET if best.tokens != hypotheses[0].tokens else reason:
             ablate, absent["ablations"] = False, reason
         count, wanted = affordable_steps(model, path), len(path.tokens)
         if not branch:

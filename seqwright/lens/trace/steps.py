@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,19 @@ def output(task: TextTask, best: Hypothesis) -> dict[str, Any]:
     scores = {"log_prob": rounded(best.log_prob), "score": rounded(best.score)}
     pieces = piece_entries(text, best.tokens, locate(task.target, best.tokens), ended=ended)
     return {"text": text, **pieces, "finish_reason": best.finish_reason, **scores}
+
+
+def written(
+    model: Model, task: TextTask, text: str, path: DecodedPath, known: Sequence[Hypothesis]
+) -> Hypothesis:
+    """The hypothesis of this text: a known one, or the tokens of the text with their log-probabilities."""
+    for one in known:
+        if task.text(one.tokens) == text:
+            return one
+    path = replace(path, tokens=[*task.target.encode(text), END])
+    chosen = log_probs(model, path).gather(1, torch.tensor(path.tokens)[:, None])[:, 0].tolist()
+    total = math.fsum(chosen)
+    return Hypothesis(path.tokens[:-1], chosen, total, total, "end")
 
 
 def hypothesis(task: TextTask, found: Hypothesis) -> dict[str, Any]:

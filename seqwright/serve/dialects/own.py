@@ -57,6 +57,7 @@ class LookRequest(BaseModel):
     encoded: bool = Field(False, description="The input is a JSON text, as a form needs it.")
     beam: int | None = Field(None, ge=1)
     reference: str | None = None
+    output: str | None = Field(None, description="The output to look into; default: the best one.")
     format: Literal["json", "html", "alignment"] = "json"
     api_key: str | None = None
 
@@ -89,6 +90,7 @@ class Own:
             input=Field(json_schema_extra=one),
             beam=Field(None, ge=1, le=limits.beam),
             reference=Field(None, max_length=limits.characters),
+            output=Field(None, max_length=limits.characters),
         )
         self.correction_request = _narrowed(
             CorrectionRequest,
@@ -111,7 +113,8 @@ class Own:
         wrapped = asked.encoded and isinstance(asked.input, str)
         value = parse_json(asked.input.encode("utf-8"), self.depth) if wrapped else asked.input
         given = read_input(model.task, value, 1)
-        options = {"beam": asked.beam, "reference": asked.reference, "ablate": asked.format != "alignment"}
+        options = {name: getattr(asked, name) for name in ("beam", "reference", "output")}
+        options["ablate"] = asked.format != "alignment"
         work = model.look(given, deadline_of(request), SHOWN[asked.format], **options)
         return await while_connected(request, work)
 

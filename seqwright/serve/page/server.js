@@ -52,15 +52,19 @@ export function createServer(askForKey) {
         return (await post("v1/look", { model, input, format: "alignment" })).json();
       },
 
-      /** Open the look page of an input in a new tab: a form, because its text must not be in an address. */
-      look(input) {
+      /**
+       * Open the look page of an input, and of one of its outputs (the best one if none is given), in a new
+       * tab: a form, because texts must not be in an address.
+       */
+      look(input, output = null) {
         const form = document.createElement("form");
         form.action = "v1/look";
         form.method = "post";
         form.target = "_blank";
         const text = typeof input === "string";
         const given = text ? { input } : { input: JSON.stringify(input), encoded: true };
-        const fields = { model, ...given, format: "html", ...(key ? { api_key: key } : {}) };
+        const chosen = output === null ? {} : { output };
+        const fields = { model, ...given, ...chosen, format: "html", ...(key ? { api_key: key } : {}) };
         for (const [name, value] of Object.entries(fields)) {
           const field = document.createElement("textarea");
           field.name = name;

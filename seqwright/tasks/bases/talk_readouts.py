@@ -79,14 +79,12 @@ def reply_readout(
     from seqwright.data.batch import Batch, Segments, Tokens
     from seqwright.lens.heads.gates import sides
     from seqwright.lens.trace import steps
-    from seqwright.lens.trace.pieces import piece_entries, symbol_text
+    from seqwright.lens.trace.pieces import symbol_text, text_pieces
     from seqwright.lens.trace.readout import Pooled, Readout, by_parts
 
     tokenizer: Tokenizer = task.source
     if found is None:
-        text = reply or ""
-        pieces = piece_entries(text, tokenizer.encode(text), tokenizer.pieces(text), ended=True)
-        output = {"text": text, **pieces}
+        output = {"text": reply or "", **text_pieces(tokenizer, reply or "")}
     else:
         output = steps.output(task, found)
     ids = [piece["id"] for piece in output["pieces"]]

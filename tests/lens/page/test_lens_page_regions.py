@@ -30,7 +30,7 @@ ENCODERS = {
 }
 
 
-def looked(decoder: str = "transformer", encoder: str = "cnn", seed: int = 3) -> Trace:
+def looked(decoder: str = "transformer", encoder: str = "cnn", seed: int = 3, **options: Any) -> Trace:
     """An untrained model with large weights, whose output depends on its input."""
     task = ImageCaptioning(WORDS, 16, 3, longest=4, typical="a dog")
     torch.manual_seed(seed)
@@ -40,7 +40,7 @@ def looked(decoder: str = "transformer", encoder: str = "cnn", seed: int = 3) ->
         if weight.dim() > 1 and "embedding" not in name:
             weight.mul_(3.0)
     pixels = np.random.default_rng(1).integers(0, 255, (16, 16, 3), dtype=np.uint8)
-    return Predictor(model, task).look(to_uri(pixels), beam=2)
+    return Predictor(model, task).look(to_uri(pixels), beam=2, **options)
 
 
 def opacities(page: Any) -> list[float]:
@@ -49,6 +49,13 @@ def opacities(page: Any) -> list[float]:
         ".map((cell) => cell.getAttribute('fill-opacity'))"
     )
     return [float(one) for one in found]
+
+
+def test_a_chosen_caption_is_looked_into():
+    trace = looked(output="a dog on grass")
+    assert trace.output == "a dog on grass"
+    assert [piece["text"] for piece in trace.document["output"]["pieces"]] == ["a", "dog", "on", "grass", ""]
+    assert trace.attention("cross", 0).shape[1] == 5
 
 
 @pytest.mark.parametrize(("decoder", "encoder"), [("transformer", "patches"), ("xu2015", "cnn")])

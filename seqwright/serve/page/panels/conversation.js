@@ -71,7 +71,7 @@ export function panel(model, server) {
       tools.append(button("Again", () => again(place)));
       if (model.traced && turns) {
         const before = () => messages.slice(0, place).map(({ content }) => content);
-        tools.append(button("Look inside", () => server.look({ [turns]: before() })));
+        tools.append(button("Look inside", () => server.look({ [turns]: before() }, message.content)));
       }
     }
     return element("article", { class: `message ${message.role}` },

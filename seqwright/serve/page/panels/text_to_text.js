@@ -61,7 +61,7 @@ export function panel(model, server) {
     fill(output, lines.length ? lines.map(drawLine) : element("span", { class: "quiet" }, "The output"));
     fill(tools, line ? [copyButton(() => lines.map(textOf).join("\n")),
       button("Correct", () => correct(line)),
-      model.traced ? button("Look inside", () => server.look(line.text)) : null] : null);
+      model.traced ? button("Look inside", () => server.look(line.text, textOf(line))) : null] : null);
     const outputs = line ? outputsOf(line) : [];
     fill(others, outputs.length > 1 ? [element("h3", {}, "Alternatives"), element("ul", { class: "choices" },
       outputs.map((each, place) => element("li", {}, element("button", {
