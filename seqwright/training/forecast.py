@@ -208,7 +208,9 @@ def _minutes(seconds: float) -> str:
     if seconds < 90:
         return pluralize(round(seconds), "second")
     minutes = seconds / 60
-    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    if minutes >= 120:
+        return f"{minutes / 60:.1f} hours"
+    return f"{minutes:.0f} minutes" if minutes >= 9.95 else f"{minutes:.1f} minutes".replace(".0 ", " ")
 
 
 def _millions(count: int) -> str:
