@@ -18,7 +18,6 @@ from browser import Browser
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 FILES = sorted(FOLDER.glob("*.svg"))
-PAGE = FOLDER / "look-page.png"
 SVG = "{http://www.w3.org/2000/svg}"
 each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
@@ -156,15 +155,17 @@ def test_the_stored_model_is_small():
     assert json.loads(stored.read_text("utf-8"))["right"] > 0.95
 
 
-def test_the_picture_of_the_look_page_is_a_small_png_of_its_size(part):
-    content, page = PAGE.read_bytes(), part("page")
-    assert content.startswith(b"\x89PNG")
-    assert len(content) < 300_000
-    assert struct.unpack(">II", content[16:24]) == (page.WIDTH, page.HEIGHT)
+def test_the_pictures_of_pages_are_small_and_have_their_sizes(part):
+    for file, size in part("page").SIZES.items():
+        content = file.read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert len(content) < 300_000
+        assert struct.unpack(">II", content[16:24]) == size
     assert "docs/pictures/look-page.png" in (ROOT / "README.md").read_text("utf-8")
+    assert "pictures/serve-page.png" in (ROOT / "docs" / "serving.md").read_text("utf-8")
 
 
 def test_without_a_browser_the_page_is_not_taken(part, monkeypatch):
     page = part("page")
-    monkeypatch.setattr(page.shutil, "which", lambda name: None)
-    assert page.take().startswith("look-page.png not taken: it needs one of chromium, ")
+    monkeypatch.setattr(page, "chromium", lambda: None)
+    assert page.take().startswith("look-page.png and serve-page.png not taken: they need one of chromium, ")
