@@ -10,6 +10,7 @@ from seqwright.config.presets import KIND, PRESETS
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
+from seqwright.recipes.bases.held_out import held_out
 
 PIECES = 1.3  # subwords per word
 SPEED = 16_000  # tokens of contexts and replies per second on two cores, roughly
@@ -23,6 +24,7 @@ FEW = 5_000  # replies
 RETRIEVAL, RETRIEVER = "dual_encoder", "tiny-retriever"
 ALONE = "decoder_only"
 DECODED = 100  # replies that a validation generates, which takes most of its time
+HELD_OUT = 0.05
 
 
 def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
@@ -46,8 +48,8 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         *time,
         _validation(ends),
     ]
-    data = requested.get("data", {})
-    return Recipe(tuple(choices) if data.get("valid") else (*choices, _held_out(bool(data.get("test")))))
+    reason = "a conversation is never divided: its turns resemble each other"
+    return Recipe((*choices, *held_out(requested, HELD_OUT, "conversations", reason)))
 
 
 def _tokenizer(replies: int) -> Choice:
@@ -133,10 +135,3 @@ def _validation(ends: Mapping[str, Any]) -> Choice:
     table = {"metric": "loss", "validations": validations, "decode": DECODED, "traces": 0}
     reason = "many replies are right, so the surprise at real ones is the best measure"
     return Choice(f"about {validations} validations, by the loss", {"training": table}, reason)
-
-
-def _held_out(tested: bool) -> Choice:
-    again = "" if tested else ", and as many for the test"
-    what = f"5 % of the conversations for validation{again}"
-    reason = "a conversation is never divided: its turns resemble each other"
-    return Choice(what, {"data": {"held_out": 0.05}}, reason)

@@ -8,6 +8,7 @@ from typing import Any
 from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
+from seqwright.recipes.bases.held_out import held_out, share_of
 from seqwright.recipes.bases.images import image_size, mirrored_captions, mirrored_strokes, started_encoder
 from seqwright.recipes.text_to_text import SUBWORDS
 
@@ -37,10 +38,9 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         *time,
         _validation(survey, ends),
     ]
-    data = requested.get("data", {})
-    if not data.get("valid"):
-        choices.append(_held_out(survey.report.distinct, bool(data.get("test"))))
-    return Recipe(tuple(choices))
+    images = survey.report.distinct
+    whole = f"{pluralize(images, 'image')} with all their captions"
+    return Recipe((*choices, *held_out(requested, share_of(images, HELD_OUT), whole)))
 
 
 def _augmentation(survey: Survey) -> Choice:
@@ -91,12 +91,3 @@ def _validation(survey: Survey, ends: Mapping[str, Any]) -> Choice:
     table = {"training": {"metric": metric, "validations": validations, "decode": DECODED, "traces": 0}}
     what = f"about {validations} validations, by the {name} of up to {DECODED} greedy outputs"
     return Choice(what, table, reason)
-
-
-def _held_out(images: int, tested: bool) -> Choice:
-    """Hold out enough to tell apart scores that differ by a point or two; of small data at most a tenth."""
-    share = max(min(0.1, HELD_OUT / max(images, 1)), 1e-5)
-    again = "" if tested else ", and as many for the test"
-    what = f"{100 * share:.2g} % of the {pluralize(images, 'image')} with all their captions for validation"
-    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
-    return Choice(what + again, {"data": {"held_out": share}}, reason)

@@ -11,6 +11,7 @@ from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
 from seqwright.errors import InputError
 from seqwright.models.building import resolve
+from seqwright.recipes.bases.held_out import held_out, share_of
 from seqwright.recipes.bases.images import (
     SMALL,
     image_size,
@@ -56,10 +57,8 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         *time,
         _validation(ends),
     ]
-    data = requested.get("data", {})
-    return Recipe(
-        tuple(choices) if data.get("valid") else (*choices, _held_out(images, bool(data.get("test"))))
-    )
+    each = f"{pluralize(images, 'image')} of each label"
+    return Recipe((*choices, *held_out(requested, share_of(images, HELD_OUT), each)))
 
 
 def _epochs(images: int, pixels: int, ends: Mapping[str, Any]) -> float:
@@ -133,12 +132,3 @@ def _validation(ends: Mapping[str, Any]) -> Choice:
     validations = min(max(round(2 * ends.get("minutes", 3)), 5), 20)
     table = {"training": {"metric": "accuracy", "validations": validations, "decode": DECODED, "traces": 0}}
     return Choice(f"about {validations} validations, by accuracy", table, "a label is right or wrong")
-
-
-def _held_out(images: int, tested: bool) -> Choice:
-    """Hold out enough to tell apart scores that differ by a point or two; of small data at most a tenth."""
-    share = 0.1 if images < 5_000 else max(min(0.1, HELD_OUT / images), 1e-5)
-    again = "" if tested else ", and as many for the test"
-    what = f"{100 * share:.2g} % of the {pluralize(images, 'image')} of each label for validation{again}"
-    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
-    return Choice(what, {"data": {"held_out": share}}, reason)

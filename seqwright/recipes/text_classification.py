@@ -19,6 +19,7 @@ from seqwright.data.readers.labelled import pair_of
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import InputError
+from seqwright.recipes.bases.held_out import held_out, share_of
 
 # presets for running text, for little of it, and for single words and pairs of texts
 NGRAMS, FEW, LETTERS = "ngram-classifier", "kim2014", "tiny-classifier"
@@ -83,10 +84,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
         *limit,
         _validation(ends, preset),
     ]
-    data = requested.get("data", {})
-    return Recipe(
-        tuple(choices) if data.get("valid") else (*choices, _held_out(texts, bool(data.get("test"))))
-    )
+    return Recipe((*choices, *held_out(requested, share_of(texts, HELD_OUT), "texts of each label")))
 
 
 def _by_words(column: TextColumn, tokenizer: Mapping[str, Any]) -> bool:
@@ -257,12 +255,3 @@ def _validation(ends: Mapping[str, Any], preset: str) -> Choice:
     validations = min(max(round(3 * ends.get("minutes", 3)), 5), 20)
     table = {"training": {"metric": "accuracy", "validations": validations, "decode": DECODED}}
     return Choice(f"about {validations} validations, by accuracy", table, "a label is right or wrong")
-
-
-def _held_out(texts: int, tested: bool) -> Choice:
-    """Hold out enough to tell apart scores that differ by a point or two; of small data at most a tenth."""
-    share = 0.1 if texts < 5_000 else max(min(0.1, HELD_OUT / texts), 1e-5)
-    again = "" if tested else ", and as many for the test"
-    what = f"{100 * share:.2g} % of the texts of each label for validation{again}"
-    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
-    return Choice(what, {"data": {"held_out": share}}, reason)

@@ -14,6 +14,7 @@ from seqwright.data.checks.statistics import Statistics, TextColumn
 from seqwright.data.read_report import Pair
 from seqwright.data.survey import Survey
 from seqwright.data.text_display import pluralize
+from seqwright.recipes.bases.held_out import held_out, share_of
 from seqwright.tasks.text_to_text import ONE_TOKENIZER
 
 SPEED = 8000  # target tokens per second of `tiny` on two cores, roughly
@@ -73,12 +74,10 @@ def choose_for(
     chosen = _model(report.examples, words, each, preset, members, share=None if alone else share)
     name = model.get("preset", chosen.table["model"]["preset"])
     choices = [tokenizer, chosen, _batch(report.examples, words, name, long=long), *time]
-    data = requested.get("data", {})
-    if data.get("valid"):
-        return Recipe((*choices, _metric(kinds, ends, length * members, most=math.inf)))
-    held_out = _held_out(report.distinct, tested=bool(data.get("test")))
-    share = data.get("held_out", held_out.table["data"]["held_out"])
-    return Recipe((*choices, _metric(kinds, ends, length * members, most=share * report.distinct), held_out))
+    data, usual = requested.get("data", {}), share_of(report.distinct, HELD_OUT, most=0.05)
+    most = math.inf if data.get("valid") else data.get("held_out", usual) * report.distinct
+    metric = _metric(kinds, ends, length * members, most=most)
+    return Recipe((*choices, metric, *held_out(requested, usual, "sources")))
 
 
 def _length(target: TextColumn, kind: str) -> float:
@@ -200,15 +199,6 @@ def _time(pairs: int, words: bool) -> Choice:
     minutes = 5.0 if words and pairs < 20_000 else 10.0 if words else 20.0
     reason = "usual for pairs of this kind and number; --minutes changes it"
     return Choice(f"{minutes:g} minutes of training", {"training": {"minutes": minutes}}, reason)
-
-
-def _held_out(sources: int, *, tested: bool) -> Choice:
-    """Hold out enough to tell apart scores that differ by a few points; of small data at most a tenth."""
-    share = 0.1 if sources < 5_000 else max(min(0.05, HELD_OUT / sources), 1e-5)
-    again = "" if tested else ", and as many for the test"
-    what = f"{100 * share:.2g} % of the sources for validation{again}"
-    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
-    return Choice(what, {"data": {"held_out": share}}, reason)
 
 
 def _metric(kinds: Sequence[str], training: Mapping[str, Any], length: float, most: float) -> Choice:

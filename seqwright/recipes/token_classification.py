@@ -11,6 +11,7 @@ from seqwright.config.registry import parse as parse_spec
 from seqwright.data.survey import Survey
 from seqwright.data.tag_scheme import scheme_of
 from seqwright.data.text_display import pluralize
+from seqwright.recipes.bases.held_out import held_out, share_of
 from seqwright.tasks.token_classification import SPELLING, refuse_one_tag
 
 LONGEST = 256  # words of a sentence that are read together, at most
@@ -33,10 +34,7 @@ def choose(survey: Survey, requested: Mapping[str, Any]) -> Recipe:
     ends = {**(time[0].table["training"] if time else {}), **ending}
     length = _length(survey, "start" in requested, requested.get("tokenizer", {}))
     choices = [_words(), length, _model(survey, ends), _batch(), *time, _validation(survey, ends)]
-    data = requested.get("data", {})
-    return Recipe(
-        tuple(choices) if data.get("valid") else (*choices, _held_out(sentences, bool(data.get("test"))))
-    )
+    return Recipe((*choices, *held_out(requested, share_of(sentences, HELD_OUT), "sentences")))
 
 
 def _words() -> Choice:
@@ -97,12 +95,3 @@ def _validation(survey: Survey, ends: Mapping[str, Any]) -> Choice:
     table = {"metric": metric, "validations": validations, "decode": TAGGED}
     what = f"about {validations} validations, by {metric.replace('_', ' ')}"
     return Choice(what, {"training": table}, reason)
-
-
-def _held_out(sentences: int, tested: bool) -> Choice:
-    """Hold out enough to tell apart scores that differ by a point or two; of small data at most a tenth."""
-    share = max(min(0.1, HELD_OUT / sentences), 1e-5)
-    again = "" if tested else ", and as many for the test"
-    what = f"{100 * share:.2g} % of the sentences for validation{again}"
-    reason = "to choose the best weights" + ("" if tested else ", and for the final score")
-    return Choice(what, {"data": {"held_out": share}}, reason)

@@ -1,10 +1,10 @@
 // The page of forecasts: a store of the choices, and one view.
 
 import { palette } from "./colours.js";
-import { element, fill, LETTERS, menu, notice, toggle } from "./elements.js";
+import { element, fill, LETTERS, menu, toggle } from "./elements.js";
 import { ForecastTrace } from "./forecast_trace.js";
 import { forecast } from "./forecast_view.js";
-import { createPanel, keepFocus } from "./panel.js";
+import { createPanel, followWidth, keepFocus, startIfAble } from "./panel.js";
 import { createStore } from "./store.js";
 import { shorten } from "./text.js";
 
@@ -113,12 +113,7 @@ function start() {
     event.preventDefault();
     store.set(changes);
   });
-  let width = 0;
-  new ResizeObserver(([{ contentRect }]) => {
-    if (contentRect.width !== width) render(); // its height changes with its contents
-    width = contentRect.width;
-  }).observe(panel.node);
+  followWidth(panel.node, render);
 }
 
-if ("DecompressionStream" in window) start();
-else document.body.append(notice("This browser cannot unpack the data; use a browser from 2023 or later."));
+startIfAble(start);

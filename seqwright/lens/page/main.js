@@ -2,10 +2,10 @@
 
 import { chosenHeads } from "./attention.js";
 import { palette } from "./colours.js";
-import { button, element, fill, LETTERS, menu, notice, toggle } from "./elements.js";
+import { button, element, fill, LETTERS, menu, toggle } from "./elements.js";
 import { createHelp, listenToKeys } from "./help.js";
 import { checkpoints } from "./learning.js";
-import { createPanel, keepFocus, titleOf } from "./panel.js";
+import { createPanel, followWidth, keepFocus, startIfAble, titleOf } from "./panel.js";
 import { createStore } from "./store.js";
 import { createStory } from "./story.js";
 import { shorten } from "./text.js";
@@ -171,12 +171,7 @@ function start() {
   });
   system.addEventListener("change", render);
   listenToKeys(page, views, help);
-  let width = 0;
-  new ResizeObserver(([{ contentRect }]) => {
-    if (contentRect.width !== width) render(); // its height changes with its contents
-    width = contentRect.width;
-  }).observe(panel.node);
+  followWidth(panel.node, render);
 }
 
-if ("DecompressionStream" in window) start();
-else document.body.append(notice("This browser cannot unpack the data; use a browser from 2023 or later."));
+startIfAble(start);

@@ -113,3 +113,18 @@ export function keepFocus(root, rebuild) {
   const target = found?.matches("[role=radiogroup]") ? found.querySelector("[aria-checked=true]") : found;
   target?.focus({ preventScroll: true });
 }
+
+/** Draws again when the width of a node changes; its height changes with its contents. */
+export function followWidth(node, render) {
+  let width = 0;
+  new ResizeObserver(([{ contentRect }]) => {
+    if (contentRect.width !== width) render();
+    width = contentRect.width;
+  }).observe(node);
+}
+
+/** Starts the page, unless the browser is too old. */
+export function startIfAble(start) {
+  if ("DecompressionStream" in window) start();
+  else document.body.append(notice("This browser cannot unpack the data; use a browser from 2023 or later."));
+}
