@@ -17,6 +17,10 @@ _OBEYED = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 _VISIBLE = {"L", "M", "N", "P", "S"}  # major categories with a shape of their own (Unicode, table 4-4)
 
 
+def percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
 def excerpt(text: str, most: int = MOST) -> str:
     """Return at most `most` characters of a text in quotes, with its fields as in a line of input."""
     start = visible(as_line(text[: most + 1]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import percent, pluralize
 from seqwright.errors import ConfigError, InputError
 from seqwright.lens.capture import capture
 from seqwright.models import evaluating
@@ -76,7 +76,7 @@ class SentenceWeights:
 
     def __str__(self) -> str:
         """The label, and for each sentence its weight and the words of largest weight."""
-        lines = [f"{self.label} ({self.probability:.1%})"]
+        lines = [f"{self.label} ({percent(self.probability, 1)})"]
         for sentence in self.sentences:
             text = " ".join(word.text for word in sentence.words)
             largest = sorted(sentence.words, key=lambda word: -word.weight)[:SHOWN]
@@ -97,7 +97,7 @@ class SentenceWeights:
             number = element("td", f"{sentence.weight:.3f}", style=f"{red};text-align:right", title=title)
             words = element("td", *_shaded(sentence, darkest), style="text-align:left")
             rows.append(element("tr", number, words))
-        caption = f"{self.label}, {self.probability:.1%}; words are shaded by {RULE}"
+        caption = f"{self.label}, {percent(self.probability, 1)}; words are shaded by {RULE}"
         return element("table", element("caption", caption), *rows)
 
 

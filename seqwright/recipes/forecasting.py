@@ -11,7 +11,7 @@ from seqwright.config.recipe import ENDS, Choice, Recipe
 from seqwright.data.readers.series import SeriesFiles
 from seqwright.data.series.sizes import WindowSizes, window_sizes
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import percent, pluralize
 from seqwright.errors import InputError
 
 HELD_OUT = 0.15
@@ -118,7 +118,7 @@ def _validation() -> Choice:
 
 def _held_out(tested: bool) -> Choice:
     again = "" if tested else ", and the last ones for the test"
-    what = f"{HELD_OUT:.0%} of the time steps for validation{again}"
+    what = f"{percent(HELD_OUT)} of the time steps for validation{again}"
     return Choice(
         what, {"data": {"held_out": HELD_OUT}}, "in time order, so that nothing of the future leaks"
     )

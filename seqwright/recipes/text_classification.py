@@ -17,7 +17,7 @@ from seqwright.config.registry import parse as parse_spec
 from seqwright.data.checks.statistics import LengthHistogram, TextColumn
 from seqwright.data.readers.labelled import pair_of
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import pluralize, shorten_list
+from seqwright.data.text_display import percent, pluralize, shorten_list
 from seqwright.errors import InputError
 from seqwright.recipes.bases.held_out import held_out, share_of
 
@@ -135,7 +135,9 @@ def _length(column: TextColumn, words: bool, preset: str) -> Choice:
     usual = math.ceil(pieces * _quantile(lengths, READ)) + 2
     longest = max(min(2 * usual, most), 16)
     reason = (
-        "longer texts are cut, to save time" if usual > longest else f"more than {READ:.0%} of the texts fit"
+        "longer texts are cut, to save time"
+        if usual > longest
+        else f"more than {percent(READ)} of the texts fit"
     )
     return Choice(f"the first {longest} tokens of a text", {"data": {"max_length": longest}}, reason)
 

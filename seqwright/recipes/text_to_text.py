@@ -13,7 +13,7 @@ from seqwright.config.recipe import ENDS, Choice, Recipe, times
 from seqwright.data.checks.statistics import Statistics, TextColumn
 from seqwright.data.read_report import Pair
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import percent, pluralize
 from seqwright.recipes.bases.held_out import held_out, share_of
 from seqwright.tasks.text_to_text import ONE_TOKENIZER
 
@@ -129,7 +129,7 @@ def _tokenizer(kinds: Sequence[str], report: Statistics) -> Choice:
     (one, why), (other, why_other) = ((NAMES[kind][0].format(size), NAMES[kind][1]) for kind in kinds)
     if joint:
         what = f"one tokenizer: {one}"
-        reason = f"both sides share {report.shared_alphabet:.0%} of their characters"
+        reason = f"both sides share {percent(report.shared_alphabet)} of their characters"
     elif kinds[0] == kinds[1]:
         what, reason = f"each side: {one}", f"both are {why}, with different alphabets"
     else:

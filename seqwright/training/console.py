@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from seqwright.data.text_display import excerpt, printable
+from seqwright.data.text_display import excerpt, percent, printable
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.training.forecast import Forecast
 from seqwright.training.trainer import Progress, Report
@@ -38,14 +38,14 @@ class Console:
                 label = metric_label(each.metric.name, "text")
                 value = each.value()
                 scores.append(f"{label} {value:.{each.metric.places(value)}f}")
-            self.line(f"step {report.step:6,d}  {report.done:4.0%}  {'  '.join(scores)}")
+            self.line(f"step {report.step:6,d}  {percent(report.done):>5}  {'  '.join(scores)}")
             self._probes(report.validation.probes)
         elif self.moves and not report.findings:
             filled = round(min(report.done, 1.0) * BAR)
             bar = f"{'━' * filled}{'─' * (BAR - filled)} "
             noun = self._forecast.noun if self._forecast else "token"
             speed = f"{report.tokens_per_second:,.0f} {noun}s/s  {clock(report.seconds_left)} left"
-            text = f"{report.done:4.0%}  step {report.step:,}  loss {_loss(report.loss)}  {speed}"
+            text = f"{percent(report.done):>5}  step {report.step:,}  loss {_loss(report.loss)}  {speed}"
             # a line that wraps cannot be overwritten: the bar is the first to go
             room = shutil.get_terminal_size().columns - 1
             self.line(f"{bar[max(len(bar) + len(text) - room, 0) :]}{text}"[:room], end="")
@@ -66,7 +66,9 @@ class Console:
         if forecast is not None and forecast.seconds >= LONG:
             speed = (progress.step / progress.seconds) / (forecast.steps / forecast.seconds)
             if speed < SLOW:
-                self.line(f"  ! {speed:.0%} of the forecast speed; other programs may have slowed it down")
+                self.line(
+                    f"  ! {percent(speed)} of the forecast speed; other programs may have slowed it down"
+                )
 
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:

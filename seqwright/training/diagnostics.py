@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from seqwright.data.text_display import percent
 from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.training.validation import Validation
 
@@ -37,7 +38,7 @@ def findings(validation: Validation, done: float, step: int) -> list[str]:
     found = []
     if validation.unknown >= 0.05:
         found.append(
-            f"{validation.unknown:.0%} of the tokens of the validation texts are unknown to the "
+            f"{percent(validation.unknown)} of the tokens of the validation texts are unknown to the "
             "tokenizer: is their language or alphabet that of the training data? Use smaller units "
             "(characters, bpe, bytes)"
         )
@@ -62,7 +63,7 @@ def _findings_of_experts(experts: Mapping[str, Sequence[float]]) -> list[str]:
     if least >= IDLE:
         return []
     return [
-        f"expert {number + 1} of {name} receives {least:.0%} of an equal share of the tokens: raise "
+        f"expert {number + 1} of {name} receives {percent(least)} of an equal share of the tokens: raise "
         "feed_forward.balance, or use fewer experts"
     ]
 
@@ -77,16 +78,18 @@ def _findings_of_outputs(validation: Validation) -> list[str]:
         shown = repr(commonest)
         shown = shown if len(shown) <= 42 else shown[:40] + "…" + shown[0]
         found.append(
-            f"{same:.0%} of the outputs are the same, {shown}: the model has not learned to use its input; "
-            "train longer, lower the learning rate, or check the choice of columns"
+            f"{percent(same)} of the outputs are the same, {shown}: the model has not learned to use its "
+            "input; train longer, lower the learning rate, or check the choice of columns"
         )
     copies = sum(text == line for text, line in zip(texts, validation.inputs, strict=True)) / count
     copied = (line in item.references for item, line in zip(items, validation.inputs, strict=True))
     expected = sum(copied) / count
     if copies >= 0.5 and expected <= copies / 2:
-        found.append(f"{copies:.0%} of the outputs copy the input: are there pairs with equal sides?")
+        found.append(f"{percent(copies)} of the outputs copy the input: are there pairs with equal sides?")
     if (empty := texts.count("") / count) >= 0.2:
-        found.append(f"{empty:.0%} of the outputs are empty: are there blank or truncated targets?")
+        found.append(f"{percent(empty)} of the outputs are empty: are there blank or truncated targets?")
     if (endless := sum(not item.output.complete for item in items) / count) >= 0.2:
-        found.append(f"{endless:.0%} of the outputs reach the maximum length without an end; train longer")
+        found.append(
+            f"{percent(endless)} of the outputs reach the maximum length without an end; train longer"
+        )
     return found

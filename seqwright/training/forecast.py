@@ -14,7 +14,7 @@ from seqwright.config import Config
 from seqwright.config.recipe import ENDS
 from seqwright.data.checks.findings import Finding
 from seqwright.data.plan import Plan, batching_of
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import percent, pluralize
 from seqwright.models import Model
 from seqwright.nn.blocks import Block
 from seqwright.nn.feedforward import used_parameters
@@ -76,8 +76,9 @@ class Forecast:
         findings = [finding.line() for finding in self.left_out]
         if self.quadratic > DOMINANT:
             findings.append(
-                f"warning: attention from all tokens to all takes {self.quadratic:.0%} of the operations of "
-                "the layers; model.window=128 attends to neighbours, model.growth=compressed to fewer keys"
+                f"warning: attention from all tokens to all takes {percent(self.quadratic)} of the "
+                "operations of the layers; model.window=128 attends to neighbours, model.growth=compressed "
+                "to fewer keys"
             )
         return [*findings, cost]
 

@@ -247,7 +247,7 @@ def test_a_survey_names_test_conversations_that_are_in_training(tmp_path):
     assert found.report.distinct == 40
     said = {finding.name: finding.sentence for finding in found.findings}
     assert said == {
-        "duplicates": "duplicate pairs: 4 (4.8%)",
+        "duplicates": "duplicate pairs: 4 (4.8 %)",
         "leaks": "test exchanges whose conversation is in training: 6 of 7",
     }
 

@@ -50,7 +50,7 @@ def test_a_few_numbers_among_many_names_are_mirrored():
     ("captions", "reason"),
     [
         (["seven three", "3 7 1", "x = 2"], "captions are numbers or letters, such as “seven three”"),
-        (["turn leftwards", "go on"], "50% of the captions name left or right"),
+        (["turn leftwards", "go on"], "50 % of the captions name left or right"),
         (["one man and two dogs", "a cat", "seven birds fly"], None),
     ],
 )

@@ -136,7 +136,7 @@ def test_sides_in_captions_forbid_flips_and_short_captions_are_compared_by_words
     (tmp_path / "arrows.tsv").write_text("".join(lines))
     designed = design({"data": {"train": [str(tmp_path / "arrows.tsv")]}})
     assert designed.config.data.augment == ("crop",)
-    assert "100% of the captions name left or right" in "\n".join(designed.lines())
+    assert "100 % of the captions name left or right" in "\n".join(designed.lines())
     assert designed.config.training.metric == "word_f1"
 
 

@@ -45,7 +45,7 @@ GOOD = [item(f"s{n}", f"t{n}", f"t{n}") for n in range(2 * FEW)]
             validation([item(f"s{n}", "t", f"o{n}", "length") for n in range(2 * FEW)]),
         ),
         ("ignores its input", validation(GOOD, shuffled=1.01)),
-        ("7% of the tokens", validation(GOOD, unknown=0.07)),
+        ("7 % of the tokens", validation(GOOD, unknown=0.07)),
     ],
 )
 def test_each_finding_fires_alone(words, found):

@@ -80,7 +80,7 @@ def test_the_plan_names_the_way_out_of_the_square(pairs: Path, tmp_path: Path) -
     assert 0 < found.quadratic < 0.5
     assert len(found.lines()) == 1
     warning, _ = replace(found, quadratic=0.71).lines()
-    assert warning.startswith("warning: attention from all tokens to all takes 71% of the operations")
+    assert warning.startswith("warning: attention from all tokens to all takes 71 % of the operations")
     assert "model.window=128" in warning
 
 

@@ -34,7 +34,7 @@ from seqwright.data.readers.lines import Decoding, guess_encoding, is_wide, read
 from seqwright.data.readers.pairs import PairFiles, open_pairs
 from seqwright.data.split import ENOUGH, HeldOut, divisible, place_of
 from seqwright.data.task import Kind, Reader, Task
-from seqwright.data.text_display import excerpt, pluralize
+from seqwright.data.text_display import excerpt, percent, pluralize
 from seqwright.errors import SeqwrightError
 
 FORMAT = 1
@@ -197,7 +197,7 @@ def _guessed_encoding(paths: Sequence[str], report: ReadReport, data: DataConfig
 
 def _column_lines(name: str, column: TextColumn) -> Iterator[str]:
     shares = list(column.scripts.items())[:3]
-    scripts = ", ".join(f"{script.lower()} {share:.0%}" for script, share in shares)
+    scripts = ", ".join(f"{script.lower()} {percent(share)}" for script, share in shares)
     yield f"  {name}: {_range(column.characters, 'character')}; {_range(column.words, 'word')}"
     yield f"    {pluralize(len(column.alphabet), 'distinct character')}: {scripts or 'no letters'}"
     if rare := column.rare:
@@ -211,7 +211,7 @@ def _range(lengths: LengthHistogram, unit: str) -> str:
     shortest, longest = min(lengths, default=0), pluralize(lengths.longest, unit)
     if shortest == lengths.longest:
         return f"{longest} each"
-    most = f"99% up to {quantile(lengths, 0.99):,}"
+    most = f"99 % up to {quantile(lengths, 0.99):,}"
     return f"{shortest:,} to {longest}, {lengths.mean:.1f} on average, {most}"
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from seqwright.data.read_report import Occurrences, Place, ReadReport, Reason, TextRow
 from seqwright.data.split import ENOUGH, Overlap
+from seqwright.data.text_display import percent
 
 Severity = Literal["error", "warning", "note"]  # training stops at an error
 
@@ -132,7 +133,7 @@ def finding(
     sentence, way_out, warn_from = FINDING_TEXTS[name]
     share = seen.count / max(1, total)
     rows = {1: "texts", 2: "pairs"}.get(len(columns), "examples")
-    words = {"rows": rows, "count": f"{seen.count:,}", "share": f"{share:.1%}", "total": f"{total:,}"}
+    words = {"rows": rows, "count": f"{seen.count:,}", "share": percent(share, 1), "total": f"{total:,}"}
     severity: Severity = "warning" if share >= warn_from else "note"
     places, sentence = tuple(seen.places), sentence.format(**words, **values)
     return Finding(name, severity, seen.count, places, sentence, way_out, tuple(seen.examples), columns)

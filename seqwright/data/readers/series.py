@@ -27,7 +27,7 @@ from seqwright.data.series.calendar import Frequency, check_frequency, infer_fre
 from seqwright.data.series.times import TimeFormat, check_zone, time_format
 from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import Part, fractions_of, place_in_order
-from seqwright.data.text_display import excerpt, pluralize, shorten_list
+from seqwright.data.text_display import excerpt, percent, pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def _loaded(
         columns = _columns(paths, replace(data, series_id=ids), written)
     elif conflicting > REPEATED:
         raise InputError(
-            f"{paths[0]}: {conflicting:.0%} of the lines have the time of another line, with other numbers; "
-            'name the columns that tell the series apart, such as data.series_id=\'["store", "item"]\', '
+            f"{paths[0]}: {percent(conflicting)} of the lines have the time of another line, with other "
+            'numbers; name the columns that tell series apart, as in data.series_id=\'["store", "item"]\', '
             "or remove these lines"
         )
     rows, whole = (columns.times, columns.numbers), columns.format.whole

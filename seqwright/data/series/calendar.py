@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from seqwright.data.text_display import percent
+
 SECOND = 1_000_000  # microseconds
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
 UNITS = (("week", 7 * DAY), ("day", DAY), ("hour", HOUR), ("minute", MINUTE), ("second", SECOND))
@@ -168,7 +170,7 @@ def infer_frequency(times: np.ndarray, series: np.ndarray, *, whole: bool, zone:
     if (monthly := _monthly(times, apart)) is not None:
         return monthly
     if count < REGULAR * len(apart):
-        text = f"only {count / len(apart):.0%} of the steps are one {Frequency('time', step).name} apart"
+        text = f"only {percent(count / len(apart))} of the steps are one {Frequency('time', step).name} apart"
         raise ValueError(f"the times are irregular: {text}; resample them to a regular frequency")
     weeks, weekdays = np.divmod(times // DAY + 3, 7)  # 1970 began on a Thursday
     business = step == DAY and weeks.max() > weeks.min() and weekdays.max() < WEEKEND

@@ -15,7 +15,7 @@ from seqwright.config.recipe import Choice
 from seqwright.data.images import decoded
 from seqwright.data.readers.images import ImageExample
 from seqwright.data.survey import Survey
-from seqwright.data.text_display import excerpt
+from seqwright.data.text_display import excerpt, percent
 from seqwright.models.building import resolve
 from seqwright.recipes.bases.starting import RELEASED, gentle
 from seqwright.training.encoder_start import encoder_of_run, size_of_released
@@ -107,7 +107,7 @@ def mirrored_captions(captions: Collection[str], share: float) -> str | None:
     """Return why mirrored images may have other captions, or None; `share`: of captions that name a side."""
     sides = sum(map(names_side, captions)) / max(len(captions), 1)
     if sides >= share:
-        return f"{sides:.0%} of the captions name left or right"
+        return f"{percent(sides)} of the captions name left or right"
     spelled = [caption for caption in captions if _is_sign(_words(caption))]
     if spelled and len(spelled) >= SPELLED * len(captions):
         return f"captions are numbers or letters, such as {excerpt(spelled[0])}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from seqwright.data.text_display import pluralize
+from seqwright.data.text_display import percent, pluralize
 from seqwright.evaluation.text_outputs import metric_label
 from seqwright.runs.folder import DIAGNOSED_FROM
 from seqwright.runs.report.bars import Bar, bar_chart
@@ -99,7 +99,7 @@ def _experts(record: Record) -> list[Markup]:
     """Draw the share of the tokens that each expert of each mixture receives, at the latest validation."""
     found = next((each["experts"] for each in reversed(record.validations) if "experts" in each), None)
     bars = [
-        Bar(f"{_layer(str(name))}, expert {number}", share, f"{share:.0%}")
+        Bar(f"{_layer(str(name))}, expert {number}", share, percent(share))
         for name, shares in (found.items() if isinstance(found, dict) else ())
         for number, share in enumerate(map(finite, shares if isinstance(shares, list) else ()), start=1)
         if share is not None and 0 <= share <= 1

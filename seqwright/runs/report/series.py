@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from seqwright.data.text_display import percent
 from seqwright.runs.report.markup import Markup, drawing, element, figure, join, table, tip
 from seqwright.runs.report.reader import Document, Record, finite
 from seqwright.runs.report.scale import Scale
@@ -93,7 +94,7 @@ def _attention(attention: Document, weights: list[list[float]], x: Scale) -> Ite
         most = max(*cells, 1e-12)
         for column, weight in enumerate(cells):
             left = x(first + column * stride)
-            text = f"forecast patch {row + 1}: {weight:.1%}"
+            text = f"forecast patch {row + 1}: {percent(weight, 1)}"
             place = {
                 "x": left,
                 "y": float(HEIGHT + CELL * row),

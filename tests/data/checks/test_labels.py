@@ -61,7 +61,7 @@ def test_the_same_text_with_another_label_is_a_warning_with_its_place(tmp_path):
     found = diagnosed(tmp_path / "a.tsv", "text_classification", texts(*further))
     (conflict,) = (each for each in found.findings if each.severity == "warning")
     assert (conflict.name, conflict.count) == ("label_conflicts", 1)
-    assert conflict.sentence == "texts that occur earlier with another label: 1 (2.4%)"
+    assert conflict.sentence == "texts that occur earlier with another label: 1 (2.4 %)"
     assert [place.line for place in conflict.places] == [41]
     (example,) = conflict.to_json()["examples"]
     assert (example["text"], example["label"]) == ("text number 4", "good")

@@ -295,7 +295,7 @@ def test_any_number_of_columns_is_checked_for_duplicates_and_odd_characters(coun
         "spacing": 9,
     }
     rows_are = {1: "texts", 3: "examples"}[count]
-    assert by_name["duplicates"].sentence == f"duplicate {rows_are}: 1 (0.2%)"
+    assert by_name["duplicates"].sentence == f"duplicate {rows_are}: 1 (0.2 %)"
     assert by_name["spacing"].to_json()["examples"] == [{"place": "a.tsv:9", **dict.fromkeys(names, " a")}]
 
 

@@ -277,7 +277,7 @@ def test_the_parts_are_the_windows_whose_place_is_in_them(tmp_path, options):
 def test_lines_that_share_their_times_are_not_thrown_away(tmp_path):
     rows = [f"{number},{time},{number}{hour}" for number in range(3) for hour, time in enumerate(HOURS)]
     path = table(tmp_path / "x.csv", rows, "store,date,sales")
-    words = r"x.csv: 67% of the lines have the time of another line.*data.series_id"
+    words = r"x.csv: 67 % of the lines have the time of another line.*data.series_id"
     with pytest.raises(InputError, match=words):
         _ = read(path).table
     assert len(read(path, series_id=("store",)).table.series) == 3

@@ -377,6 +377,6 @@ def test_the_tokens_of_each_expert_are_shown(folder, odd):
     page = page_of(folder)
     Reader(page)
     assert "Share of the tokens that each expert receives" in page
-    assert [each in page for each in ("decoder 0, expert 1", "75%", "25%")] == [True] * 3
+    assert [each in page for each in ("decoder 0, expert 1", "75 %", "25 %")] == [True] * 3
     run.log({**validation(50, "pairs"), "experts": odd})
     assert "each expert receives" not in page_of(folder)
