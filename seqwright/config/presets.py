@@ -260,7 +260,7 @@ _TEXT_CLASSIFICATION: dict[str, Preset] = {
             },
             "head": {"kind": "classes", "pooling": "attention", "dropout": 0.0},
         },
-        "torch's GRU with its second bias; embeddings without word2vec, of the tokens that the tokenizer makes",
+        "torch's GRU, with a second bias; embeddings without word2vec, of the tokens of the tokenizer",
     ),
     "tiny-hierarchical": Preset(
         "ours: the levels of yang2016 as Transformers with the parts of tiny-classifier",

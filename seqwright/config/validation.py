@@ -114,7 +114,8 @@ def limits(hint: Any) -> str:
     if Ge in bounds and Le in bounds:
         return f"from {texts[Ge]} to {texts[Le]}"
     words = ["finite" if bounds[kind] == math.inf else f"{BOUNDS[kind][0]} {texts[kind]}" for kind in bounds]
-    words += [f"exactly {note.max_length} character" for note in notes if isinstance(note, Len)]
+    for note in (note for note in notes if isinstance(note, Len)):
+        words.append("not empty" if note.max_length is None else f"exactly {note.max_length} character")
     return " and ".join(words)
 
 
@@ -148,7 +149,8 @@ def _name(hint: Any, article: str) -> str:
         return " or ".join(map(str, inner))
     if origin in (tuple, list, Sequence):
         count = f"{len(inner)} " if origin is tuple and Ellipsis not in inner else ""
-        return f"{article}list of {count}{in_words(inner[0])}s"
+        plural = "" if get_origin(inner[0]) is Literal else "s"
+        return f"{article}list of {count}{in_words(inner[0])}{plural}"
     if origin in (dict, Mapping):
         return f"{article}table"
     return BARE.get(hint) or article + NAMES.get(hint, getattr(hint, "__name__", str(hint)))

@@ -207,7 +207,7 @@ def recognise(paths: Sequence[str], data: DataConfig, default: str) -> Recogniti
         return Recognition(default)
     winner, *others = sorted(claims, key=lambda name: claims[name].tier)
     if others and claims[others[0]].tier == claims[winner].tier:
-        raise ConfigError(f"{glance.name} fits {winner} and {others[0]}; say which with --task")
+        raise ConfigError(f"{glance.name} fits {winner} and {others[0]}; choose one with --task")
     return Recognition(winner, claims[winner].evidence)
 
 

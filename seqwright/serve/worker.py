@@ -70,7 +70,8 @@ class Worker:
         self._report = Report()
         self._counted = 0  # inputs that ran in the latest report
         self._model: Any = predictor.model.eval()
-        self._cores = predictor.threads or torch.get_num_threads()
+        self._chosen = predictor.threads is not None
+        self._cores = torch.get_num_threads()
         self._pool = Pool(self._step)
         self._growing: dict[Draft, Ticket] = {}
         self._drafts: dict[Cohort, Sequence[Draft]] = {}  # one for each row that the cohort started with
@@ -315,8 +316,10 @@ class Worker:
 
     @contextmanager
     def _computing(self, rows: int) -> Iterator[None]:
-        """Compute alone inside the block. Of two cores, the event loop needs one while it serves several."""
-        if len(self.running) == 1 or self._cores > 2:
+        """Compute alone inside the block. Of two cores, the event loop needs one while it serves several, if
+        the number of threads was not chosen.
+        """
+        if len(self.running) == 1 or self._cores > 2 or self._chosen:
             with self.predictor.computing(rows):
                 yield
             return

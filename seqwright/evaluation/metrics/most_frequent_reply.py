@@ -12,7 +12,7 @@ from seqwright.evaluation.metrics import Metric
 
 
 class MostFrequentReply(Metric[str]):
-    """The share of the output that occurs most often; a model that always says the same has 100."""
+    """The share of the output that occurs most often; a model whose outputs are all the same has 100."""
 
     better = "lower"
     meaning = "of the outputs are the same, the most frequent one"

@@ -81,14 +81,14 @@ def commands(record: Record) -> Markup:
     text, reads = ("photo.jpg", "image") if is_stored_image(source) else (shell_word(source), "input line")
     given = f"{text} folder" if reads == "image" else "< input.txt"
     predict = (f"seqwright predict {run} {given}", f"one output per {reads}")
-    look = [(f"seqwright look {run} {text} -o look.html", "attention for one input, as a page")]
+    look = (f"seqwright look {run} {text} -o look.html", "attention for one input, as a page")
     if record.setting("task") == "forecasting":
         predict = (f"seqwright predict {run} history.csv > forecast.csv", "what follows a history")
-        look = []
+        look = (f"seqwright look {run} -o look.html", "what the forecast attends to, as a page")
     listed = (
         predict,
         (f"seqwright evaluate {run} {test}", "scores on other data in the same format"),
-        *look,
+        look,
         (f"seqwright verify {run}", "checks the files and that the model still gives the stored outputs"),
         (f"seqwright report {run}", "writes this page again"),
     )
