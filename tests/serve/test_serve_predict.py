@@ -7,13 +7,16 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
 
 import pytest
+import torch
 from serving import client, direct, models_of, worker_of
 from tiny_runs import words
 
 from seqwright.errors import InputError
-from seqwright.serve.worker import PATIENCE, ROWS, SHARE
+from seqwright.prediction.predictor import load
+from seqwright.serve.worker import PATIENCE, ROWS, SHARE, Worker
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,14 @@ def test_drafts_that_wait_join_together_and_none_waits_long(run):
         joined = [len(worker._joining(waiting)) for _ in range(PATIENCE)]
         assert joined == [*[0] * (PATIENCE - 1), 4]  # only so many have room
         worker._growing = {}
+
+
+@pytest.mark.parametrize(("chosen", "running", "used"), [(None, 3, 1), (2, 3, 2), (2, 1, 2)])
+def test_several_requests_leave_a_core_to_http_unless_the_threads_are_chosen(run, chosen, running, used):
+    worker = Worker(load(run, threads=chosen), Pipe()[0])
+    worker._cores, worker.running = 2, [None] * running
+    with worker._computing(64):
+        assert torch.get_num_threads() == used
 
 
 def test_the_rate_is_that_of_the_model_even_if_a_queue_waits(run, monkeypatch):
