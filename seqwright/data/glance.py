@@ -25,6 +25,7 @@ from seqwright.data.read_report import ReadReport
 from seqwright.data.readers.columns import parse_columns
 from seqwright.data.readers.conll import COMMENT, DOCUMENT, FIELDS, cells_of, is_conllu
 from seqwright.data.readers.files import Input, files_in, is_text
+from seqwright.data.readers.jsonl import json_document
 from seqwright.data.readers.lines import Decoding, LongLineError, first_lines, read_text, table_lines
 from seqwright.data.readers.sniffing import csv_delimiter, quoted
 from seqwright.data.task import TASKS, task_class
@@ -218,7 +219,7 @@ def look_at(paths: Sequence[str], data: DataConfig) -> Glance | None:
             glance = look_at(tables, data)
             return glance and replace(glance, files=tuple(paths))
         return Glance(tuple(paths), "folder", (), 0, (), _folder(paths, data))
-    if len(paths) == 1 and (keys := _json_keys(paths[0])):
+    if keys := _json_keys(paths[0]):
         return Glance(tuple(paths), "json", (), 0, (), keys=keys)
     inputs = [Input(path) for path in paths]
     if not inputs or any(file.single_pass for file in inputs):
@@ -247,13 +248,14 @@ def _metadata(path: str) -> list[str]:
 
 
 def _json_keys(path: str) -> tuple[str, ...]:
-    """Return the keys of a JSON object that is a whole file, not one of several lines."""
+    """Return the keys of the JSON object that is a whole file, or of the first one in its list."""
     if uncompressed(path).suffix.lower() != ".json" or Input(path).single_pass:
         return ()
     try:
-        document = json.loads(b"".join(Input(path).blocks()))
-    except (ValueError, RecursionError):
+        document = json_document(path)
+    except InputError:
         return ()
+    document = document[0] if isinstance(document, list) and document else document
     return tuple(document) if isinstance(document, dict) else ()
 
 

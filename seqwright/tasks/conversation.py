@@ -137,6 +137,9 @@ class Conversation(GeneratedText[Exchange]):
 
     @classmethod
     def claim(cls, glance: Glance) -> Claim | None:
+        if glance.shape == "json":
+            keys = [key for key in (*KEYS, "chats") if key in glance.keys]
+            return Claim(3, f"{glance.name}: a JSON document with {keys[0]}") if keys else None
         names = [column.name for column in glance.columns]
         if glance.shape == "jsonl" and (key := next((key for key in KEYS if key in names), None)):
             return Claim(3, f"{glance.name}: JSON objects with {key}")

@@ -193,6 +193,71 @@ def test_what_an_export_puts_in_place_of_an_image_is_no_turn(tmp_path):
     assert [each.reply for each in play[0]] == ["<laughs>", "ok"]
 
 
+def telegram(*said):
+    """An export: (date, from, text), and a notice without a text of anybody."""
+    messages = [{"id": 0, "type": "service", "date": "2024-01-01T08:00:00", "actor": "Ann", "text": ""}]
+    for number, (date, who, text) in enumerate(said, start=1):
+        fields = {"from": who, "from_id": f"user{number}", "text": text}
+        messages.append({"id": number, "type": "message", "date": f"{date}T09:00:00", **fields})
+    return {"name": "Bob", "type": "personal_chat", "id": 1, "messages": messages}
+
+
+LINK = ["see ", {"type": "link", "text": "https://a.b"}, " please"]
+CHAT = telegram(
+    ("2024-01-01", "Ann", "hi"),
+    ("2024-01-01", "Bob", LINK),
+    ("2024-01-01", "Ann", ""),  # an image
+    ("2024-01-02", "Ann", "and now?"),
+    ("2024-01-02", None, "never"),  # a deleted account
+)
+
+
+@pytest.mark.parametrize("account", [CHAT, {"about": "…", "chats": {"about": "…", "list": [CHAT]}}])
+def test_a_chat_of_telegram_is_a_conversation_each_day(tmp_path, account):
+    text = json.dumps(account, indent=1)
+    found, report = read(tmp_path, text, "result.json")
+    assert [(each.context, each.reply) for each in found] == [
+        (("hi",), "see https://a.b please"),
+        (("and now?",), "never"),
+    ]
+    assert len({each.conversation for each in found}) == 2
+    assert report.counts[Reason.BLANK_TURN].count == 1
+    assert recognise([str(tmp_path / "result.json")], DataConfig(), "text_to_text").task == "conversation"
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_document_is_a_list_of_conversations(tmp_path, indent):
+    shared = [{"from": "system", "value": "Be kind."}, {"from": "human", "value": "hi"}]
+    shared += [{"from": "gpt", "value": "hello"}, {"from": "human", "value": "bye"}]
+    text = json.dumps([{"conversations": shared}, {"turns": TURNS}], indent=indent)
+    found, _ = read(tmp_path, text, "all.json")
+    assert [(each.context, each.reply) for each in found] == [
+        (("Be kind.", "hi"), "hello"),  # only the assistant is learned
+        (("hi",), "hello"),
+        (("hi", "hello"), "bye"),
+    ]
+    assert recognise([str(tmp_path / "all.json")], DataConfig(), "text_to_text").task == "conversation"
+
+
+@pytest.mark.parametrize("document", ["[]", "[1]", '[\n{"a": 1}]', "{\n}", "[", '{"messages": \n 1}'])
+def test_a_document_without_conversations_is_refused(tmp_path, document):
+    with pytest.raises(InputError, match=r"no conversations|not a JSON document|needs a list under turns"):
+        read(tmp_path, document, "x.json")
+
+
+def test_what_is_no_conversation_in_a_list_is_counted_and_a_document_has_contexts(tmp_path):
+    text = json.dumps([{"turns": TURNS}, 3, {"a": 1}])
+    with pytest.raises(InputError, match=r"3 is not a conversation; it needs an object; fix the line"):
+        read(tmp_path, text, "x.json")
+    found, report = read(tmp_path, text, "x.json", skip_bad_rows=True)
+    assert len(found) == 2
+    assert report.counts[Reason.BAD_ROW].count == 2
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(CHAT, indent=1))
+    contexts = contexts_in_lines(str(path), Decoding())
+    assert contexts == [("hi", "see https://a.b please"), ("and now?", "never")]
+
+
 def test_a_table_has_a_context_and_a_reply(tmp_path):
     found, _ = read(tmp_path, "context\treply\nhi\thello\nbye\tso long\n", "t.tsv")
     assert [(each.context, each.reply) for each in found] == [(("hi",), "hello"), (("bye",), "so long")]

@@ -1,4 +1,5 @@
-"""Conversations: JSON lines of turns or messages, tables of contexts and replies, plays and chats as lines.
+"""Conversations: JSON lines of turns or messages, JSON documents, tables of contexts and replies, plays and
+chats as lines.
 
 Every turn but the first is a reply to the turns before it. Messages with roles (OpenAI's format) are replied
 to by the assistant alone. Consecutive turns of one speaker are one turn, and turns without text are left out.
@@ -19,8 +20,9 @@ from typing import Any, Literal, NamedTuple
 from seqwright.config import DataConfig
 from seqwright.data.fields import FIELD, split_parts
 from seqwright.data.read_report import Place, ReadReport, Reason
+from seqwright.data.readers.chat_documents import KEYS, conversations_in
 from seqwright.data.readers.files import Input
-from seqwright.data.readers.jsonl import MISSING, parse_object
+from seqwright.data.readers.jsonl import MISSING, json_document, parse_object
 from seqwright.data.readers.lines import Decoding, cleaned, first_lines
 from seqwright.data.readers.opened import OpenedFiles
 from seqwright.data.readers.pairs import FormatOptions, PairFiles, open_pairs
@@ -28,14 +30,14 @@ from seqwright.data.split import folded, text_hash
 from seqwright.errors import ConfigError, InputError, brief
 from seqwright.files import uncompressed
 
-Layout = Literal["objects", "table", "lines"]
+Layout = Literal["document", "objects", "table", "lines"]
 
-KEYS = ("turns", "messages")
 COLUMNS = {"context", "reply"}
-TEXTS = ("text", "content")  # keys of the text of a turn
+TEXTS = ("text", "content", "value")  # keys of the text of a turn
 SPEAKERS = ("speaker", "role", "name", "from")
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT)
+SHARED = {"human": "user", "gpt": ASSISTANT}  # the roles of ShareGPT, under the key conversations
 CALLS = ("tool_calls", "function_call")  # keys of a message in place of its text
 FIX = "fix the line, or skip such lines with data.skip_bad_rows=true"
 _ASIDE = r"(?: *\([^()]{1,80}\))?"  # a stage direction
@@ -187,6 +189,8 @@ class ConversationFiles(OpenedFiles):
         before = f"a reply is read with {kept} before it"
         if self._layout == "objects":
             return ("JSON objects, one conversation each", before)
+        if self._layout == "document":
+            return ("a JSON document of conversations; of a chat with dates, each day is one", before)
         if self._layout == "lines" and self._way is STAMPED:
             return ("lines with a time, `Name: text`; a conversation is a day", before)
         if self._layout == "lines":
@@ -198,6 +202,8 @@ class ConversationFiles(OpenedFiles):
         if self.data.format in ("tsv", "csv"):
             return "table"
         first = next((line.lstrip() for line in self._head if line.strip()), "")
+        if uncompressed(self.paths[0]).suffix.lower() == ".json" and not _is_object(first):
+            return "document"
         if first.startswith("{") or uncompressed(self.paths[0]).suffix.lower() in (".jsonl", ".json"):
             pairs = '"context"' in first and not any(f'"{key}"' in first for key in KEYS)
             return "table" if pairs else "objects"
@@ -219,16 +225,20 @@ class ConversationFiles(OpenedFiles):
         if self._layout == "table":
             yield from self._rows(report)
             return
-        read = self._objects if self._layout == "objects" else self._lines
+        ways = {"document": self._document, "objects": self._objects, "lines": self._lines}
+        read = ways[self._layout]
         for path in self.paths:
             for talk in read(path, report):
                 yield from self._exchanges(talk, report)
 
     def contexts(self, report: ReadReport) -> list[tuple[str, ...]] | None:
-        """Return the turns of each conversation in lines that name their speakers; None for other layouts."""
-        if self._layout != "lines":
+        """Return the turns of each conversation in lines that name their speakers, or in a document; None for
+        other layouts.
+        """
+        if self._layout not in ("document", "lines"):
             return None
-        talks = (talk for path in self.paths for talk in self._lines(path, report))
+        read = self._document if self._layout == "document" else self._lines
+        talks = (talk for path in self.paths for talk in read(path, report))
         return [tuple(turn.text for turn in _joined(talk.turns)) for talk in talks]
 
     def _rows(self, report: ReadReport) -> Iterator[Exchange]:
@@ -260,19 +270,38 @@ class ConversationFiles(OpenedFiles):
                 continue
             try:
                 value = parse_object(line, place)
-                turns = _turns(value, str(place))
             except InputError as error:
-                if not self.data.skip_bad_rows:
-                    raise InputError(f"{error}; {FIX}") from error
-                report.add(Reason.BAD_ROW, place, str(error))
-                continue
-            clean, kept = self.decoding.on_bad_bytes, list[Turn]()
-            for turn in turns:
-                if turn.text.strip():
-                    kept.append(turn._replace(text=cleaned(turn.text, place, clean, report)))
-                else:
-                    report.add(Reason.BLANK_TURN, place)
-            yield Talk(place, kept, _key(value) == "messages")
+                self._skip(error, place, report)
+            else:
+                yield from self._object(value, place, report)
+
+    def _document(self, path: str, report: ReadReport) -> Iterator[Talk]:
+        found = conversations_in(json_document(path))
+        if found is None:
+            keys = " or ".join(KEYS)
+            raise InputError(f"{path} has no conversations: it needs objects with a list under {keys}")
+        for number, value in found:
+            yield from self._object(value, Place(path, number), report)
+
+    def _skip(self, error: InputError, place: Place, report: ReadReport) -> None:
+        """Count a conversation that cannot be read, where that is asked for."""
+        if not self.data.skip_bad_rows:
+            raise InputError(f"{error}; {FIX}") from error
+        report.add(Reason.BAD_ROW, place, str(error))
+
+    def _object(self, value: Any, place: Place, report: ReadReport) -> Iterator[Talk]:
+        try:
+            turns = _turns(value, str(place))
+        except InputError as error:
+            self._skip(error, place, report)
+            return
+        clean, kept = self.decoding.on_bad_bytes, list[Turn]()
+        for turn in turns:
+            if turn.text.strip():
+                kept.append(turn._replace(text=cleaned(turn.text, place, clean, report)))
+            else:
+                report.add(Reason.BLANK_TURN, place)
+        yield Talk(place, kept, _key(value) in ("messages", "conversations"))
 
     def _lines(self, path: str, report: ReadReport) -> Iterator[Talk]:
         """A blank line between turns ends a conversation if turns follow each other without blank lines. So
@@ -378,16 +407,30 @@ def turns_of(value: Mapping[str, Any], where: str) -> list[Turn]:
     return [turn for turn in _turns(value, where) if turn.text.strip()]
 
 
+def _is_object(line: str) -> bool:
+    """Whether a line is a JSON object by itself."""
+    with suppress(InputError):
+        parse_object(line, Place("", 0))
+        return True
+    return False
+
+
 def _key(value: Mapping[str, Any]) -> str | None:
     return next((key for key in KEYS if key in value), None)
 
 
-def _turns(value: Mapping[str, Any], where: str) -> list[Turn]:
+def _turns(value: Any, where: str) -> list[Turn]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where}: {brief(value)} is not a conversation; it needs an object")
     key = _key(value)
     found = None if key is None else value[key]
     if not isinstance(found, list):
-        raise InputError(f"{where}: a conversation needs a list under turns or messages, not {brief(found)}")
-    return [_turn(each, number, where) for number, each in enumerate(found, start=1)]
+        keys = " or ".join(KEYS)
+        raise InputError(f"{where}: a conversation needs a list under {keys}, not {brief(found)}")
+    turns = [_turn(each, number, where) for number, each in enumerate(found, start=1)]
+    if key == "conversations":
+        return [turn._replace(speaker=SHARED.get(turn.speaker, turn.speaker)) for turn in turns]
+    return turns
 
 
 def _turn(given: Any, number: int, where: str) -> Turn:

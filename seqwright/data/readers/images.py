@@ -15,7 +15,6 @@ is read. An image that cannot be used is counted with its place.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from seqwright.data.glance import METADATA, ColumnGlance, FolderGlance, Glance, look_at
 from seqwright.data.images import (
@@ -45,7 +44,8 @@ from seqwright.data.images import (
 )
 from seqwright.data.progress import counted
 from seqwright.data.read_report import Place, ReadReport, Reason
-from seqwright.data.readers.files import Input, files_in
+from seqwright.data.readers.files import files_in
+from seqwright.data.readers.jsonl import json_document
 from seqwright.data.readers.labelled import LABELS
 from seqwright.data.readers.lines import Decoding
 from seqwright.data.readers.opened import OpenedFiles
@@ -382,7 +382,7 @@ class _Coco(_Files):
         return ("captions of COCO", f"images in {self.images.path}")
 
     def entries(self, report: ReadReport) -> Iterator[Found]:
-        document = _json(self.path)
+        document = json_document(self.path)
         files: dict[int | str, str] = {}
         for number, image in enumerate(document["images"], start=1):
             fields = image if isinstance(image, dict) else {}
@@ -407,15 +407,8 @@ class _Coco(_Files):
                 report.add(Reason.BAD_ROW, place, f"annotation {number} has no image or no caption")
 
 
-def _json(path: str) -> Any:
-    try:
-        return json.loads(b"".join(Input(path).blocks()))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a JSON document: {error}") from error
-
-
 def _is_coco(path: str) -> bool:
-    document, keys = _json(path), ("images", "annotations")
+    document, keys = json_document(path), ("images", "annotations")
     return isinstance(document, dict) and all(isinstance(document.get(key), list) for key in keys)
 
 

@@ -1,4 +1,4 @@
-"""JSON lines: one object per line. Duplicate keys, NaN and Infinity are errors."""
+"""JSON lines: one object per line. Duplicate keys, NaN and Infinity are errors. And JSON documents, whole."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from seqwright.data.read_report import Place
 from seqwright.data.readers.columns import unknown_name
+from seqwright.data.readers.files import Input
 from seqwright.data.text_display import excerpt, shorten_list
 from seqwright.errors import InputError
 
@@ -43,6 +44,14 @@ def parse_object(line: str, place: Place) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{place}: expected a JSON object at column 1, not {_described(value)}")
     return value
+
+
+def json_document(path: str) -> Any:
+    """Return a file that is one JSON value."""
+    try:
+        return json.loads(b"".join(Input(path).blocks()))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON document: {error}") from error
 
 
 def value_under(value: dict[str, Any], name: str) -> Any:
