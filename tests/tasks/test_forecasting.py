@@ -712,7 +712,7 @@ def test_the_report_draws_forecasts_errors_by_step_and_a_back_test(trained):
     for words in ("Forecasts", ": typical", ": worst", "Error by step ahead", "Back-test of large"):
         assert words in page
     assert page.count('class="band"') == 4  # two typical ones, the worst one, and the back-test
-    assert "seqwright look" not in page
+    assert "seqwright look run history.csv -o look.html" in page
 
 
 def test_in_python(tmp_path):

@@ -22,8 +22,9 @@ import numpy as np
 from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.opened import OpenedFiles
-from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, open_sheet, refuse, roles_of
+from seqwright.data.readers.series_sheets import MISSING, SKIP, Sheet, given_in, open_sheet, refuse, roles_of
 from seqwright.data.series.calendar import Frequency, check_frequency, infer_frequency
+from seqwright.data.series.numbers import NumberFormat, number_format
 from seqwright.data.series.times import TimeFormat, check_zone, time_format
 from seqwright.data.series.windows import Series, Window
 from seqwright.data.split import Part, fractions_of, place_in_order
@@ -111,6 +112,7 @@ class _Columns:
     def __init__(self, data: DataConfig, report: ReadReport, written: Mapping[str, Any]):
         self.data, self.report, self.written = data, report, written
         self.formats: list[TimeFormat] = []  # of the times in each file
+        self.numbers_in: dict[int, NumberFormat] = {}  # by column, in the file that was read last
         self.ids: dict[str, int] = {}
         self._ids, self._times, self._lines, self._values = array("q"), array("q"), array("q"), array("d")
         self._files: list[tuple[int, str]] = []  # the row at which each file begins
@@ -131,6 +133,8 @@ class _Columns:
             self.roles = roles_of(sheet.path, sheet.heads, [cells for _, cells in sample], self.data)
         self._files.append((len(self._times), sheet.path))
         self.formats.append(self._time_format(sheet.path, sample))
+        columns = (*self.roles.channels, *self.roles.known)
+        self.numbers_in = {n: _number_format(sheet, n, sample) for n in columns}
         for line, cells in chain(sample, sheet.rows):
             try:
                 self._add(sheet, line, cells)
@@ -169,7 +173,7 @@ class _Columns:
             where = f"{Place(sheet.path, line)}: column {self.time_name}"
             reason = "is empty" if not text else f"has {excerpt(text)}, not a time like those before it"
             raise InputError(f"{where} {reason}; fix it, or {SKIP}") from error
-        numbers = [_number(sheet, line, n, cells[n].strip()) for n in (*roles.channels, *roles.known)]
+        numbers = [_number(sheet, line, n, cells[n].strip(), how) for n, how in self.numbers_in.items()]
         if any(map(math.isnan, numbers)):
             self.report.add(Reason.MISSING_VALUE, Place(sheet.path, line))
         self._ids.append(self.ids.setdefault(roles.name(cells), len(self.ids)))
@@ -233,10 +237,14 @@ class _Columns:
         return Series(name, frequency, channels, start, *parts, path, times)
 
 
-def _number(sheet: Sheet, line: int, column: int, text: str) -> float:
+def _number_format(sheet: Sheet, column: int, sample: Sequence[tuple[int, Sequence[str]]]) -> NumberFormat:
+    return number_format(given_in(cells[column].strip() for _, cells in sample), commas=sheet.commas)
+
+
+def _number(sheet: Sheet, line: int, column: int, text: str, written: NumberFormat) -> float:
     """Return the number in a cell; NaN for a missing or infinite one."""
     try:
-        value = float(text.replace(",", ".") if sheet.commas else text)
+        value = written.parse(text)
     except ValueError:
         if text.lower() in MISSING:
             return math.nan
@@ -259,8 +267,8 @@ def _form(columns: _Columns, series: Sequence[Series], frequency: Frequency) -> 
         f"{kind}: times in {columns.time_name}, numbers in {shorten_list(series[0].channels)}",
         f"a step is {frequency.length}: {pluralize(steps, 'step')}, {span}",
     ]
-    if columns.format.remark:
-        lines.append(columns.format.remark)
+    remarks = (columns.format.remark, *(written.remark for written in columns.numbers_in.values()))
+    lines += [remark for remark in dict.fromkeys(remarks) if remark]
     if roles.known:
         lines.append(f"known in advance: {shorten_list([heads[n] for n in roles.known])}")
     if roles.unused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +14,7 @@ from seqwright.data.read_report import Place, ReadReport, Reason
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, table_lines
 from seqwright.data.readers.sniffing import quoted
+from seqwright.data.series.numbers import fitting, number_format
 from seqwright.data.series.times import time_format
 from seqwright.data.text_display import pluralize, shorten_list
 from seqwright.errors import ConfigError, InputError
@@ -115,10 +116,15 @@ def _is_number(cell: str) -> bool:
         return False
 
 
+def given_in(cells: Iterable[str]) -> list[str]:
+    """Return the cells that are not empty and do not stand for a missing value."""
+    return [cell for cell in cells if cell.strip().lower() not in MISSING]
+
+
 def _numeric(cells: Sequence[str]) -> bool:
-    given = [cell for cell in cells if cell.strip().lower() not in MISSING]
-    numbers = sum(map(_is_number, (cell.replace(",", ".") for cell in given)))
-    return bool(given) and numbers > NUMERIC * len(given)
+    given = given_in(cells)
+    best = number_format(given, commas=True)
+    return bool(given) and fitting(best, given) > NUMERIC * len(given)
 
 
 # Tables --------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def commands(record: Record) -> Markup:
     look = (f"seqwright look {run} {text} -o look.html", "attention for one input, as a page")
     if record.setting("task") == "forecasting":
         predict = (f"seqwright predict {run} history.csv > forecast.csv", "what follows a history")
-        look = (f"seqwright look {run} -o look.html", "what the forecast attends to, as a page")
+        look = (f"seqwright look {run} history.csv -o look.html", "what the forecast attends to, as a page")
     listed = (
         predict,
         (f"seqwright evaluate {run} {test}", "scores on other data in the same format"),

@@ -313,3 +313,40 @@ def test_weekends_are_no_gaps_of_business_days_and_holidays_are(tmp_path):
     assert series.frequency.label(series.start + 16) == "2023-12-25"
     assert series.frequency.labels(series.start + len(series) - 1, 2) == ["2024-05-31", "2024-06-03"]
     assert series.frequency.seasons == (5,)
+
+
+@pytest.mark.parametrize(
+    ("mark", "cells", "values"),
+    [
+        (",", ['"1,234.50"', '"-1,000"', "999", '"1,234,567.8"'], [1234.5, -1000, 999, 1234567.8]),
+        (",", ['"$1,200.50"', "$3", '"-$1,000"', '"£2,000"'], [1200.5, 3, -1000, 2000]),
+        (",", ["1'234.5", "12'000", "7", "\u22123.5"], [1234.5, 12000, 7, -3.5]),
+        (",", ['"1.234,50"', '"12,5"', '"1.000"', '"7,25"'], [1234.5, 12.5, 1000, 7.25]),
+        (",", ["12%", "12.5 %", "1%", ".5%"], [12, 12.5, 1, 0.5]),
+        (";", ["1.234,50", "12,5", "1.000", "2.000.000"], [1234.5, 12.5, 1000, 2000000]),
+        (";", ["1 234,5", "12 000 €", "7", "0,5"], [1234.5, 12000, 7, 0.5]),
+        (";", ["1.234", "1.5", "12,25", "1e3"], [1.234, 1.5, 12.25, 1000]),  # decimals of both kinds
+    ],
+)
+def test_numbers_have_groups_units_and_decimals_of_their_column(tmp_path, mark, cells, values):
+    """The whole column decides: 1.000 is a thousand next to 1.234,50, and one next to 1.5."""
+    rows = [f"2024-01-{1 + n:02d}{mark}{cells[n % 4]}{mark}{n + 0.5}" for n in range(28)]
+    path = table(tmp_path / "x.csv", rows, f"date{mark}price{mark}other")
+    assert recognise([path], DataConfig(), "text_to_text").task == "forecasting"
+    (series,) = read(path).table.series
+    assert series.values.tolist() == [[values[n % 4], n + 0.5] for n in range(28)]
+
+
+def test_the_survey_states_how_unusual_numbers_are_read(tmp_path):
+    rows = [f'2024-01-{day:02d},"1,{day}0"' for day in range(10, 28)]
+    files = read(table(tmp_path / "x.csv", rows, "date,price"))
+    assert files.table.series[0].values[0].tolist() == [1100]
+    assert "numbers are written like 1,234.50" in files.form
+
+
+def test_a_number_that_the_rest_of_its_column_contradicts_is_an_error(tmp_path):
+    rows = [f'2024-01-{day:02d},"1,{day}0"' for day in range(10, 28)]
+    rows[5] = '2024-01-15,"1,5,0"'
+    files = read(table(tmp_path / "x.csv", rows, "date,price"))
+    with pytest.raises(InputError, match=r"x.csv:7: “1,5,0” in the column price is not a number; fix it"):
+        list(files.read(ReadReport()))
