@@ -83,7 +83,7 @@ METRICS_OF_RETRIEVAL = (
     *("distinct_1", "distinct_2", "most_frequent_reply", "reply_length"),
 )
 METRICS_OF_REPLIES = (
-    *("perplexity", "loss", "distinct_1", "distinct_2"),
+    *("perplexity", "loss", "nats_per_character", "distinct_1", "distinct_2"),
     *("most_frequent_reply", "reply_length", "recall_at_1_of_10"),
 )
 
@@ -514,7 +514,9 @@ class Conversation(GeneratedText[Exchange]):
             remarks = (f"recall of {named} candidates is left out: training has only {self._known}",)
         labels = {metric.name: metric.title for metric in built}
         counts = sorted({metric.candidates for metric in built if isinstance(metric, Recall)})
-        return Judge(built, {}, labels, remarks, {"candidates": tuple(counts)})
+        tokens = "" if self.retrieves else self.source.fingerprint
+        across = sorted(labels.keys() - {"perplexity", "loss"}, key=lambda name: name != "nats_per_character")
+        return Judge(built, {}, labels, remarks, {"candidates": tuple(counts)}, tokens, tuple(across))
 
     @property
     def _known(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from talking import talker
 
 from seqwright.config import SearchConfig, parse
 from seqwright.data.fields import FIELD
@@ -19,7 +20,8 @@ from seqwright.data.store import Ragged
 from seqwright.data.survey import survey
 from seqwright.data.tokenizer import END
 from seqwright.errors import ConfigError, InputError, ModelError
-from seqwright.evaluation.evaluate import Judging
+from seqwright.evaluation.comparison import compare
+from seqwright.evaluation.evaluate import Judging, evaluate
 from seqwright.evaluation.metrics import METRICS
 from seqwright.models.building import build_model
 from seqwright.prediction.predictor import Predictor
@@ -446,3 +448,20 @@ def test_the_hierarchical_presets_reply_turn_by_turn(preset):
     built = build_model(small, **task.facts()).eval()
     found = Predictor(built, task, SearchConfig(max_length=8)).predict([("hi", "bye"), ("hi",)])
     assert len(found) == 2
+
+
+def test_generators_with_different_tokenizers_are_compared_by_characters():
+    exchanges = [(("well", asked), reply) for asked, reply in TALK]
+    one, other = (
+        evaluate(talker("flat", tokenizer=name), exchanges, judging=Judging(samples=20))
+        for name in ("characters", "words")
+    )
+    assert one.metrics["nats_per_character"] == pytest.approx(
+        -sum(item.output.surprise.log_prob for item in one.items) / sum(len(reply) for _, reply in TALK)
+    )
+    found = compare(one, other)
+    assert found.comparisons[0].first.name == "nats_per_character"
+    assert "distinct_2" in found.to_json()["metrics"]
+    assert found.to_json()["not_compared"] == ["perplexity", "loss"]
+    again = compare(one, evaluate(talker("decoder_only"), exchanges, judging=Judging(samples=20)))
+    assert again.comparisons[0].first.name == "perplexity"
