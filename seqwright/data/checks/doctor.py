@@ -1,6 +1,6 @@
 """The doctor: every check of a task's files that is possible before training.
 
-    print(*diagnose(["pairs.tsv"], DataConfig()).lines(), sep="\\n")
+    print(*diagnose("pairs.tsv").lines(), sep="\\n")
 
 It continues where training would stop, so that one run reports all faults.
 """
@@ -28,6 +28,7 @@ from seqwright.data.checks.length_ratio import quantile
 from seqwright.data.checks.repair import DROPS, REPAIRED
 from seqwright.data.checks.statistics import RARE, LengthHistogram, Statistics, StatisticsBuilder, TextColumn
 from seqwright.data.corpus import task_class
+from seqwright.data.glance import recognise
 from seqwright.data.read_report import ReadReport, Reason, TextRow
 from seqwright.data.readers.files import Input
 from seqwright.data.readers.lines import Decoding, guess_encoding, is_wide, read_blocks
@@ -100,14 +101,18 @@ class DoctorReport:
 
 
 def diagnose(
-    paths: Sequence[str], data: DataConfig, held_out: Sequence[str] = (), task: TaskClass | None = None
+    paths: str | Sequence[str],
+    data: DataConfig | None = None,
+    held_out: Sequence[str] = (),
+    task: TaskClass | None = None,
 ) -> DoctorReport:
-    """Read `held_out`, then `paths`, once each. The default task is text_to_text.
+    """Read `held_out`, then `paths`, once each. Without a task, it is recognised.
 
     Only the groups of `held_out` are kept in memory. If rows do not fit the columns, the files are read once
     more with quoting.
     """
-    task = task or task_class("text_to_text")
+    paths, data = [paths] if isinstance(paths, str) else paths, data or DataConfig()
+    task = task or task_class(recognise(paths, data, "text_to_text").task)
     lenient = replace(data, on_bad_bytes="replace", skip_bad_rows=True)
     files, report = task.reader(paths, lenient), ReadReport()
     if files.columns is not None:
