@@ -64,7 +64,7 @@ def test_as_json_it_is_one_document_and_that_of_python(runs, capsysbinary):
 def test_the_alignment_has_a_row_for_each_step_and_a_column_for_each_piece(runs, capsysbinary):
     _, out, _ = look(capsysbinary, runs[0], "ae\tN;PL")
     trace = load(runs[0]).look(("ae", "N;PL"))
-    _, drawn = out.decode().split("Mean cross-attention")
+    _, drawn = out.decode().split("Cross-attention, mean of all heads")
     assert len([line for line in drawn.splitlines() if line.strip()]) >= len(trace.document["steps"]) + 2
     assert "█" in drawn
 

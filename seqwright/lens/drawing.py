@@ -160,7 +160,8 @@ def _alignment(trace: Trace) -> list[str]:
         return ["The alignment is too large for the terminal; write a page with -o page.html."]
     most = float(weights.max(initial=0.0))
     width = max(map(cell_len, outputs[:MOST]))
-    lines = [f"Mean cross-attention of all heads ({SHADES[-1]} = {most:.2f}; rows: output, columns: {axis})"]
+    title = trace.document["kinds"]["cross"]["title"]
+    lines = [f"{title}, mean of all heads ({SHADES[-1]} = {most:.2f}; rows: output, columns: {axis})"]
     lines += [" " * (width + 4) + row for row in _header(sources[:MOST])]
     for label, row in zip(outputs[:MOST], weights, strict=False):
         levels = [int(len(SHADES) * weight / most) if most else 0 for weight in row[:MOST]]
