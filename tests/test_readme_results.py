@@ -138,10 +138,14 @@ def test_there_is_a_table_of_toolkits():
     assert works - SEARCHES.keys() == {"training on Multi30k, each with its own batches"}
 
 
-def test_the_families_are_those_of_the_results():
-    measured = families.results()["multi30k"]["families"]
-    paragraph = next(part for part in README.split("\n\n") if "Sutskever et al. 2014" in part)
+@pytest.mark.parametrize(
+    ("data", "words", "metric"),
+    [("multi30k", "Sutskever et al. 2014", "bleu"), ("cifar10", "CIFAR-10, 15 minutes", "accuracy")],
+)
+def test_the_families_are_those_of_the_results(data, words, metric):
+    measured = families.results()[data]["families"]
+    paragraph = next(part for part in README.split("\n\n") if words in part)
     scores = [float(figure) for figure in figures(paragraph) if float(figure) > 10]
-    found = sorted(family["metrics"]["bleu"] for family in measured)
+    found = sorted(family["metrics"][metric] for family in measured)
     assert len(scores) == len(found)
     assert all(abs(score - value) <= 0.051 for score, value in zip(sorted(scores), found, strict=True))
