@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from seqwright.config import DataConfig
 from seqwright.data import glance as module
-from seqwright.data.glance import look_at, recognise
+from seqwright.data.glance import FolderGlance, Glance, look_at, recognise
+from seqwright.data.readers.images import image_layout
 from seqwright.data.task import TASKS, Claim
 from seqwright.errors import ConfigError
 from seqwright.pipeline.design import design
@@ -227,3 +229,13 @@ def test_a_folder_of_texts_is_a_language_unless_its_folders_are_labels(tmp_path,
         words,
         {".txt": count * len(labels)},
     )
+
+
+def test_a_folder_of_many_images_is_recognised_at_once():
+    """The time grows with their number, not with its square: that would be minutes here."""
+    names = tuple(f"{label}/{number}.jpg" for label in "ab" for number in range(20_000))
+    began = time.process_time()
+    layout = image_layout(Glance(("photos",), "folder", (), 0, (), FolderGlance(names, 0.0, names)))
+    assert time.process_time() - began < 10
+    assert layout is not None
+    assert layout.kind == "labels"

@@ -159,7 +159,8 @@ def _folder_layout(folder: FolderGlance, where: str) -> Layout | None:
     texts = {path.with_suffix("") for path in paths if path.suffix.lower() == ".txt"}
     if sum(path.with_suffix("") in texts for path in images) >= SHARE * len(images):
         return Layout("captions", f"{where}: images have text files of the same name")
-    inside = [path.relative_to(class_folder(map(str, images))) for path in images]
+    above = class_folder(map(str, images))
+    inside = [path.relative_to(above) for path in images]
     classes = {path.parts[0] for path in inside if len(path.parts) > 1}
     if len(classes) < 2 and len(images) < SHARE * len(paths):
         return None
