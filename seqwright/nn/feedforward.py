@@ -135,9 +135,8 @@ class Experts(FeedForward):
     g = p of a single expert (Fedus et al. 2021, eq. 2), or p divided by the sum over those of `top` (Lepikhin
     et al. 2020, 2.2). capacity: in training an expert takes at most that many times its equal share of the
     tokens, and skips the others; None: all. Outside of training no token depends on another. Padding goes to
-    no expert, and its output is zero. balance: weight
-    of n Σ_i f_i P_i, which is least if all are used alike; f_i is the share of tokens whose best expert is i,
-    P_i the mean of p_i (Fedus et al. 2021, eq. 4).
+    no expert, and its output is zero. balance: weight of n Σ_i f_i P_i, which is least if all are used alike;
+    f_i is the share of tokens whose best expert is i, P_i the mean of p_i (Fedus et al. 2021, eq. 4).
     """
 
     counts_tokens = True

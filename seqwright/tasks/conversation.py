@@ -515,7 +515,8 @@ class Conversation(GeneratedText[Exchange]):
         labels = {metric.name: metric.title for metric in built}
         counts = sorted({metric.candidates for metric in built if isinstance(metric, Recall)})
         tokens = "" if self.retrieves else self.source.fingerprint
-        across = sorted(labels.keys() - {"perplexity", "loss"}, key=lambda name: name != "nats_per_character")
+        others = [name for name in labels if name not in ("perplexity", "loss")]
+        across = sorted(others, key=lambda name: name != "nats_per_character")
         return Judge(built, {}, labels, remarks, {"candidates": tuple(counts)}, tokens, tuple(across))
 
     @property

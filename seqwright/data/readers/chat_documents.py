@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 KEYS = ("turns", "messages", "conversations")  # of the list of turns in the object of a conversation
-DAY = len("2024-01-31")  # characters of a date, at the begin of a time
+DAY = len("2024-01-31")  # characters of the date at the beginning of a time
 
 
 def conversations_in(document: Any) -> Iterator[tuple[int, Any]] | None:

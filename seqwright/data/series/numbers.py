@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 _SPACES = " \u00a0\u202f'’"  # that stand between groups of digits, in Switzerland apostrophes
-_UNITS = re.compile(r"(?P<sign>[-+\u2212]?)\s*[$€£¥₹]?\s*(?P<number>[\d.,\s'’eE+-]+?)\s*[$€£¥₹%]?")
+_UNITS = re.compile(r"(?P<sign>[-+\u2212]?)\s*[$€£¥₹]?\s*(?P<number>[\d.,\s'’]+?)\s*[$€£¥₹%]?")
 
 
 class NumberFormat(NamedTuple):

@@ -48,7 +48,7 @@ from seqwright.search import BeamOptions, Lattice
 
 SEARCH = ("n_best", "length_penalty", "length_rule", "max_length")  # options in the trace
 PROMPTED = "the decoder reads the source and the output as one sequence"
-SET = "the output was chosen, and without a head the search is made again"
+CHOSEN = "the output was chosen, not found by the search that an ablation repeats"
 PARTS = "reads its input in parts, so its numbers are not those of single tokens of the text"
 COMPRESSED = "attends to compressed keys, so its weights are not those of single tokens"
 COPIED = "copied"  # the kind of the probabilities that a pointer_generator copies each token of the source
@@ -89,7 +89,7 @@ def look(
         scored = given and steps.scored_reference(model, task, reference or "", given)
         inside = _inside(model, path, absent, size)
         reason = ablation_limit(model, path) if ablate else "ablations were not requested"
-        if reason := SET if best.tokens != hypotheses[0].tokens else reason:
+        if reason := CHOSEN if best.tokens != hypotheses[0].tokens else reason:
             ablate, absent["ablations"] = False, reason
         count, wanted = affordable_steps(model, path), len(path.tokens)
         if not branch:

@@ -1,4 +1,4 @@
-"""The part of the training data that is held out for validation, and for the test where there is no file."""
+"""How much of the training data is held out for validation and test, where no files are given for them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ FEW = 5_000  # examples, of which a tenth is held out
 
 
 def share_of(examples: int, enough: int, most: float = 0.1) -> float:
-    """Return the share that holds `enough` examples to tell scores apart, at most `most`; of few a tenth."""
+    """Return the share that is `enough` examples to tell scores apart, at most `most`; a tenth if few."""
     return 0.1 if examples < FEW else max(min(most, enough / examples), 1e-5)
 
 
 def held_out(
     requested: Mapping[str, Any], share: float, of: str, reason: str | None = None
 ) -> tuple[Choice, ...]:
-    """Return the choice to hold out this share of what `of` names, unless there is a file for validation;
-    where there is none for the test, as much again is held out for it.
+    """Return the choice to hold out this share of the data, which `of` names, unless there is a validation
+    file. Without a test file, as much again is held out for the test.
     """
     data = requested.get("data", {})
     if data.get("valid"):
